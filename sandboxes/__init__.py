@@ -1,0 +1,36 @@
+"""Sandboxes run programs. They know nothing of evaluators."""
+
+from sandboxes.base import (
+    Call,
+    Capabilities,
+    Execution,
+    Isolation,
+    Limits,
+    Program,
+    Sandbox,
+    SandboxConfig,
+    ScriptError,
+    Status,
+)
+from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.registry import backends, create, find
+
+__all__ = [
+    "Call",
+    "Capabilities",
+    "Execution",
+    "Isolation",
+    "Limits",
+    "Program",
+    "Sandbox",
+    "SandboxConfig",
+    "SandboxError",
+    "SandboxLostError",
+    "SandboxUnavailableError",
+    "ScriptError",
+    "Status",
+    "UnsupportedConfigError",
+    "backends",
+    "create",
+    "find",
+]

@@ -1,0 +1,201 @@
+"""The one interface of every backend: open, load, run, close."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sandboxes.errors import UnsupportedConfigError
+
+Isolation = Literal["call", "batch"]
+Language = Literal["python", "typescript"]
+Status = Literal["ok", "error", "timeout", "memory", "output", "crash", "no_result"]
+
+MB = 1 << 20
+
+
+class Model(BaseModel):
+    """Frozen, and refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Limits(Model):
+    """What one call may use. Sizes are bytes, times are seconds of wall clock."""
+
+    timeout: float = Field(default=10.0, gt=0, le=86_400)
+    load_timeout: float = Field(default=30.0, gt=0, le=86_400)
+    memory: int = Field(default=256 * MB, gt=0)
+    output: int = Field(default=64 * 1024, ge=0)
+    """Kept of stdout and stderr together, the tail. A script that prints 256 times as much is stopped."""
+    result: int = Field(default=1 * MB, gt=0)
+    """The returned value, as JSON in UTF-8."""
+
+    @property
+    def flood(self) -> int:
+        """Printing more than this ends the call with the status `output`."""
+        return max(self.output, 4096) * 256
+
+
+class SandboxConfig(Model):
+    """Which backend, and what it is asked to allow."""
+
+    backend: str = "wasm"
+    isolation: Isolation | None = None
+    """None: the backend's own default, the first of its `capabilities.isolation`."""
+    jobs: int | None = Field(default=None, ge=1, le=256)
+    """How many runs go on at once. None: as many as there are cores. 1: inside this process, where the backend can."""
+    packages: tuple[str, ...] = ()
+    network: bool = False
+    env: tuple[str, ...] = ()
+    """Names of the variables that the script may see."""
+
+
+class Capabilities(Model):
+    """What a backend can do at all; a config beyond it is refused."""
+
+    languages: tuple[Language, ...]
+    isolation: tuple[Isolation, ...]
+    packages: bool = False
+    network: bool = False
+    env: bool = False
+    enforced: tuple[str, ...] = ()
+    """In words, one a limit, for people who choose a backend."""
+
+
+class Call(Model):
+    """One evaluation to run. Everything in it is data; JSON values only."""
+
+    id: int
+    """The caller's number for it; the execution carries the same."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    positional: tuple[Any, ...] = ()
+    """For parameters that Python accepts by position only."""
+    seed: int | None = None
+    """Makes the script's random numbers repeat. None: they differ from call to call."""
+
+
+class ScriptError(Model):
+    """What went wrong in the script, in words for its author."""
+
+    type: str
+    """The exception's class, or the limit's name."""
+    message: str
+    traceback: str = ""
+    hint: str | None = None
+    """The next step, where we know one."""
+
+
+class Execution(Model):
+    """What became of one call, as the host saw it."""
+
+    call: int
+    status: Status
+    value: Any = None
+    """What `evaluate` returned, as JSON. Only with the status `ok`."""
+    error: ScriptError | None = None
+    """Set with every other status."""
+    output: str = ""
+    """The tail of what it printed, stdout and stderr together."""
+    truncated: bool = False
+    """Whether `output` lacks what was printed before it."""
+    duration: float = 0.0
+    """Seconds of wall clock that the call took, without waiting."""
+
+
+class Program(ABC):
+    """One evaluator's script, loaded and ready."""
+
+    loaded: Execution
+    """How loading went. With any status but `ok`, every call's execution repeats it."""
+
+    @abstractmethod
+    def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
+        """
+        One execution for each call, in any order. Runs may overlap.
+
+        Closing the iterator early stops what still runs. Raises SandboxLostError when the sandbox died; the calls
+        that gave no execution by then may be run again.
+        """
+
+    async def close(self) -> None:  # noqa: B027  (nothing to let go of is the usual case)
+        """Lets go of the program; safe twice."""
+
+
+class Sandbox(ABC):
+    """One configured backend."""
+
+    name: ClassVar[str]
+    capabilities: ClassVar[Capabilities]
+
+    def __init__(self, config: SandboxConfig) -> None:
+        """Checks the config, does no I/O. Raises UnsupportedConfigError."""
+        refuse_unsupported(self.name, self.capabilities, config)
+        self.config = config
+        self.isolation: Isolation = config.isolation or self.capabilities.isolation[0]
+
+    @property
+    def concurrency(self) -> int:
+        """How many runs can usefully go on at once."""
+        return 1
+
+    @property
+    def identity(self) -> str:
+        """The backend and the versions that decide what a script does in it; stands in every result row."""
+        return self.name
+
+    async def open(self) -> None:  # noqa: B027
+        """The slow part of starting. Raises SandboxUnavailableError."""
+
+    @abstractmethod
+    async def load(self, source: str, limits: Limits) -> Program:
+        """
+        Makes one script callable.
+
+        What the script does wrong while loading is told by `Program.loaded`; only the sandbox's own failure raises.
+        """
+
+    async def close(self) -> None:  # noqa: B027
+        """Stops everything it started; safe twice."""
+
+    @classmethod
+    def check(cls) -> str:
+        """
+        Whether it could be opened on this machine, found out without starting anything.
+
+        Returns a short note on what is active here. Raises SandboxUnavailableError.
+        """
+        return ""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.open()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> None:
+    """Raises UnsupportedConfigError for the first thing that the config asks and `can` lacks."""
+    if config.isolation and config.isolation not in can.isolation:
+        raise UnsupportedConfigError(
+            f"the {name} sandbox has no isolation {config.isolation!r}; choose one of: {', '.join(can.isolation)}"
+        )
+    wanted = {
+        "packages": (config.packages, "leave them out, or choose a sandbox that installs packages"),
+        "network": (config.network, "leave it out, or choose a sandbox that allows it"),
+        "env": (config.env, "leave it out, or choose a sandbox that passes variables"),
+    }
+    for feature, (value, step) in wanted.items():
+        if value and not getattr(can, feature):
+            shown = f" ({', '.join(value)})" if isinstance(value, tuple) else ""
+            raise UnsupportedConfigError(
+                f"the {name} sandbox has no {feature}{shown}: {step}; `evalcell sandboxes` lists them"
+            )

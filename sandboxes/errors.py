@@ -1,0 +1,28 @@
+"""
+What can go wrong on our side, or the provider's. What a *script* does wrong is never raised: it is an `Execution`.
+
+    Exception
+      SandboxError                 ours or the provider's                          exit 3
+        SandboxUnavailableError    cannot start here; says what to install or set
+        SandboxLostError           died during a run; the engine retries it once
+      ValueError
+        UnsupportedConfigError     the caller asked for what a backend can't honour  exit 2
+
+Every message names the next step.
+"""
+
+
+class SandboxError(Exception):
+    """The sandbox itself failed; nothing is known about the script."""
+
+
+class SandboxUnavailableError(SandboxError):
+    """The sandbox cannot start on this machine."""
+
+
+class SandboxLostError(SandboxError):
+    """The sandbox died during a run; calls that gave no execution may be run again."""
+
+
+class UnsupportedConfigError(ValueError):
+    """The config asks for something that the backend cannot honour."""

@@ -1,0 +1,63 @@
+"""Backends by name. A backend's module, and with it any optional SDK, is imported only when it is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from sandboxes.base import Model, Sandbox, SandboxConfig
+from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
+
+ENTRY_POINTS = "evalcell.sandboxes"
+"""Third parties register a `Sandbox` subclass under this group."""
+
+
+class Backend(Model):
+    """Where a backend's class is, and what to install where its module cannot be imported."""
+
+    name: str
+    target: str
+    install: str = "pip install --force-reinstall evalcell"
+    hidden: bool = False
+    """For tests: works by name, stands in no list."""
+
+
+_OURS = (
+    Backend(name="wasm", target="sandboxes.wasm:WasmSandbox"),
+    Backend(name="fake", target="sandboxes.fake:FakeSandbox", hidden=True),
+)
+
+
+def backends() -> dict[str, Backend]:
+    """All registered backends by name. A third party cannot replace one of ours."""
+    found = {
+        e.name: Backend(name=e.name, target=e.value, install=f"reinstall the package that provides {e.name!r}")
+        for e in entry_points(group=ENTRY_POINTS)
+    }
+    return found | {b.name: b for b in _OURS}
+
+
+def find(name: str) -> type[Sandbox]:
+    """
+    The class of a backend.
+
+    Raises UnsupportedConfigError for an unknown name, SandboxUnavailableError when its module cannot be imported.
+    """
+    known = backends()
+    if name not in known:
+        listed = ", ".join(b.name for b in known.values() if not b.hidden)
+        raise UnsupportedConfigError(f"there is no sandbox named {name!r}; choose one of: {listed}")
+    backend = known[name]
+    module, _, attribute = backend.target.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as e:
+        raise SandboxUnavailableError(f"the {name} sandbox cannot be imported ({e}); run: {backend.install}") from e
+    if not (isinstance(found, type) and issubclass(found, Sandbox)):
+        raise SandboxUnavailableError(f"{backend.target} is not a Sandbox class; {backend.install}")
+    return found
+
+
+def create(config: SandboxConfig) -> Sandbox:
+    """A sandbox for the config, not yet opened. Raises as `find` does, and UnsupportedConfigError."""
+    return find(config.backend)(config)

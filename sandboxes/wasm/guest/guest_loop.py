@@ -1,0 +1,50 @@
+"""
+Awaiting without an operating system: an event loop over time alone.
+
+Loaded right after asyncio, whoever imports that, and made its default.
+"""
+
+import asyncio
+from asyncio import unix_events
+
+from guest_quiet import sleep
+
+
+class _NoEvents:
+    """Where a loop would wait for sockets: here it can only wait for time."""
+
+    def select(self, timeout=None):
+        if timeout is None:
+            raise RuntimeError("the script waits for something that cannot happen in this sandbox")
+        sleep(max(0, timeout))
+        return []
+
+    def close(self):
+        pass
+
+
+class Loop(asyncio.BaseEventLoop):
+    """An event loop over time alone: tasks, sleeps, gather and timeouts work; sockets and threads do not."""
+
+    def __init__(self):
+        super().__init__()
+        self._selector = _NoEvents()
+
+    def _process_events(self, events):
+        pass
+
+    def _write_to_self(self):
+        pass
+
+
+asyncio.EventLoop = asyncio.SelectorEventLoop = unix_events._DefaultEventLoopPolicy._loop_factory = Loop
+
+
+def wait(awaitable):
+    """What the awaitable gives; it may use tasks, sleeps, gather and timeouts."""
+
+    async def body():
+        return await awaitable
+
+    with asyncio.Runner() as runner:
+        return runner.run(body())

@@ -1,0 +1,62 @@
+"""
+What a script may expect of an operating system, where there is none.
+
+Without these a sleep, a socket or a read of standard input would end the whole call with a trap; with them a sleep
+sleeps, and the others raise what Python raises when a thing is not there or not allowed.
+"""
+
+import errno
+import os
+import select
+import selectors
+import socket
+import time
+
+_now = time.monotonic
+
+
+def sleep(seconds, /):
+    """Waits by reading the clock: the host moves it, and its deadline still ends the call."""
+    if seconds < 0:
+        raise ValueError("sleep length must be non-negative")
+    until = _now() + seconds
+    while _now() < until:
+        pass
+
+
+def _select(readable, writable, exceptional, timeout=None, /):
+    """Nothing ever becomes ready here; only time passes."""
+    if timeout is None:
+        raise OSError(errno.EINVAL, "nothing can become ready in this sandbox: waiting would never end")
+    sleep(max(0, timeout))
+    return [], [], []
+
+
+def _no_network(*args, **kwargs):
+    raise PermissionError(errno.EPERM, "this sandbox has no network")
+
+
+def _no_descriptor(*args, **kwargs):
+    raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+class _NoSocket(socket.socket):
+    def __init__(self, *args, **kwargs):
+        _no_network()
+
+
+def install():
+    time.sleep = sleep
+    select.select = _select
+    selectors.SelectSelector._select = staticmethod(_select)
+    selectors.DefaultSelector = selectors.SelectSelector
+    for name in ("poll", "epoll", "kqueue"):
+        if hasattr(select, name):
+            delattr(select, name)
+    socket.socket = socket.SocketType = _NoSocket
+    for name in ("getaddrinfo", "create_connection", "create_server", "socketpair", "gethostbyname"):
+        setattr(socket, name, _no_network)
+    os.isatty = lambda descriptor: False
+    for name in ("read", "write", "readv", "writev", "fdopen"):
+        if hasattr(os, name):
+            setattr(os, name, _no_descriptor)

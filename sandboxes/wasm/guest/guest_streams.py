@@ -1,0 +1,65 @@
+"""What the script prints: one bounded tail for stdout and stderr together."""
+
+import io
+import sys
+
+
+class Flood(BaseException):
+    """Not an Exception, so that `except Exception` in a loop of prints does not swallow it."""
+
+
+class _Tail(io.BufferedIOBase):
+    def __init__(self):
+        self.kept = bytearray()
+        self.said = 0
+        self.limit = 65536
+        self.flood = 1 << 24
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        size = len(data)
+        self.said += size
+        if self.said > self.flood:
+            raise Flood(f"it printed more than {self.flood} bytes")
+        kept = self.kept
+        kept += data if size <= self.limit else bytes(data)[-self.limit :] if self.limit else b""
+        if len(kept) > 2 * self.limit:
+            del kept[: len(kept) - self.limit]
+        return size
+
+
+class Output:
+    def __init__(self):
+        self._renew()
+
+    def _renew(self):
+        self.tail = _Tail()
+        self.out = self._text()
+        self.err = self._text()
+
+    def _text(self):
+        return io.TextIOWrapper(self.tail, encoding="utf-8", errors="surrogatepass", newline="\n", write_through=True)
+
+    def limits(self, kept, flood):
+        self.tail.limit = kept
+        self.tail.flood = flood
+
+    def begin(self):
+        """Puts the streams in place anew: an earlier call of the same batch may have closed or replaced them."""
+        if self.out.closed or self.err.closed or self.tail.closed:
+            self._renew()
+        self.tail.kept.clear()
+        self.tail.said = 0
+        sys.stdout = sys.__stdout__ = self.out
+        sys.stderr = sys.__stderr__ = self.err
+        sys.stdin = sys.__stdin__ = io.StringIO("")
+
+    def end(self):
+        """The kept text, and how many bytes were said in all."""
+        kept = bytes(self.tail.kept)
+        kept = kept[max(0, len(kept) - self.tail.limit) :]
+        while kept and kept[0] & 0xC0 == 0x80:  # the tail began inside a character
+            kept = kept[1:]
+        return kept.decode("utf-8", "surrogatepass" if kept.isascii() else "replace"), self.tail.said

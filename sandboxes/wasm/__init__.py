@@ -1,0 +1,5 @@
+"""The wasm backend."""
+
+from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
+
+__all__ = ["WasmConfig", "WasmSandbox"]

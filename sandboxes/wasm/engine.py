@@ -1,0 +1,115 @@
+"""wasmtime set up for the guest, and the guest's compiled code."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from wasmtime import Config, Module, WasmtimeError
+from wasmtime import Engine as WasmtimeEngine
+from wasmtime import _ffi as ffi
+
+from sandboxes.errors import SandboxUnavailableError
+from sandboxes.wasm import native
+
+TICK = 0.005
+"""Seconds between two looks at the clock while a guest runs: bounds how late a timeout comes."""
+
+WASM_STACK = 64 << 20
+"""Bytes of native stack that guest code may use; a deeper recursion traps."""
+
+THREAD_STACK = WASM_STACK + (4 << 20)
+"""Of the threads that run guests. Must be larger than WASM_STACK, or an overflow ends the process (lab trap 3)."""
+
+GUEST = Path(__file__).parent / "_guest"
+
+
+SETTINGS = "1"
+"""Stands in the compile cache's key: to be raised with any change in `configure`."""
+
+
+def configure() -> Config:
+    """
+    The settings that decide what compiled code looks like.
+
+    Bounds are checked by instructions, not by catching SIGSEGV: a host that installs its own signal handlers
+    afterwards (faulthandler does) would otherwise die of a guest's stray access (lab trap 2). It costs some 15 %.
+    """
+    config = Config()
+    config.cranelift_opt_level = "speed"
+    config.epoch_interruption = True
+    config.memory_init_cow = True
+    config.wasm_threads = False
+    config.wasm_memory64 = False
+    ffi.wasmtime_config_async_stack_size_set(config.ptr(), WASM_STACK * 2)
+    config.max_wasm_stack = WASM_STACK
+    ffi.wasmtime_config_signals_based_traps_set(config.ptr(), False)
+    ffi.wasmtime_config_memory_may_move_set(config.ptr(), False)
+    return config
+
+
+def guest_file(name: str) -> bytes:
+    """A built file of the guest. Raises SandboxUnavailableError where there is none."""
+    try:
+        return (GUEST / name).read_bytes()
+    except FileNotFoundError:
+        raise SandboxUnavailableError(
+            "the wasm guest has not been built; in a git checkout run `pip install -e .`, else reinstall evalcell"
+        ) from None
+
+
+class Engine:
+    """
+    The compiled guest, ready to be instantiated, while its `with` block lasts.
+
+    Raises SandboxUnavailableError when the files are not this wasmtime's.
+    """
+
+    def __init__(self, code: Path, memory: Path) -> None:
+        self.wasmtime = WasmtimeEngine(configure())
+        self.address = native.pointer(self.wasmtime)
+        try:
+            self.code = Module.deserialize_file(self.wasmtime, str(code))
+            self.base = Module.deserialize_file(self.wasmtime, str(memory))
+        except WasmtimeError as e:
+            raise SandboxUnavailableError(f"the compiled guest cannot be loaded ({e}); delete {code.parent}") from e
+        self.code_address = native.pointer(self.code)
+        self._ticker = Ticker(self.wasmtime)
+
+    def __enter__(self) -> Self:
+        self._ticker.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None:
+        self._ticker.stop()
+
+
+class Ticker:
+    """
+    Moves the engine's epoch on, so that running guests come up for air.
+
+    It follows the wall clock: waiting a fixed time after each tick drifts to twice the interval on a busy machine
+    (lab trap 6).
+    """
+
+    def __init__(self, engine: WasmtimeEngine) -> None:
+        self._engine = engine
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="evalcell-ticker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        due = time.monotonic() + TICK
+        while not self._over.wait(max(0.0, due - time.monotonic())):
+            self._engine.increment_epoch()
+            due = max(due + TICK, time.monotonic())

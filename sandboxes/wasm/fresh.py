@@ -1,0 +1,131 @@
+"""The state just after loading, again for every call: by new instances, or by one whose written pages are put back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal, NamedTuple
+
+from wasmtime import Module
+
+from sandboxes.wasm.engine import Engine
+from sandboxes.wasm.instance import Instance
+from sandboxes.wasm.native import I32
+from sandboxes.wasm.restore import PageMap
+
+Reset = Literal["auto", "restore", "instance"]
+"""How a call gets its fresh state. `auto`: `restore` where the platform can, else `instance`."""
+
+MOST_PAGES = 2048
+"""An instance with more written pages than this is dropped: a new one costs less than copying them after each call."""
+
+
+class Snapshot(NamedTuple):
+    """A guest's memory just after it loaded a script."""
+
+    image: Module
+    size: int
+
+
+class Fresh(ABC):
+    """Hands out instances that are byte for byte as the snapshot."""
+
+    def __init__(self, engine: Engine, snapshot: Snapshot) -> None:
+        self.engine, self.snapshot = engine, snapshot
+
+    @abstractmethod
+    def take(self, memory: int) -> Instance:
+        """An instance that may grow to `memory` bytes. Raises GuestTrap when the snapshot alone is larger."""
+
+    @abstractmethod
+    def give_back(self, instance: Instance, whole: bool) -> None:
+        """`whole`: its last call came back in order, so that it may be used again."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class NewInstances(Fresh):
+    """Works anywhere: the image is mapped copy-on-write each time."""
+
+    def take(self, memory: int) -> Instance:
+        return Instance(self.engine, self.snapshot.image, memory)
+
+    def give_back(self, instance: Instance, whole: bool) -> None:
+        instance.close()
+
+    def close(self) -> None:
+        pass
+
+
+class RestoredPages(Fresh):
+    """
+    Linux: keeps one instance and copies its written pages back from one that never runs.
+
+    Raises OSError where the page map is missing, or tells something else than what was written.
+    """
+
+    def __init__(self, engine: Engine, snapshot: Snapshot) -> None:
+        super().__init__(engine, snapshot)
+        self._pages = PageMap()
+        self._pristine = Instance(engine, snapshot.image, snapshot.size)
+        self._spare: Instance | None = None
+        try:
+            self._prove()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prove(self) -> None:
+        """Writes to an instance and looks whether it is put back: some kernels only pretend to have a page map."""
+        probe = Instance(self.engine, self.snapshot.image, self.snapshot.size)
+        places = range(0, self.snapshot.size, self.snapshot.size // 8)
+        try:
+            before = [probe.read(place, 8) for place in places]
+            for place, content in zip(places, before, strict=True):
+                probe.write(place, bytes(byte ^ 0xFF for byte in content))
+            restored = self._pages.restore(probe.base, self._pristine.base, probe.size)
+            after = [probe.read(place, 8) for place in places]
+        finally:
+            probe.close()
+        if before != after or restored > MOST_PAGES:
+            raise OSError("the page map does not tell what was written")
+
+    def take(self, memory: int) -> Instance:
+        if self._spare and self._spare.limit == memory:
+            instance, self._spare = self._spare, None
+            return instance
+        self._drop()
+        return Instance(self.engine, self.snapshot.image, memory)
+
+    def give_back(self, instance: Instance, whole: bool) -> None:
+        if whole and instance.size == self.snapshot.size and self._restore(instance) <= MOST_PAGES:
+            self._drop()
+            self._spare = instance
+        else:
+            instance.close()
+
+    def _restore(self, instance: Instance) -> int:
+        instance.set("__stack_pointer", self._pristine.stack_pointer, I32)
+        return self._pages.restore(instance.base, self._pristine.base, instance.size)
+
+    def _drop(self) -> None:
+        if self._spare:
+            self._spare.close()
+            self._spare = None
+
+    def close(self) -> None:
+        self._drop()
+        self._pristine.close()
+        self._pages.close()
+
+
+def fresh(engine: Engine, snapshot: Snapshot, reset: Reset) -> Fresh:
+    """Raises OSError for `restore` where it cannot work; `auto` takes new instances there."""
+    if reset == "instance":
+        return NewInstances(engine, snapshot)
+    try:
+        return RestoredPages(engine, snapshot)
+    except OSError:
+        if reset == "restore":
+            raise
+        return NewInstances(engine, snapshot)

@@ -1,0 +1,142 @@
+"""
+Loads scripts and runs calls, one at a time, on the thread that asks: the part that knows the guest's requests.
+
+What comes out is raw, the guest's own words unread; `replies` turns it into executions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
+
+from wasmtime import TrapCode
+
+from sandboxes.errors import SandboxError
+from sandboxes.wasm.engine import Engine
+from sandboxes.wasm.fresh import Fresh, Reset, Snapshot, fresh
+from sandboxes.wasm.image import map_image
+from sandboxes.wasm.instance import BadReply, Instance, Stopped
+from sandboxes.wasm.native import GuestTrap
+
+How = Literal["reply", "timeout", "memory", "stack", "trap", "unreadable", "too_much"]
+
+NEARLY = 0.9
+"""A guest that stops dead with this share of its memory in use is taken to have died for want of memory."""
+
+
+class Bounds(NamedTuple):
+    """The limits of one call or load, as the guest's host needs them."""
+
+    timeout: float
+    memory: int
+    longest: int
+    """Bytes of the guest's reply."""
+
+
+class Request(NamedTuple):
+    call: int
+    random: int | None
+    """Seeds the guest's random numbers. None: the system's."""
+    text: bytes
+
+
+class Raw(NamedTuple):
+    """What became of one request: the reply's bytes, or a few words where there is none."""
+
+    call: int
+    how: How
+    payload: bytes
+    duration: float
+
+
+class Guests:
+    """Programs by number. Not for two threads at once, but `cancelled` may turn true at any time."""
+
+    def __init__(self, engine: Engine, reset: Reset, cancelled: Callable[[], bool] = bool) -> None:
+        self._engine, self._reset, self._cancelled = engine, reset, cancelled
+        self._programs: dict[int, Fresh] = {}
+
+    def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
+        """Execs a script and keeps the memory it leaves. Raises SandboxError when `reset` cannot be had here."""
+        instance = Instance(self._engine, self._engine.base, max(bounds.memory, 64 << 20))
+        try:
+            instance.cancelled = self._cancelled
+            # The same in every worker, so that what a module draws while it loads is the same for every row.
+            random = int.from_bytes(hashlib.sha256(text).digest()[:7], "little")
+            raw = self._ask(instance, "load", Request(-1, random, text), bounds)
+            if raw.how == "reply" and b'"status":"ok"' in raw.payload:
+                instance.release("load")
+                self._programs[program] = self._keep(instance)
+            return raw
+        finally:
+            instance.close()
+
+    def _keep(self, instance: Instance) -> Fresh:
+        memory = instance.read(0, instance.size)
+        snapshot = Snapshot(map_image(self._engine.wasmtime, memory), len(memory))
+        try:
+            return fresh(self._engine, snapshot, self._reset)
+        except OSError as e:
+            raise SandboxError(f"pages cannot be restored here ({e}); choose reset='instance' or 'auto'") from e
+
+    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> Iterator[Raw]:
+        """One Raw for each request, in order. `shared`: one state for all of them, else a fresh one for each."""
+        states = self._programs[program]
+        instance: Instance | None = None
+        try:
+            for request in requests:
+                if instance is None:
+                    try:
+                        instance = states.take(bounds.memory)
+                    except GuestTrap:
+                        yield Raw(request.call, "memory", b"the loaded script alone needs more than the limit", 0.0)
+                        continue
+                    instance.cancelled = self._cancelled
+                raw = self._ask(instance, "call", request, bounds)
+                whole = raw.how == "reply"
+                if not (shared and whole and self._tidy(instance)):
+                    states.give_back(instance, whole)
+                    instance = None
+                yield raw
+        finally:
+            if instance is not None:
+                states.give_back(instance, True)
+
+    def _ask(self, instance: Instance, function: str, request: Request, bounds: Bounds) -> Raw:
+        random = request.random if request.random is not None else int.from_bytes(os.urandom(8), "little")
+        began = time.perf_counter()
+
+        def raw(how: How, payload: bytes) -> Raw:
+            return Raw(request.call, how, payload, time.perf_counter() - began)
+
+        try:
+            reply = instance.ask(function, request.text, timeout=bounds.timeout, random=random, longest=bounds.longest)
+            return raw("reply", reply)
+        except Stopped as e:
+            return raw("timeout", str(e).encode())
+        except BadReply as e:
+            return raw("unreadable" if e.size is None else "too_much", str(e).encode())
+        except GuestTrap as e:
+            if e.code is TrapCode.STACK_OVERFLOW:
+                return raw("stack", b"")
+            died_full = instance.size > NEARLY * bounds.memory
+            return raw("memory" if died_full else "trap", e.code.name.encode() if e.code else b"")
+
+    def _tidy(self, instance: Instance) -> bool:
+        """Frees the reply inside the guest; False when a script has spoilt even that."""
+        try:
+            instance.release("call")
+        except GuestTrap:
+            return False
+        return True
+
+    def forget(self, program: int) -> None:
+        if found := self._programs.pop(program, None):
+            found.close()
+
+    def close(self) -> None:
+        for program in list(self._programs):
+            self.forget(program)

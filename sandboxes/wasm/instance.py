@@ -1,0 +1,215 @@
+"""One instance of the guest. Its whole state is its linear memory and the five globals, nothing else."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import time
+from collections.abc import Callable
+from ctypes import byref, c_void_p
+from typing import Any
+
+from wasmtime import Module
+
+from sandboxes.wasm import native
+from sandboxes.wasm.engine import Engine
+from sandboxes.wasm.native import I32, I64, OF, GuestTrap
+
+FUNCTIONS = ("load", "call", "cabi_realloc", "cabi_post_load", "cabi_post_call")
+GLOBALS = ("host_wall_s", "host_wall_ns", "host_mono", "host_rng", "__stack_pointer")
+
+
+class Stopped(Exception):
+    """The host ended the guest's call: its time was over, or nobody wants the answer any more."""
+
+    def __init__(self, cancelled: bool) -> None:
+        super().__init__("cancelled" if cancelled else "timeout")
+        self.cancelled = cancelled
+
+
+class BadReply(Exception):
+    """The guest answered with something that is not an answer. `size` is set when it was too much."""
+
+    def __init__(self, message: str, size: int | None = None) -> None:
+        super().__init__(message)
+        self.size = size
+
+
+_alive: dict[int, Instance] = {}
+_numbers = itertools.count(1)
+
+
+def _at_tick(context: int, number: int, delta: Any, kind: Any) -> int:
+    """
+    Runs on the guest's thread at every tick of the epoch. Moves the guest's clock, ends it when it is time.
+
+    An error given back ends the guest's call; wasmtime takes it over.
+    """
+    instance = _alive.get(number)
+    try:
+        if instance is not None and instance._may_go_on():
+            delta[0], kind[0] = 1, native.CONTINUE
+            return 0
+    except BaseException:  # nothing may pass through C
+        pass
+    return native.error_new(b"stopped") or 0
+
+
+_callback = native.EpochCallback(_at_tick)
+
+
+class Instance:
+    """
+    A guest started from a memory image.
+
+    Not for two threads at once. Raises GuestTrap when the image does not fit `memory` (bytes).
+    """
+
+    def __init__(self, engine: Engine, image: Module, memory: int) -> None:
+        self.limit = memory
+        self.ended: str | None = None
+        self.cancelled: Callable[[], bool] = bool
+        self._deadline = 0.0
+        self._engine, self._image = engine, image  # the C side does not keep them alive
+        self._number = next(_numbers)
+        self._store = native.store_new(engine.address, None, None)
+        try:
+            self._start(image, memory)
+        except BaseException:
+            self.close()
+            raise
+        _alive[self._number] = self
+
+    def _start(self, image: Module, memory: int) -> None:
+        self._context = native.store_context(self._store)
+        native.store_limiter(self._store, memory, -1, -1, -1, -1)
+        native.store_epoch_callback(self._store, _callback, self._number, None)
+        native.set_epoch_deadline(self._context, 1 << 62)
+        held = self._instantiate(native.pointer(image), None)
+        self._memory_extern = self._export(held, b"memory")
+        self._memory = c_void_p(ctypes.addressof(self._memory_extern) + OF)
+        code = self._instantiate(self._engine.code_address, self._memory_extern)
+        self._externs = {n: self._export(code, n.encode()) for n in FUNCTIONS + GLOBALS}
+        self._at = {n: c_void_p(ctypes.addressof(x) + OF) for n, x in self._externs.items()}
+        self._raw = native.RawArray()
+        self._val = native.Val()
+        self._trap = c_void_p()
+        self._base: int = native.memory_data(self._context, self._memory)
+        self.stack_pointer = self.get("__stack_pointer")
+
+    def _instantiate(self, module: int, imported: Any) -> Any:
+        handle, trap = native.InstanceHandle(), c_void_p()
+        imports = byref(imported) if imported is not None else None
+        error = native.instance_new(self._context, module, imports, imported is not None, byref(handle), byref(trap))
+        native.raise_for(error, trap)
+        return handle
+
+    def _export(self, handle: Any, name: bytes) -> Any:
+        extern = native.Extern()
+        if not native.export_get(self._context, byref(handle), name, len(name), byref(extern)):
+            raise GuestTrap(None, f"the guest has no export {name.decode()}; reinstall evalcell")
+        return extern
+
+    # Memory. The engine reserves the whole 4 GB address range up front, so that it never moves.
+
+    @property
+    def base(self) -> int:
+        """The address of the guest's byte 0."""
+        return self._base
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that the guest has now."""
+        return int(native.memory_size(self._context, self._memory))
+
+    def read(self, start: int, length: int) -> bytes:
+        """Raises BadReply unless all of it lies in the guest's memory; both numbers may come from the guest."""
+        if start < 0 or length < 0 or start + length > self.size:
+            raise BadReply("it pointed outside of its memory")
+        return ctypes.string_at(self._base + start, length)
+
+    def write(self, start: int, data: bytes) -> None:
+        """Raises BadReply unless all of it fits into the guest's memory."""
+        if start < 0 or start + len(data) > self.size:
+            raise BadReply("it gave no room for the request")
+        ctypes.memmove(self._base + start, data, len(data))
+
+    # Globals.
+
+    def set(self, name: str, value: int, kind: int = I64) -> None:
+        self._val.kind = ctypes.c_uint8(kind)
+        if kind == I64:
+            self._val.of.i64 = value  # ctypes wraps it to 64 bits
+        else:
+            self._val.of.i32 = value
+        native.raise_for(native.global_set(self._context, self._at[name], byref(self._val)), c_void_p())
+
+    def get(self, name: str) -> int:
+        native.global_get(self._context, self._at[name], byref(self._val))
+        kind = int(self._val.kind)  # ctypes gives a plain int
+        return int(self._val.of.i64 if kind == I64 else self._val.of.i32)
+
+    def _set_clock(self) -> None:
+        now = time.time_ns()
+        self.set("host_wall_s", now // 1_000_000_000)
+        self.set("host_wall_ns", now % 1_000_000_000, I32)
+        self.set("host_mono", time.monotonic_ns())
+
+    # Calls.
+
+    def ask(self, function: str, request: bytes, *, timeout: float, random: int, longest: int) -> bytes:
+        """
+        Calls `load` or `call` with one JSON text and gives back the reply's bytes.
+
+        `timeout` is in seconds, `random` seeds the guest's random numbers, `longest` bounds the reply in bytes.
+        Raises Stopped, GuestTrap or BadReply; after any of these the instance must not be used again.
+        """
+        self._deadline = time.monotonic() + timeout
+        self.ended = None
+        self._set_clock()
+        self.set("host_rng", random)
+        native.set_epoch_deadline(self._context, 1)
+        try:
+            place = self._run("cabi_realloc", 0, 0, 1, len(request))
+            self.write(place, request)
+            reply = self._run(function, place, len(request))
+            head = self.read(reply, 8)
+            length = int.from_bytes(head[4:], "little")
+            if length > longest:
+                raise BadReply(f"it answered with {length} bytes", length)
+            self._reply = reply
+            return self.read(int.from_bytes(head[:4], "little"), length)
+        except GuestTrap:
+            if self.ended:
+                raise Stopped(self.ended == "cancelled") from None
+            raise
+
+    def release(self, function: str) -> None:
+        """Frees the last reply inside the guest; not needed where the memory is thrown away or restored."""
+        self._run(f"cabi_post_{function}", self._reply)
+
+    def _run(self, name: str, *arguments: int) -> int:
+        raw = self._raw
+        for place, value in enumerate(arguments):
+            raw[place].i64 = value
+        self._trap.value = None
+        error = native.func_call(self._context, self._at[name], raw, 4, byref(self._trap))
+        if error or self._trap.value:
+            native.raise_for(error, self._trap)
+        return int(raw[0].i32) & 0xFFFF_FFFF
+
+    def _may_go_on(self) -> bool:
+        if self.cancelled():
+            self.ended = "cancelled"
+        elif time.monotonic() >= self._deadline:
+            self.ended = "timeout"
+        else:
+            self._set_clock()
+            return True
+        return False
+
+    def close(self) -> None:
+        _alive.pop(self._number, None)
+        if self._store:
+            native.store_delete(self._store)
+            self._store = None

@@ -1,0 +1,216 @@
+"""A lane runs one batch at a time: on a thread of this process, or in a worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from sandboxes.errors import SandboxError, SandboxLostError
+from sandboxes.wasm import frames
+from sandboxes.wasm.compiled import Compiled
+from sandboxes.wasm.engine import THREAD_STACK, Engine
+from sandboxes.wasm.fresh import Reset
+from sandboxes.wasm.guests import Bounds, Guests, Raw, Request
+
+GRACE = 10.0
+"""Seconds past a call's own deadline until a worker that says nothing is given up."""
+
+_PARENT = str(Path(__file__).parents[2])
+_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from sandboxes.wasm.worker import main; main(*sys.argv[2:])"
+
+
+class Lane(ABC):
+    """Not for two at once."""
+
+    def __init__(self) -> None:
+        self.programs: set[int] = set()
+        """Those loaded here; a lane that had to start anew has none."""
+
+    @abstractmethod
+    async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
+        """Raises SandboxError."""
+
+    @abstractmethod
+    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Raw]:
+        """One Raw for each request. Closing it early stops what runs. Raises SandboxLostError."""
+
+    @abstractmethod
+    async def forget(self, program: int) -> None: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+class ThreadLane(Lane):
+    """In this process. The guest runs on a thread of its own, whose stack is large enough for it."""
+
+    def __init__(self, compiled: Compiled, reset: Reset) -> None:
+        super().__init__()
+        self._cancel = threading.Event()
+        self._work: queue.SimpleQueue[Callable[[Guests], None] | None] = queue.SimpleQueue()
+        self._thread = _thread_with_stack(self._serve, compiled, reset)
+
+    def _serve(self, compiled: Compiled, reset: Reset) -> None:
+        with contextlib.ExitStack() as stack:
+            try:
+                engine = stack.enter_context(Engine(*compiled))
+                guests: Guests | SandboxError = Guests(engine, reset, self._cancel.is_set)
+            except SandboxError as e:
+                guests = e
+            while (job := self._work.get()) is not None:
+                job(guests)  # type: ignore[arg-type]
+            if isinstance(guests, Guests):
+                guests.close()
+
+    async def _each(self, step: Callable[[Guests], Iterator[Raw]]) -> AsyncGenerator[Raw]:
+        loop = asyncio.get_running_loop()
+        got: asyncio.Queue[Raw | BaseException | None] = asyncio.Queue()
+
+        def job(guests: Guests) -> None:
+            end: BaseException | None = guests if isinstance(guests, SandboxError) else None
+            try:
+                for raw in step(guests) if end is None else ():
+                    loop.call_soon_threadsafe(got.put_nowait, raw)
+                    if self._cancel.is_set():
+                        break
+            except BaseException as e:
+                end = e
+            loop.call_soon_threadsafe(got.put_nowait, end)
+
+        self._work.put(job)
+        done = False
+        try:
+            while not done:
+                item = await got.get()
+                if isinstance(item, Raw):
+                    yield item
+                else:
+                    done = True
+                    if item is not None:
+                        raise item
+        finally:
+            if not done:
+                await asyncio.shield(self._stop(got))
+
+    async def _stop(self, got: asyncio.Queue[Raw | BaseException | None]) -> None:
+        """Ends the call that runs, within a tick, and waits until the thread is free again."""
+        self._cancel.set()
+        while isinstance(await got.get(), Raw):
+            pass
+        self._cancel.clear()
+
+    async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
+        async with contextlib.aclosing(self._each(lambda g: iter((g.load(program, text, bounds),)))) as told:
+            raw = await anext(told)
+            await anext(told, None)
+        self.programs.add(program)
+        return raw
+
+    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Raw]:
+        return self._each(lambda g: g.run(program, requests, bounds, shared))
+
+    async def forget(self, program: int) -> None:
+        self.programs.discard(program)
+        self._work.put(lambda guests: guests.forget(program))
+
+    async def close(self) -> None:
+        self._cancel.set()
+        self._work.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+
+class ProcessLane(Lane):
+    """In a worker process, started on first use and again after it died."""
+
+    def __init__(self, compiled: Compiled, reset: Reset) -> None:
+        super().__init__()
+        self._arguments = (_PARENT, str(compiled.code), str(compiled.memory), reset)
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> asyncio.subprocess.Process:
+        if self._process is None:
+            # -P: a module in the folder that evalcell is called from must not be taken for one of ours.
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-c", _BOOT, *self._arguments, stdin=-1, stdout=-1, stderr=-1, limit=1 << 22
+            )
+        return self._process
+
+    async def _ask(self, header: dict[str, Any], payload: bytes, count: int) -> AsyncGenerator[Raw]:
+        process = await self.start()
+        assert process.stdin
+        assert process.stdout
+        grace = header["bounds"][0] + GRACE
+        finished = False
+        try:
+            process.stdin.write(frames.pack(header, payload))
+            await process.stdin.drain()
+            for number in range(count):
+                async with asyncio.timeout(grace):
+                    told, content = await frames.receive(process.stdout)
+                if "failed" in told:
+                    finished = True
+                    raise SandboxError(told["failed"])
+                finished = number == count - 1
+                yield Raw(told["call"], told["how"], content, told["duration"])
+        except (OSError, asyncio.IncompleteReadError) as e:  # OSError: TimeoutError and a broken pipe too
+            reason = await self._kill()
+            raise SandboxLostError(f"a wasm worker process died ({reason or e}); the call may be run again") from e
+        finally:
+            if not finished:
+                await asyncio.shield(self._kill())
+
+    async def _kill(self) -> str:
+        """Ends the process, waits for its end, and gives what it said last."""
+        process, self._process = self._process, None
+        self.programs.clear()
+        if process is None:
+            return ""
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        _, said = await process.communicate()
+        lines = said.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1][:200] if lines else f"exit status {process.returncode}"
+
+    async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
+        header = {"do": "load", "program": program, "bounds": list(bounds)}
+        async with contextlib.aclosing(self._ask(header, text, 1)) as told:
+            raw = await anext(told)
+            await anext(told, None)
+        self.programs.add(program)
+        return raw
+
+    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Raw]:
+        calls = [(r.call, r.random, len(r.text)) for r in requests]
+        header = {"do": "run", "program": program, "bounds": list(bounds), "shared": shared, "calls": calls}
+        return self._ask(header, b"".join(r.text for r in requests), len(requests))
+
+    async def forget(self, program: int) -> None:
+        self.programs.discard(program)
+        if self._process and self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.write(frames.pack({"do": "forget", "program": program}))
+
+    async def close(self) -> None:
+        await self._kill()
+
+
+_stack_size = threading.Lock()
+
+
+def _thread_with_stack(target: Callable[..., None], *arguments: Any) -> threading.Thread:
+    """Starts a daemon thread with THREAD_STACK bytes of stack, leaving other threads' sizes as they were."""
+    with _stack_size:
+        before = threading.stack_size(THREAD_STACK)
+        try:
+            thread = threading.Thread(target=target, args=arguments, name="evalcell-guest", daemon=True)
+            thread.start()
+        finally:
+            threading.stack_size(before)
+    return thread

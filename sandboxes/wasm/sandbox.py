@@ -1,0 +1,153 @@
+"""CPython in WebAssembly, inside this process or a few worker processes, with a fresh state for every call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from importlib.metadata import version
+from typing import ClassVar
+
+from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig
+from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.wasm import replies
+from sandboxes.wasm.compiled import Progress, compiled
+from sandboxes.wasm.engine import guest_file
+from sandboxes.wasm.fresh import Reset
+from sandboxes.wasm.guests import Request
+from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
+
+
+def _tell(line: str) -> None:
+    print(f"evalcell: {line}", file=sys.stderr, flush=True)
+
+
+class WasmConfig(SandboxConfig):
+    """What only the wasm sandbox can be told."""
+
+    reset: Reset = "auto"
+
+
+class WasmSandbox(Sandbox):
+    """See docs/threat-model.md for what it protects, and docs/decisions/ for how it came to be so."""
+
+    name: ClassVar[str] = "wasm"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        languages=("python",),
+        isolation=("call", "batch"),
+        enforced=("timeout", "memory", "output", "result size", "no network", "no files", "no environment"),
+    )
+
+    def __init__(self, config: SandboxConfig, progress: Progress = _tell) -> None:
+        super().__init__(config)
+        self._progress = progress
+        self._reset: Reset = config.reset if isinstance(config, WasmConfig) else "auto"
+        self._jobs = config.jobs or cores()
+        self._lanes: list[Lane] = []
+        self._free: asyncio.Queue[Lane] = asyncio.Queue()
+        self._numbers = itertools.count(1)
+
+    @property
+    def concurrency(self) -> int:
+        return self._jobs
+
+    @property
+    def identity(self) -> str:
+        return f"wasm/python-{_guest_python()}/wasmtime-{version('wasmtime')}"
+
+    @classmethod
+    def check(cls) -> str:
+        return f"CPython {_guest_python()} in wasmtime {version('wasmtime')}"
+
+    async def open(self) -> None:
+        found = await asyncio.to_thread(compiled, self._progress)
+        if self._jobs == 1:
+            self._lanes = [ThreadLane(found, self._reset)]
+        else:
+            lanes = [ProcessLane(found, self._reset) for _ in range(self._jobs)]
+            self._lanes = list(lanes)
+            await asyncio.gather(*(lane.start() for lane in lanes))
+        for lane in self._lanes:
+            self._free.put_nowait(lane)
+
+    async def load(self, source: str, limits: Limits) -> Program:
+        program = WasmProgram(self, next(self._numbers), source, limits)
+        async with self.lane() as lane:
+            program.loaded = await program.load_on(lane)
+        return program
+
+    @contextlib.asynccontextmanager
+    async def lane(self) -> AsyncGenerator[Lane]:
+        """A lane for one batch; waits until one is free."""
+        if not self._lanes:
+            raise SandboxError("the wasm sandbox is not open; use it as `async with sandbox:`")
+        lane = await self._free.get()
+        try:
+            yield lane
+        finally:
+            self._free.put_nowait(lane)
+
+    async def forget(self, program: int) -> None:
+        for lane in self._lanes:
+            await lane.forget(program)
+
+    async def close(self) -> None:
+        lanes, self._lanes = self._lanes, []
+        await asyncio.gather(*(lane.close() for lane in lanes))
+
+
+class WasmProgram(Program):
+    """A script; each lane loads it when it first runs a batch of it."""
+
+    def __init__(self, sandbox: WasmSandbox, number: int, source: str, limits: Limits) -> None:
+        self._sandbox, self._number, self._limits = sandbox, number, limits
+        self._text = replies.load_request(source, limits)
+
+    async def load_on(self, lane: Lane) -> Execution:
+        raw = await lane.load(self._number, self._text, replies.bounds(self._limits, loading=True))
+        return replies.execution(raw, self._limits, loading=True)
+
+    async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
+        if self.loaded.status != "ok":
+            for call in calls:
+                yield self.loaded.model_copy(update={"call": call.id})
+            return
+        requests: list[Request] = []
+        for call in calls:
+            made = replies.call_request(call, limits)
+            if isinstance(made, Execution):
+                yield made
+            else:
+                requests.append(made)
+        async with self._sandbox.lane() as lane:
+            if self._number not in lane.programs:
+                again = await self.load_on(lane)
+                if again.status != "ok":  # it loads here and not there: a script that draws lots
+                    await lane.forget(self._number)
+                    for request in requests:
+                        yield again.model_copy(update={"call": request.call})
+                    return
+            shared = self._sandbox.isolation == "batch"
+            run = lane.run(self._number, requests, replies.bounds(limits), shared)
+            async with contextlib.aclosing(run) as told:
+                async for raw in told:
+                    yield replies.execution(raw, limits)
+
+    async def close(self) -> None:
+        await self._sandbox.forget(self._number)
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _guest_python() -> str:
+    try:
+        return str(json.loads(guest_file("guest.json"))["python"])
+    except (ValueError, KeyError) as e:
+        raise SandboxUnavailableError(f"the wasm guest's manifest is damaged ({e}); reinstall evalcell") from e

@@ -1,0 +1,87 @@
+"""A worker process: guests behind a pipe. No script runs here outside WebAssembly."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from sandboxes.errors import SandboxError
+from sandboxes.wasm import frames
+from sandboxes.wasm.engine import THREAD_STACK, Engine
+from sandboxes.wasm.fresh import Reset
+from sandboxes.wasm.guests import Bounds, Guests, Raw, Request
+
+LINGER = 0.01
+"""Seconds that a finished call's frame may wait for company; slow calls are told at once."""
+
+
+def main(code: str, memory: str, reset: str) -> None:
+    """
+    Serves until standard input ends, then stops at once, in the middle of a call too.
+
+    So nothing is left running when the process that started this one dies, however it dies.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C goes to the whole group; the parent decides what it means
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # nothing but frames may reach the pipe
+    work: queue.SimpleQueue[frames.Frame] = queue.SimpleQueue()
+    threading.stack_size(THREAD_STACK)
+    serve = threading.Thread(target=_serve, args=(code, memory, reset, work, replies), daemon=True)
+    serve.start()
+    while frame := frames.read(requests):
+        work.put(frame)
+    os._exit(0)
+
+
+def _serve(code: str, memory: str, reset: str, work: queue.SimpleQueue[frames.Frame], replies: BinaryIO) -> None:
+    try:
+        with Engine(Path(code), Path(memory)) as engine:
+            guests = Guests(engine, cast(Reset, reset))
+            while True:
+                _answer(guests, *work.get(), replies)
+    except BrokenPipeError:
+        os._exit(0)
+    except BaseException as e:  # the parent sees the pipe end, and this as its reason
+        print(f"{type(e).__name__}: {e}", file=sys.stderr, flush=True)
+        os._exit(70)
+
+
+def _answer(guests: Guests, header: dict[str, object], payload: bytes, replies: BinaryIO) -> None:
+    program = cast(int, header["program"])
+    if header["do"] == "forget":
+        guests.forget(program)
+        return
+    bounds = Bounds(*cast(list[int], header["bounds"]))
+    if header["do"] == "load":
+        try:
+            _tell(replies, guests.load(program, payload, bounds))
+        except SandboxError as e:
+            _tell(replies, Raw(-1, "unreadable", b"", 0.0), failed=str(e))
+        replies.flush()
+        return
+    flushed = time.monotonic()
+    for raw in guests.run(program, _requests(header, payload), bounds, bool(header["shared"])):
+        _tell(replies, raw)
+        if time.monotonic() - flushed > LINGER:
+            replies.flush()
+            flushed = time.monotonic()
+    replies.flush()
+
+
+def _requests(header: dict[str, object], payload: bytes) -> list[Request]:
+    found, at = [], 0
+    for call, random, size in cast(list[tuple[int, int | None, int]], header["calls"]):
+        found.append(Request(call, random, payload[at : at + size]))
+        at += size
+    return found
+
+
+def _tell(replies: BinaryIO, raw: Raw, failed: str | None = None) -> None:
+    header = {"call": raw.call, "how": raw.how, "duration": raw.duration}
+    replies.write(frames.pack(header | ({"failed": failed} if failed else {}), raw.payload))

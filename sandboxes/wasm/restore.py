@@ -12,8 +12,7 @@ import os
 import sys
 from ctypes import c_size_t, c_void_p
 
-from sandboxes.wasm.image import PAGE
-
+PAGE = 4096
 _ENTRY = 8  # bytes a page
 _PRESENT, _SWAPPED, _OF_FILE = 0x80, 0x40, 0x20  # in an entry's highest byte
 _WRITTEN = bytes(bool(b & _SWAPPED or (b & _PRESENT and not b & _OF_FILE)) for b in range(256))

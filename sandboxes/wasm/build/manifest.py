@@ -1,0 +1,92 @@
+"""`guest.json`: what the built guest was made from, and how to tell that its files are whole."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .pins import PROJECT, PYTHON_TOOLS, pinned_version
+
+FORMAT = 1
+MANIFEST = "guest.json"
+CODE = "code.wasm"
+MEMORY = "memory.wasm"
+
+SOURCES = Path("sandboxes/wasm/guest")
+_BUILD = Path("sandboxes/wasm/build")
+_ENCODE = Path("sandboxes/wasm/encode.py")
+_SOURCE_SUFFIXES = (".py", ".wit", ".wat")
+
+
+@dataclass(frozen=True)
+class BuiltFile:
+    """`sha256` in hexadecimal, `size` in bytes."""
+
+    sha256: str
+    size: int
+
+    @classmethod
+    def of(cls, content: bytes) -> "BuiltFile":
+        return cls(hashlib.sha256(content).hexdigest(), len(content))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    inputs: str
+    """`input_hash()` of what it was built from."""
+    python: str
+    """The guest's own version."""
+    componentize_py: str
+    binaryen: str
+    memory_bytes: int
+    """The memory's initial size."""
+    files: dict[str, BuiltFile]
+    format: int = FORMAT
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+
+
+def source_files(project: Path = PROJECT) -> list[Path]:
+    """The guest's sources, relative to `SOURCES`, sorted."""
+    folder = project / SOURCES
+    return sorted(path.relative_to(folder) for path in _files(folder) if path.suffix in _SOURCE_SUFFIXES)
+
+
+def input_hash(project: Path = PROJECT) -> str:
+    """SHA-256 over what decides what the guest is: its sources, this package, the tools' versions."""
+    digest = hashlib.sha256()
+    for folder in (SOURCES, _BUILD):
+        for path in sorted(_files(project / folder)):
+            if path.suffix in _SOURCE_SUFFIXES:
+                _add(digest, path.relative_to(project).as_posix(), path.read_bytes())
+    _add(digest, _ENCODE.as_posix(), (project / _ENCODE).read_bytes())
+    for tool in PYTHON_TOOLS:
+        _add(digest, tool, pinned_version(tool).encode())
+    return digest.hexdigest()
+
+
+def is_current(output: Path, inputs: str) -> bool:
+    """Whether `output` holds a whole guest that was built from these inputs."""
+    try:
+        manifest = json.loads((output / MANIFEST).read_bytes())
+        return (
+            manifest["format"] == FORMAT
+            and manifest["inputs"] == inputs
+            and all(
+                manifest["files"][name] == asdict(BuiltFile.of((output / name).read_bytes())) for name in (CODE, MEMORY)
+            )
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())
+
+
+def _add(digest: "hashlib._Hash", name: str, content: bytes) -> None:
+    """Lengths first, so that no two different sets of files run together to the same bytes."""
+    digest.update(f"{len(name)}:{name}{len(content)}:".encode())
+    digest.update(content)

@@ -1,0 +1,73 @@
+"""
+Writing WebAssembly: for the build, and for the snapshots of loaded scripts.
+
+Imports nothing of the project, since the build loads it before there is one.
+Source: WebAssembly Core Specification 2.0, chapter 5.
+"""
+
+PREAMBLE = b"\0asm\x01\0\0\0"
+PAGE = 65536
+
+GRAIN = 4096
+"""Zero runs shorter than a page of the host are not worth a data segment of their own."""
+
+_MEMORY, _EXPORT, _DATA = 5, 7, 11
+
+
+def unsigned(value: int) -> bytes:
+    """LEB128 of a number that is not negative."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def signed(value: int) -> bytes:
+    """LEB128 of a number of either sign."""
+    out = bytearray()
+    while not -0x40 <= value < 0x40:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value & 0x7F)
+    return bytes(out)
+
+
+def name(text: str) -> bytes:
+    raw = text.encode()
+    return unsigned(len(raw)) + raw
+
+
+def section(section_id: int, *content: bytes) -> bytes:
+    body = b"".join(content)
+    return bytes([section_id]) + unsigned(len(body)) + body
+
+
+def memory_module(image: bytes) -> bytes:
+    """A module that does nothing but export a memory with this content; runs of zeros take no room in it."""
+    entries = []
+    for start, end in _runs(image):
+        entries += [b"\x00\x41", signed(start), b"\x0b", unsigned(end - start), image[start:end]]
+    return b"".join(
+        (
+            PREAMBLE,
+            section(_MEMORY, b"\x01\x00", unsigned(len(image) // PAGE)),
+            section(_EXPORT, unsigned(1), name("memory"), b"\x02\x00"),
+            section(_DATA, unsigned(len(entries) // 5), *entries),
+        )
+    )
+
+
+def _runs(image: bytes) -> list[tuple[int, int]]:
+    """The stretches that are not all zero, in steps of GRAIN."""
+    zeros = bytes(GRAIN)
+    runs: list[tuple[int, int]] = []
+    for start in range(0, len(image), GRAIN):
+        if image[start : start + GRAIN] == zeros:
+            continue
+        if runs and runs[-1][1] == start:
+            runs[-1] = (runs[-1][0], start + GRAIN)
+        else:
+            runs.append((start, start + GRAIN))
+    return runs

@@ -1,0 +1,51 @@
+# Everything here works from a fresh clone with Python >= 3.11, make and network access to a package index.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+GUEST := $(shell find sandboxes/wasm/guest sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
+
+.PHONY: help demo test check lint bench lock picture clean
+
+help:
+	@echo "make demo   score 200 real rows with a Python script inside WebAssembly"
+	@echo "make test   run the tests"
+	@echo "make check  format and lint (ruff), types (mypy), tests"
+	@echo "make bench  print the figures that the README claims, beside a baseline"
+	@echo "make clean  remove the virtual environment"
+
+$(READY): pyproject.toml tests/requirements.txt $(GUEST)
+	@$(PYTHON) -c 'import sys; sys.exit("evalcell needs Python 3.11 or newer; try: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
+	@echo "Setting up $(VENV): downloading, and building the sandbox's guest. A minute or so, once."
+	@$(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+demo: $(READY)
+	@$(VENV)/bin/evalcell run json-distance templates/json_distance/demo.jsonl
+
+test: $(READY)
+	$(RUN) -m pytest
+
+lint: $(READY)
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+
+check: lint test
+
+bench: $(READY)
+	$(RUN) -m tests.bench
+
+lock: $(READY)  # after a change of the dependencies
+	$(RUN) -m pip install --quiet uv
+	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url \
+		--no-emit-package evalcell --custom-compile-command "make lock" --output-file tests/requirements.txt pyproject.toml
+
+picture: $(READY)  # of a run, for the README
+	$(RUN) docs/picture.py docs/run.svg
+
+clean:
+	rm -rf $(VENV)

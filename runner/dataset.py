@@ -1,0 +1,154 @@
+"""jsonl, json, csv, parquet -> a lazy stream of cases. The rules stand as tables in docs/rules.md."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, BinaryIO, Self, cast
+
+from runner.array import array_rows
+from runner.errors import DatasetError
+from runner.formats import ParquetRows, csv_rows, jsonl_rows, lines
+from runner.ids import Ids
+from runner.rows import Row, cases, cases_from_rows
+from runner.shown import close_name, printable, whole
+from runner.types import Case
+
+__all__ = ["Dataset", "cases_from_rows", "open_dataset"]
+
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
+COUNTED = 64 << 20
+"""Bytes of a JSONL file up to which its rows are counted beforehand; that takes about 0.1 s."""
+
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_BOM = b"\xef\xbb\xbf"
+
+
+class Dataset:
+    """The cases of one file, in its order, once. Memory does not grow with the rows."""
+
+    def __init__(
+        self,
+        name: str,
+        rows: Iterable[Row],
+        close: Callable[[], object],
+        count: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self.name = name
+        self._rows: Iterable[Row] | None = rows
+        self._close = close
+        self._count = count
+        self._ids = Ids()
+
+    def __iter__(self) -> Iterator[Case]:
+        """Raises DatasetError when the file fails under way, or was read before."""
+        rows, self._rows = self._rows, None
+        if rows is None:
+            raise DatasetError(f"{self.name} has been read; open it again")
+        try:
+            yield from cases(rows, self._ids)
+        except OSError as error:
+            raise DatasetError(f"{self.name} cannot be read on: {error.strerror or error}") from None
+
+    def total(self) -> int | None:
+        """How many cases there are, where that is cheap to know."""
+        return self._count()
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know about the rows that were read so far."""
+        repeated = self._ids.repeated
+        if not repeated:
+            return []
+        rows = "1 row repeats an id" if repeated == 1 else f"{repeated:,} rows repeat an id"
+        return [f"{rows} that an earlier row has; they are named id#row"]
+
+    def close(self) -> None:
+        """Safe twice."""
+        self._close()
+        self._ids.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def open_dataset(path: str | os.PathLike[str], *, stdin: BinaryIO | None = None) -> Dataset:
+    """
+    Opens a dataset by its suffix; `-` is JSONL on `stdin`.
+
+    Raises DatasetError for what cannot be read as a whole; a row that cannot is a broken case instead.
+    """
+    if os.fspath(path) == "-":
+        return _standard_input(stdin)
+    path = Path(path)
+    name, suffix = printable(whole(path.name)), path.suffix.lower()
+    if suffix not in SUFFIXES:
+        step = "unpack it first" if suffix in (".gz", ".zst", ".zip", ".bz2", ".xz") else "convert it to one of them"
+        raise DatasetError(f"{name}: a dataset is named {', '.join(SUFFIXES)}; {step}")
+    file = _open(path)
+    if suffix == ".parquet":
+        file.close()
+        rows = ParquetRows(path)
+        return Dataset(name, rows, rows.close, lambda: len(rows))
+    try:
+        _skip_bom(file, name)
+        if suffix == ".json":
+            return Dataset(name, array_rows(file, name), file.close)
+        if suffix == ".csv":
+            return Dataset(name, csv_rows(file, name), file.close)
+    except OSError as error:
+        file.close()
+        raise DatasetError(f"{name} cannot be read: {error.strerror or error}") from None
+    except DatasetError:
+        file.close()
+        raise
+    return Dataset(name, jsonl_rows(file, name), file.close, lambda: _lines_with_rows(path))
+
+
+def _standard_input(stdin: BinaryIO | None) -> Dataset:
+    source: Any = stdin or getattr(sys.stdin, "buffer", None)
+    if source is None:
+        raise DatasetError("- is standard input, which is closed; name a file")
+    file = cast(BufferedReader, source if hasattr(source, "peek") else BufferedReader(source))
+    _skip_bom(file, "stdin")
+    return Dataset("stdin", jsonl_rows(file, "stdin"), lambda: None)
+
+
+def _open(path: Path) -> BufferedReader:
+    try:
+        return path.open("rb")
+    except IsADirectoryError:
+        raise DatasetError(f"{printable(whole(str(path)))} is a folder; name a file in it") from None
+    except FileNotFoundError:
+        hint = close_name(path)
+        raise DatasetError(f"no dataset {printable(whole(str(path)))}{hint}") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise DatasetError(f"{printable(whole(str(path)))} cannot be opened: {why}") from None
+
+
+def _skip_bom(file: BufferedReader, name: str) -> None:
+    start = file.peek(4)
+    if start.startswith(_UTF16):
+        raise DatasetError(f"{name} is UTF-16; save it as UTF-8")
+    if start.startswith(_BOM):
+        file.read(len(_BOM))
+
+
+def _lines_with_rows(path: Path) -> int | None:
+    with suppress(OSError):
+        about = path.stat()
+        # To open a pipe once more would wait for another writer.
+        if not stat.S_ISREG(about.st_mode) or about.st_size > COUNTED:
+            return None
+        with path.open("rb") as file:
+            return sum(1 for line in lines(file) if line is None or line.strip())
+    return None

@@ -1,0 +1,72 @@
+"""Row ids, made unique in flat memory."""
+
+from __future__ import annotations
+
+import sqlite3
+from hashlib import blake2b
+
+from runner.errors import DatasetError
+
+IN_MEMORY = 50_000
+"""Ids held as a set; beyond, they move to a temporary database, which keeps memory flat."""
+
+
+class Ids:
+    """The ids given so far. Exact, whatever their number."""
+
+    def __init__(self, in_memory: int = IN_MEMORY) -> None:
+        self.repeated = 0
+        """Rows whose own id stood at an earlier row."""
+        self._few: set[bytes] = set()
+        self._in_memory = in_memory
+        self._many: sqlite3.Connection | None = None
+
+    def take(self, wanted: str, number: int) -> str:
+        """`wanted` if no earlier row has it, else `wanted#number`, else that with more of the same."""
+        if self._new(wanted):
+            return wanted
+        self.repeated += 1
+        while not self._new(wanted := f"{wanted}#{number}"):
+            pass
+        return wanted
+
+    def close(self) -> None:
+        if self._many:
+            self._many.close()
+
+    def _new(self, text: str) -> bool:
+        key = text.encode("utf-8", "surrogatepass")
+        if len(key) > 32:
+            # No UTF-8 text begins with this byte, so a digest is never taken for an id.
+            key = b"\xff" + blake2b(key, digest_size=16).digest()
+        if self._many is None:
+            if key in self._few:
+                return False
+            self._few.add(key)
+            if len(self._few) > self._in_memory:
+                self._spill()
+            return True
+        try:
+            return self._many.execute("INSERT OR IGNORE INTO ids VALUES (?)", (key,)).rowcount == 1
+        except sqlite3.Error as error:
+            raise _no_room(error) from None
+
+    def _spill(self) -> None:
+        try:
+            # An empty name is a private database in a temporary file that goes away by itself.
+            # Rows may be read by one thread after another.
+            self._many = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            self._many.execute("PRAGMA journal_mode = OFF")
+            self._many.execute("PRAGMA synchronous = OFF")
+            self._many.execute("CREATE TABLE ids (id BLOB PRIMARY KEY) WITHOUT ROWID")
+            self._many.execute("BEGIN")
+            self._many.executemany("INSERT INTO ids VALUES (?)", ((key,) for key in sorted(self._few)))
+        except sqlite3.Error as error:
+            raise _no_room(error) from None
+        self._few = set()
+
+
+def _no_room(error: sqlite3.Error) -> DatasetError:
+    return DatasetError(
+        f"the ids of the rows do not fit the folder for temporary files ({error}); set TMPDIR to another"
+    )

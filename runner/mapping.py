@@ -1,0 +1,183 @@
+"""case -> arguments: RFC 9535 paths, literals, names. The rules stand as a table in docs/rules.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from runner.errors import MappingError
+from runner.paths import Path, PathError, parse_path
+from runner.shown import listed, printable, shown, suggestion
+from runner.types import Case, Evaluator, InputMapping, Parameter
+
+BY_NAME = ("output", "reference", "input", "metadata", "id")
+"""Parameters of these names bind by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where one parameter's value comes from: a literal, a path, or the column of its name."""
+
+    name: str
+    required: bool
+    positional: bool
+    path: Path | None = None
+    literal: Any = None
+    by_name: bool = False
+
+
+class Binding:
+    """How one evaluator's parameters are filled, for any number of cases."""
+
+    def __init__(self, sources: Iterable[_Source], defaults: Iterable[str]) -> None:
+        self._sources = tuple(sources)
+        self._defaults = tuple(defaults)
+        self._has_paths = any(source.path for source in self._sources)
+
+    def arguments(self, case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The values that go by position only, and those by keyword. Raises MappingError for this row."""
+        document = _document(case) if self._has_paths else {}
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        skipped = None
+        for source in self._sources:
+            name = source.name
+            if source.by_name:
+                if name not in case.present and name != "id":
+                    if source.required:
+                        raise MappingError(_lacks(case, name))
+                    skipped = name if source.positional else skipped
+                    continue
+                value = getattr(case, name)
+            elif source.path:
+                value = _look_up(source.path, document, name, case)
+            else:
+                value = source.literal
+            if not source.positional:
+                keywords[name] = value
+            elif skipped:
+                raise MappingError(
+                    f"{case.where}: `{name}` cannot be given without `{skipped}`, as both go by position; "
+                    f"add a column `{skipped}`, or map it with --map or --set"
+                )
+            else:
+                positional.append(value)
+        return tuple(positional), keywords
+
+    def describe(self) -> dict[str, str]:
+        """Where each parameter's value comes from, in words."""
+        words = {source.name: _words(source) for source in self._sources}
+        return words | dict.fromkeys(self._defaults, "left to its default")
+
+
+def bind(evaluator: Evaluator, mapping: InputMapping | None = None) -> Binding:
+    """
+    Fills the evaluator's parameters by `mapping` over what its header maps, and by name.
+
+    Raises MappingError for a name that is no parameter, a path or literal that cannot be used, and a required
+    parameter that nothing can fill.
+    """
+    asked = mapping or InputMapping()
+    for own in (evaluator.mapping, asked):
+        _refuse_unknown(evaluator, own)
+    sources: list[_Source] = []
+    defaults: list[str] = []
+    for parameter in (*evaluator.parameters, *_any_names(evaluator, asked)):
+        source = _source(parameter, evaluator, asked)
+        if source:
+            if source.positional and defaults and _by_position(evaluator, defaults[-1]):
+                raise MappingError(
+                    f"`{source.name}` cannot be given without `{defaults[-1]}`, as both go by position; "
+                    f"map `{defaults[-1]}` too"
+                )
+            sources.append(source)
+        elif parameter.required:
+            raise MappingError(
+                f"evaluate needs `{parameter.name}`, which no column fills by name; say where it comes from: "
+                f"--map {parameter.name}=PATH, such as --map {parameter.name}=metadata.{parameter.name}"
+            )
+        else:
+            defaults.append(parameter.name)
+    return Binding(sources, defaults)
+
+
+def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> _Source | None:
+    name, positional = parameter.name, parameter.positional_only
+    for mapping, trusted in ((asked, True), (evaluator.mapping, False)):
+        if name in mapping.literals:
+            return _Source(name, True, positional, literal=_literal(name, mapping.literals[name]))
+        if name in mapping.paths:
+            try:
+                path = parse_path(mapping.paths[name], trusted=trusted)
+            except PathError as error:
+                raise MappingError(f"`{name}`: {error}") from None
+            return _Source(name, True, positional, path=path)
+    if name in BY_NAME:
+        return _Source(name, parameter.required, positional, by_name=True)
+    return None
+
+
+def _literal(name: str, value: Any) -> Any:
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        raise MappingError(f"`{name}`: the literal {shown(value, 60)} is not a JSON value") from None
+
+
+def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
+    names = [parameter.name for parameter in evaluator.parameters]
+    for name in (*mapping.paths, *mapping.literals):
+        if name in names:
+            continue
+        if not evaluator.accepts_any:
+            hint = suggestion(name, names)
+            raise MappingError(
+                f"evaluate({', '.join(names)}) has no parameter `{printable(name, 60)}`{hint}; "
+                f"its parameters are {listed(names)}"
+            )
+        if not name.isidentifier():
+            raise MappingError(f"`{printable(name, 60)}` cannot be a parameter's name; use letters, digits and _")
+
+
+def _any_names(evaluator: Evaluator, asked: InputMapping) -> list[Parameter]:
+    """What is mapped into `**kwargs`."""
+    known = {parameter.name for parameter in evaluator.parameters}
+    own = evaluator.mapping
+    names = dict.fromkeys((*own.paths, *own.literals, *asked.paths, *asked.literals))
+    return [Parameter(name=name) for name in names if name not in known]
+
+
+def _by_position(evaluator: Evaluator, name: str) -> bool:
+    return any(p.positional_only and p.name == name for p in evaluator.parameters)
+
+
+def _document(case: Case) -> dict[str, Any]:
+    """What paths look into: the columns that the row has."""
+    document: dict[str, Any] = {"id": case.id}
+    for column in BY_NAME:
+        if column in case.present:
+            document[column] = getattr(case, column)
+    return document
+
+
+def _look_up(path: Path, document: dict[str, Any], name: str, case: Case) -> Any:
+    try:
+        return path.value(document)
+    except PathError as error:
+        raise MappingError(f"{case.where}: `{name}`: {error}") from None
+
+
+def _lacks(case: Case, name: str) -> str:
+    near = suggestion(name, case.metadata)
+    return (
+        f"{case.where}: the row has no `{name}`{near}; add the column, map another with --map {name}=PATH, "
+        f"or give the parameter a default"
+    )
+
+
+def _words(source: _Source) -> str:
+    if source.by_name:
+        return f"$.{source.name} (by name{'' if source.required else ', else its default'})"
+    return source.path.text if source.path else f"literal {shown(source.literal, 60)}"

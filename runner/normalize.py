@@ -1,0 +1,216 @@
+"""What `evaluate` returned, as label, score and explanation. The rules stand as a table in docs/rules.md."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, assert_never
+
+from runner.shown import listed, shown, suggestion, whole
+from runner.types import Categorical, Continuous, Freeform, OutputConfig, Score
+from sandboxes.base import Model
+
+__all__ = ["InvalidResultError", "Normalized", "normalize", "shown"]
+
+ROUNDING = 1e-9
+"""A score past a bound by no more than this is the bound: rounding makes a cosine 1.0000000000000002."""
+TEXT_LIMIT = 65_536
+"""Characters of an explanation that are kept, and the longest label."""
+
+_KEYS = ("label", "score", "explanation")
+_CUT = " … (cut)"
+
+
+class InvalidResultError(ValueError):
+    """The returned value is no result; the message shows what came and what is accepted."""
+
+
+class Normalized(Model):
+    """A returned value that made sense."""
+
+    outcome: Literal["scored", "abstained"]
+    scores: dict[str, Score]
+    """By the name of the output config; the empty name where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What was returned, apart, before any config looked at it."""
+
+    label: str | None = None
+    score: float | None = None
+    explanation: str | None = None
+    declined: bool = False
+    """A `score` was returned, and it was None."""
+
+    @property
+    def empty(self) -> bool:
+        return self.label is None and self.score is None and self.explanation is None
+
+    @property
+    def abstained(self) -> bool:
+        return self.declined and not self.empty
+
+    def judged(self, label: str | None, score: float | None) -> Score:
+        return Score(label=label, score=score, explanation=self.explanation)
+
+
+def normalize(value: Any, outputs: Mapping[str, OutputConfig]) -> Normalized:
+    """
+    What the output configs make of a returned JSON value; without a config, what the value says by itself.
+
+    With named configs, a dict that has exactly their names as keys gives each its own value; anything else goes
+    to each of them. Abstained is what abstained for every config. Raises InvalidResultError.
+    """
+    configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
+    routed = isinstance(value, dict) and "" not in configs and value.keys() == configs.keys()
+    scores: dict[str, Score] = {}
+    abstained = True
+    for name, config in configs.items():
+        try:
+            score, declined = _judge(value[name] if routed else value, config)
+        except InvalidResultError as error:
+            if not name:
+                raise
+            unrouted = len(configs) > 1 and not routed
+            hint = f"; or a dict with a value for each of {listed(configs)}" if unrouted else ""
+            raise InvalidResultError(f"output {shown(name)}: {error}{hint}") from None
+        scores[name] = score
+        abstained = abstained and declined
+    return Normalized(outcome="abstained" if abstained else "scored", scores=scores)
+
+
+def _judge(value: Any, config: OutputConfig | None) -> tuple[Score, bool]:
+    """The score, and whether the script chose to give none."""
+    try:
+        parts = _take_apart(value)
+        if config is not None and parts.abstained:
+            return parts.judged(parts.label, None), True
+        match config:
+            case None:
+                return parts.judged(parts.label, parts.score), _says_nothing(parts)
+            case Freeform():
+                if parts.empty:
+                    raise InvalidResultError(f"evaluate returned {shown(value)}, which says nothing")
+                return parts.judged(parts.label, parts.score), _says_nothing(parts)
+            case Categorical():
+                return _categorical(parts, config, value), False
+            case Continuous():
+                return _continuous(parts, config, value), False
+            case _:
+                assert_never(config)
+    except InvalidResultError as error:
+        raise InvalidResultError(f"{error}; return {_accepted(config)}") from None
+
+
+def _says_nothing(parts: _Parts) -> bool:
+    return parts.score is None and (parts.label is None or parts.declined)
+
+
+def _take_apart(value: Any) -> _Parts:
+    if isinstance(value, bool):
+        return _Parts(label=str(value))
+    if isinstance(value, str):
+        return _Parts(label=_label(value))
+    if isinstance(value, int | float):
+        return _Parts(score=_number(value))
+    if value is None:
+        return _Parts()
+    if not isinstance(value, dict):
+        raise InvalidResultError(f"evaluate returned {shown(value)}: a {type(value).__name__} is no result")
+    if not value:
+        raise InvalidResultError("evaluate returned {}, which says nothing")
+    unknown = [key for key in value if key not in _KEYS]
+    if unknown:
+        hint = suggestion(str(unknown[0]).lower(), _KEYS)
+        raise InvalidResultError(f"evaluate returned {shown(value)} with the unknown key {shown(unknown[0], 60)}{hint}")
+    score = value.get("score")
+    return _Parts(
+        label=_label(value.get("label")),
+        score=None if score is None else _number(score),
+        explanation=_explanation(value.get("explanation")),
+        declined="score" in value and score is None,
+    )
+
+
+def _label(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidResultError(f"the label must be text or None, not {shown(value)}")
+    if len(value) > TEXT_LIMIT:
+        raise InvalidResultError(f"the label has {len(value):,} characters, over {TEXT_LIMIT:,}: {shown(value, 40)}")
+    return whole(value)
+
+
+def _explanation(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidResultError(f"the explanation must be text or None, not {shown(value)}")
+    return whole(value if len(value) <= TEXT_LIMIT else value[: TEXT_LIMIT - len(_CUT)] + _CUT)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidResultError(f"the score must be a number, not {shown(value)}")
+    try:
+        score = float(value)
+    except OverflowError:
+        raise InvalidResultError(f"the score is too large for a float: {shown(value)}") from None
+    if not math.isfinite(score):
+        raise InvalidResultError(f"the score must be finite, not {score}")
+    return score
+
+
+def _categorical(parts: _Parts, config: Categorical, value: Any) -> Score:
+    label = parts.label
+    if label is None:
+        raise InvalidResultError(f"evaluate returned {shown(value)}, which has no label")
+    if label not in config.labels:
+        near = suggestion(label, config.labels) or suggestion(label.strip().lower(), config.labels)
+        raise InvalidResultError(f"the label {shown(label)} is none of {listed(config.labels)}{near}")
+    fixed = config.labels[label]
+    if fixed is not None and parts.score is not None and parts.score != fixed:
+        raise InvalidResultError(
+            f"the score {parts.score} contradicts the label {shown(label)}, which stands for {fixed}"
+        )
+    return parts.judged(label, parts.score if fixed is None else fixed)
+
+
+def _continuous(parts: _Parts, config: Continuous, value: Any) -> Score:
+    score = parts.score
+    if score is None:
+        why = "a bool is no score" if isinstance(value, bool) else "which has no score"
+        raise InvalidResultError(f"evaluate returned {shown(value)}, {why}")
+    for bound, past, name in (
+        (config.lower_bound, -1, "below the lower bound"),
+        (config.upper_bound, 1, "above the upper bound"),
+    ):
+        if bound is not None and (score - bound) * past > 0:
+            if abs(score - bound) > ROUNDING:
+                raise InvalidResultError(f"the score {score} is {name} {bound}")
+            score = bound
+    return parts.judged(parts.label, score)
+
+
+def _accepted(config: OutputConfig | None) -> str:
+    """The accepted shapes, as Python."""
+    match config:
+        case Categorical():
+            first = list(config.labels)[:6]
+            names = [json.dumps(name if len(name) <= 40 else name[:39] + "…") for name in first]
+            more = ", …" if len(config.labels) > 6 else ""
+            return (
+                f'{", ".join(names)}{more}, or {{"label": {names[0]}, "explanation": "why"}}; '
+                'to give no verdict: {"score": None, "explanation": "why"}'
+            )
+        case Continuous():
+            return (
+                '0.5, or {"score": 0.5, "label": "close", "explanation": "why"}; '
+                'to give no score: {"score": None, "explanation": "why"}'
+            )
+        case _:
+            return '0.5, "good", True, or {"label": "good", "score": 0.5, "explanation": "why"}'

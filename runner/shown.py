@@ -1,0 +1,76 @@
+"""A value in a message: one line, short, safe to print."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import reprlib
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _Short(reprlib.Repr):
+    """Looks at a bounded part of the value, however large or deep it is."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxstring = self.maxother = self.maxlong = max(20, limit - 10)
+        self.maxdict = self.maxlist = self.maxtuple = self.maxset = 6
+
+    def repr_int(self, value: int, level: int) -> str:
+        # Python refuses to write out an integer of more than 4,300 digits.
+        return f"an integer of {value.bit_length()} bits" if value.bit_length() > 4096 else repr(value)
+
+
+def shown(value: Any, limit: int = 120) -> str:
+    """
+    A Python expression or a description of `value`, at most `limit` characters, without control characters.
+
+    Never raises, whatever `value` is.
+    """
+    try:
+        text = _Short(limit).repr(value)
+    except Exception:
+        text = f"a value of type {type(value).__name__}"
+    return printable(text, limit)
+
+
+def printable(text: str, limit: int = 200) -> str:
+    """`text` on one line: what a terminal would obey or cannot show is escaped, what is too long is cut."""
+    short = text if len(text) <= limit else text[: limit - 1] + "…"
+    if short.isprintable():
+        return short
+    safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
+    return safe if len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def whole(text: str) -> str:
+    """Half of a surrogate pair cannot be written as UTF-8, so U+FFFD stands for it."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """` (did you mean …?)`, or nothing."""
+    close = difflib.get_close_matches(word[:100], list(known), 1, 0.6)
+    return f" (did you mean `{printable(close[0], 60)}`?)" if close else ""
+
+
+def close_name(path: Path) -> str:
+    """A suggestion out of the files beside `path`, or nothing."""
+    with suppress(OSError, ValueError), os.scandir(path.parent) as entries:
+        return suggestion(path.name, (entry.name for entry in islice(entries, 2000)))
+    return ""
+
+
+def listed(names: Iterable[str], limit: int = 8) -> str:
+    """The first names, in backticks, with commas."""
+    every = list(names)
+    text = ", ".join(f"`{printable(name, 60)}`" for name in every[:limit])
+    return f"{text} and {len(every) - limit} more" if len(every) > limit else text or "none"

@@ -1,0 +1,192 @@
+"""Rows of Python values, from Parquet or from a caller, and the ids of rows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from array import array
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.dataset import cases_from_rows, open_dataset
+from runner.errors import DatasetError
+from runner.ids import Ids
+from runner.rows import MAX_ROW
+from runner.types import Case
+
+SHARED = Path(__file__).parents[3] / "shared"
+SUITE = SHARED / "cases" / "public_suites" / "jsontestsuite.jsonl"
+ROOT = Path(__file__).parents[2]
+
+
+def read(path: Path) -> list[Case]:
+    with open_dataset(path) as dataset:
+        return list(dataset)
+
+
+def written(folder: Path, name: str, data: bytes | str) -> Path:
+    path = folder / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def broken(case: Case) -> str:
+    assert case.broken is not None
+    assert case.broken.startswith(f"{case.where}: ")
+    assert case.broken.isprintable()
+    return case.broken
+
+
+def refusal(path: str | Path) -> str:
+    with pytest.raises(DatasetError) as caught:
+        open_dataset(path)
+    assert str(caught.value).isprintable()
+    return str(caught.value)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pa.table(
+        {
+            "id": [1, 2, 3],
+            "output": [1.5, float("nan"), float("inf")],
+            "reference": [{"a": [1, None]}, None, {"a": []}],
+            "metadata": ['{"k": 1}', None, ""],
+            "blob": [b"text", b"\xff", None],
+            "at": pa.array([1000, 2000, 2**62], pa.timestamp("ms")),
+            "map": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int64())),
+        }
+    )
+    path = tmp_path / "d.parquet"
+    parquet.write_table(table, path)
+    assert open_dataset(path).total() == 3
+    first, second, third = read(path)
+    assert (first.id, first.output, first.reference) == ("1", 1.5, {"a": [1, None]})
+    assert first.metadata == {"k": 1, "blob": "text", "at": "1970-01-01T00:00:01", "map": [["k", 1]]}
+    assert "d.parquet, row 2: column 'blob': not UTF-8" in broken(second)
+    assert "d.parquet, row 3: a value cannot be read: " in broken(third)
+
+    parquet.write_table(table.select(["id", "output"]), path)
+    assert read(path)[1].output is None
+    assert "infinite" in broken(read(path)[2])
+    parquet.write_table(pa.table([[1], [2]], names=["a", "a"]), path)
+    assert "two columns are named 'a'" in refusal(path)
+
+
+def test_parquet_that_breaks_off(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "d.parquet"
+    table = pa.table({"output": [str(n) * 50 for n in range(5000)]})
+    parquet.write_table(table, path, row_group_size=1000, use_dictionary=False, compression="none")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 20_000] = b"\xff" * 20_000
+    path.write_bytes(data)
+    cases = read(path)
+    assert len(cases) >= 1000
+    assert "the rest of the file cannot be read" in broken(cases[-1])
+
+
+def test_without_pyarrow_the_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    path = written(tmp_path, "d.parquet", "")
+    assert refusal(path) == 'd.parquet: Parquet needs pyarrow: pip install "evalcell[parquet]"'
+
+
+def test_ids_are_made_unique() -> None:
+    wanted: list[Any] = ["a", "a", "a#2", None, "5", None, "4", "a#2", "", "a#2#8"]
+    cases = list(cases_from_rows([{"id": id} for id in wanted]))
+    ids = [case.id for case in cases]
+    assert ids == ["a", "a#2", "a#2#3", "4", "5", "6", "4#7", "a#2#8", "9", "a#2#8#10"]
+    dataset = open_dataset("-", stdin=BytesIO(b'{"id": 1}\n{"id": "1"}\n{"id": 1}\n'))
+    assert dataset.notes == []
+    assert len(list(dataset)) == 3
+    assert dataset.notes == ["2 rows repeat an id that an earlier row has; they are named id#row"]
+
+
+@given(st.lists(st.text(max_size=2) | st.sampled_from(["x" * 40, "x" * 41, "a"]), max_size=40), st.integers(0, 9))
+def test_ids_are_exact_in_memory_and_beyond(texts: list[str], in_memory: int) -> None:
+    small, large = Ids(in_memory), Ids()
+    given_ids = [ids.take(text, 7) for text in texts for ids in (small, large)]
+    small.close()
+    assert given_ids[::2] == given_ids[1::2]
+    assert len(set(given_ids[::2])) == len(texts)
+    assert small.repeated == len(texts) - len(set(texts)) or small.repeated > 0
+
+
+class Odd(Mapping[str, Any]):
+    """A row that fails in the middle."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise RuntimeError("no\x1b[2J")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["output"])
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_python_rows_that_cannot_be_used() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    rows: list[Any] = [
+        None,
+        [("output", 1)],
+        Odd(),
+        {"output": object()},
+        {"output": {1, 2}},
+        {"output": loop},
+        {"output": 10**5000},
+        {"output": float("inf")},
+        {"output": {("a", "b"): 1}},
+        {"output": "x" * (MAX_ROW + 1)},
+        {"output": [[]], "id": b"\xff"},
+        {"metadata": [1]},
+        {"output": 1},
+    ]
+    *bad, good = cases_from_rows(rows, "item")
+    assert good.broken is None
+    for number, case in enumerate(bad, 1):
+        assert broken(case).startswith(f"item {number}: ")
+    assert "column 'output': a value of type set cannot be written as JSON" in broken(bad[4])
+
+
+def test_arrays_are_lists() -> None:
+    (case,) = cases_from_rows([{"output": array("d", [1, 2]), "reference": [array("i")]}])
+    assert (case.output, case.reference) == ([1.0, 2.0], [[]])
+
+
+def test_numpy_values() -> None:
+    np = pytest.importorskip("numpy")
+    (case,) = cases_from_rows([{"output": np.float32(0.5), "reference": np.arange(3), "id": np.int64(4)}])
+    assert (case.output, case.reference, case.id) == (0.5, [0, 1, 2], "4")
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(max_size=3) | st.decimals()
+    | st.dates() | st.just(object()) | st.complex_numbers(),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.tuples(inner, inner)
+    | st.dictionaries(st.text(max_size=3) | st.integers() | st.none(), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+COLUMN = st.sampled_from(["id", "input", "output", "metadata", "x"]) | st.text(max_size=2)
+
+
+@given(st.lists(JUNK | st.dictionaries(COLUMN, JUNK, max_size=5), max_size=4))
+def test_any_python_rows_are_cases(rows: list[Any]) -> None:
+    cases = list(cases_from_rows(rows))
+    assert [case.number for case in cases] == list(range(1, len(rows) + 1))
+    assert len({case.id for case in cases}) == len(rows)
+    for case in cases:
+        json.dumps([case.input, case.output, case.reference, case.metadata], allow_nan=False)
+        case.id.encode()

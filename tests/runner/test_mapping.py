@@ -1,0 +1,165 @@
+"""Binding and paths, beyond the tables of docs/rules.md."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.errors import EvaluatorError, MappingError
+from runner.evaluator import parse_evaluator
+from runner.mapping import Binding, bind
+from runner.paths import MAX_PATH, MAX_VISITED, NoMatchError, PathError, parse_path
+from runner.types import Case, InputMapping
+
+SUITE = Path(__file__).parents[3] / "shared" / "cases" / "public_suites" / "jsonpath_cts.jsonl"
+
+
+def binding(signature: str, mapping: InputMapping | None = None) -> Binding:
+    return bind(parse_evaluator(f"def {signature}: pass", "x"), mapping)
+
+
+def case(**columns: Any) -> Case:
+    return Case(number=1, id="1", where="f.jsonl:1", present=frozenset(columns), **columns)
+
+
+@pytest.mark.skipif(not SUITE.exists(), reason="the compliance suite is not here")
+def test_jsonpath_compliance_suite() -> None:
+    wrong: list[tuple[str, Any]] = []
+    tests = [json.loads(line) for line in SUITE.open("rb")]
+    for test in tests:
+        try:
+            path = parse_path(test["selector"], trusted=True)
+        except PathError:
+            if not test.get("invalid_selector"):
+                wrong.append((test["id"], "refused"))
+            continue
+        if test.get("invalid_selector"):
+            wrong.append((test["id"], "accepted"))
+            continue
+        try:
+            value = path.value(test["document"])
+            got = [value] if path.singular else value
+        except NoMatchError:
+            got = []
+        if got not in (test["results"] if "results" in test else [test["result"]]):
+            wrong.append((test["id"], got))
+    assert len(tests) == 703
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "$[?match(@.a, 'x')]",
+        "$[?search(@.a, '(a+)+b')]",
+        "output[?@..a]",
+        "output[?@.a[*]]",
+        "output[?@.a == $.reference]",
+        "output[?!(@.a && (@.b || @.*))]",
+        "output[?count(@..*) > 1]",
+        "output[?length(@.a) > 1 && value(@..x) == 1]",
+    ],
+)
+def test_a_header_may_not_ask_for_much_work(path: str) -> None:
+    parse_path(path, trusted=True)
+    with pytest.raises(PathError, match="a header must not"):
+        parse_path(path)
+    script = f"# /// script\n# [tool.evalcell]\n# mapping.x = {json.dumps(path)}\n# ///\ndef evaluate(x): 0\n"
+    with pytest.raises(EvaluatorError, match=r"x\.py:3: `mapping\.x`.*a header must not"):
+        parse_evaluator(script, "x", "x.py")
+
+
+@pytest.mark.parametrize("path", ["output[*].a", "output..a", "output[?@.a == 'x' && !@.b[0]].c", "$..[0:9:2]"])
+def test_a_header_may_ask_for_some_work(path: str) -> None:
+    assert parse_path(path).singular is False
+
+
+@pytest.mark.parametrize("path", ["$..x", "$..*", "$..[?@.a == 1]", "$" + "[*,*]" * 30, "$" + "..*" * 20])
+def test_work_on_one_row_is_bounded(path: str) -> None:
+    row = {"output": [{"a": [1, 2, 3]}] * (MAX_VISITED // 2)}
+    with pytest.raises(PathError, match="looks at more than 1,000,000 places"):
+        parse_path(path).value(row)
+
+
+def test_deep_rows_do_not_run_out_of_stack() -> None:
+    deep: Any = {"x": 1}
+    for _ in range(3000):
+        deep = {"a": [deep]}
+    assert parse_path("$..x").value(deep) == [1]
+
+
+@given(st.text(st.sampled_from("$.[]*?@()'\"\\:,!<>=&| -0a1e²\ud800\n")) | st.text(max_size=20))
+def test_any_text_is_a_path_or_refused(text: str) -> None:
+    try:
+        path = parse_path(text)
+        path.value({"output": {"a": [1, {"e": 2}]}, "a": 1})
+        said = ""
+    except PathError as error:
+        said = str(error)
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize("text", ["$[?" + "(" * 900, "$[?" + "!" * 900, "$" + "[" * 900, "a" * (MAX_PATH + 1)])
+def test_hostile_paths_are_refused(text: str) -> None:
+    with pytest.raises(PathError):
+        parse_path(text)
+
+
+def test_no_match_says_where_it_ended() -> None:
+    for path, message in [
+        ("output.a.c", r"\$\.output\.a has the keys `b`"),
+        ("output.a.b[2]", r"\$\.output\.a\.b is a list of 1"),
+        ("output.a.b[0].x", r"\$\.output\.a\.b\[0\] is text, which paths do not look into"),
+        ("reference", r"\$ has the keys `output`"),
+    ]:
+        with pytest.raises(NoMatchError, match=message):
+            parse_path(path).value({"output": {"a": {"b": ["x"]}}})
+
+
+def test_a_caller_beats_the_header() -> None:
+    header = '# /// script\n# [tool.evalcell]\n# mapping.k = {literal = 1}\n# mapping.output = "input"\n# ///\n'
+    evaluator = parse_evaluator(header + "def evaluate(output, k): pass\n", "x")
+    row = case(input=2, output=3)
+    assert bind(evaluator).arguments(row) == ((), {"output": 2, "k": 1})
+    asked = InputMapping(paths={"k": "output"}, literals={"output": None})
+    assert bind(evaluator, asked).arguments(row) == ((), {"output": None, "k": 3})
+
+
+def test_positional_parameters() -> None:
+    bound = binding("evaluate(output, reference=0, /, *, metadata)")
+    assert bound.arguments(case(output=1, reference=2, metadata={})) == ((1, 2), {"metadata": {}})
+    assert bound.arguments(case(output=1, metadata={})) == ((1,), {"metadata": {}})
+
+
+def test_names_for_keyword_arguments_are_checked() -> None:
+    for name in ("a b", "", "1x"):
+        with pytest.raises(MappingError, match="cannot be a parameter's name"):
+            binding("evaluate(output, **rest)", InputMapping(literals={name: 1}))
+
+
+def test_literals_must_be_json() -> None:
+    for literal in (float("nan"), object(), {1, 2}):
+        with pytest.raises(MappingError, match="is not a JSON value"):
+            binding("evaluate(k)", InputMapping(literals={"k": literal}))
+
+
+def test_a_row_without_the_column_is_named() -> None:
+    with pytest.raises(MappingError, match=r"^f\.jsonl:1: the row has no `reference` \(did you mean `Reference`\?\); "):
+        binding("evaluate(reference)").arguments(case(metadata={"Reference": 1}))
+
+
+def test_describe() -> None:
+    mapping = InputMapping(paths={"a": "output.x"}, literals={"b": [1]})
+    words = binding("evaluate(output, a, b, c=1, reference=None)", mapping).describe()
+    assert words == {
+        "output": "$.output (by name)",
+        "a": "$.output.x",
+        "b": "literal [1]",
+        "c": "left to its default",
+        "reference": "$.reference (by name, else its default)",
+    }

@@ -1,0 +1,174 @@
+"""The tables of docs/rules.md, row by row."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import TypeAdapter
+
+from runner.dataset import cases_from_rows, open_dataset
+from runner.errors import MappingError
+from runner.evaluator import parse_evaluator
+from runner.mapping import bind
+from runner.normalize import InvalidResultError, normalize
+from runner.paths import NoMatchError, parse_path
+from runner.types import Case, InputMapping, OutputConfig
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "rules.md"
+
+
+def tables() -> dict[str, list[tuple[str, ...]]]:
+    """The rows of every table, by its heading line `a | b`, without backticks."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    rows: list[tuple[str, ...]] | None = None
+    for line in DOCUMENT.read_text("utf-8").splitlines():
+        if not line.startswith("|"):
+            rows = None
+        elif rows is None:
+            rows = found.setdefault(line.strip("| "), [])
+        elif set(line) - set("|-"):
+            cells = re.split(r"(?<!\\)\|", line.strip()[1:-1])
+            rows.append(tuple(re.sub(r"^(`+) ?(.*?) ?\1$", r"\2", cell.strip()) for cell in cells))
+    return found
+
+
+TABLES = tables()
+USED = {"config | is"}
+CONFIGS: dict[str, OutputConfig] = {
+    name: TypeAdapter(OutputConfig).validate_json(text) for name, text in TABLES["config | is"] if text != "null"
+}
+
+
+def rows(heading: str, least: int) -> list[Any]:
+    table = TABLES[heading]
+    assert len(table) >= least, "the document has lost rows"
+    USED.add(heading)
+    return [pytest.param(*row, id=f"{number}-{row[0]}"[:60]) for number, row in enumerate(table, 1)]
+
+
+def outputs(config: str) -> dict[str, OutputConfig]:
+    return {} if config == "none" else {"": CONFIGS[config]}
+
+
+@pytest.mark.parametrize(
+    ("config", "returned", "outcome", "label", "score", "explanation"),
+    rows("config | returned | outcome | label | score | explanation", 30),
+)
+def test_accepted_returns(config: str, returned: str, outcome: str, label: str, score: str, explanation: str) -> None:
+    normalized = normalize(json.loads(returned), outputs(config))
+    got = normalized.scores[""]
+    assert normalized.outcome == outcome
+    assert got.label == json.loads(label)
+    assert got.explanation == json.loads(explanation)
+    assert repr(got.score) == repr(json.loads(score))
+
+
+@pytest.mark.parametrize(("config", "returned", "message"), rows("config | returned | the message says", 25))
+def test_refused_returns(config: str, returned: str, message: str) -> None:
+    with pytest.raises(InvalidResultError) as caught:
+        normalize(json.loads(returned), outputs(config))
+    assert message in str(caught.value)
+    assert "; return " in str(caught.value), "the message shows no accepted shape"
+
+
+@pytest.mark.parametrize(("names", "returned", "outcome", "scores"), rows("outputs | returned | outcome | scores", 8))
+def test_several_outputs(names: str, returned: str, outcome: str, scores: str) -> None:
+    configs = {name: CONFIGS[config] for name, config in json.loads(names).items()}
+    value = json.loads(returned)
+    if outcome == "invalid_result":
+        with pytest.raises(InvalidResultError, match=re.escape(scores)):
+            normalize(value, configs)
+        return
+    normalized = normalize(value, configs)
+    assert normalized.outcome == outcome
+    assert {name: score.score for name, score in normalized.scores.items()} == json.loads(scores)
+
+
+def arguments(signature: str, mapping: str, row: str) -> dict[str, Any]:
+    evaluator = parse_evaluator(f"def {signature}: pass\n", "rules")
+    binding = bind(evaluator, InputMapping.model_validate_json(mapping))
+    positional, keywords = binding.arguments(case_of(json.loads(row)))
+    assert not positional
+    return keywords
+
+
+def case_of(row: dict[str, Any]) -> Case:
+    (case,) = cases_from_rows([row])
+    assert case.broken is None
+    return case
+
+
+@pytest.mark.parametrize(("signature", "mapping", "row", "expected"), rows("evaluate | mapping | row | arguments", 12))
+def test_mapping(signature: str, mapping: str, row: str, expected: str) -> None:
+    assert arguments(signature, mapping, row) == json.loads(expected)
+
+
+@pytest.mark.parametrize(
+    ("signature", "mapping", "row", "message"), rows("evaluate | mapping | row | the message says", 7)
+)
+def test_mapping_refused(signature: str, mapping: str, row: str, message: str) -> None:
+    with pytest.raises(MappingError) as caught:
+        arguments(signature, mapping, row)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("path", "over", "gives"), rows("path | over | gives", 13))
+def test_paths(path: str, over: str, gives: str) -> None:
+    found = parse_path(path)
+    if gives == "no match":
+        with pytest.raises(NoMatchError):
+            found.value(json.loads(over))
+    else:
+        assert found.value(json.loads(over)) == json.loads(gives)
+
+
+def shape(case: Case) -> dict[str, Any]:
+    """What the case has, by column."""
+    return {"id": case.id} | {name: getattr(case, name) for name in case.present}
+
+
+@pytest.mark.parametrize(("line", "expected"), rows("line | the case", 12))
+def test_jsonl_row(line: str, expected: str) -> None:
+    (case,) = open_dataset("-", stdin=BytesIO(line.encode()))
+    assert case.broken is None
+    assert shape(case) == json.loads(expected)
+
+
+@pytest.mark.parametrize(("line", "message"), rows("line | the message says", 11))
+def test_jsonl_row_refused(line: str, message: str) -> None:
+    broken, good = open_dataset("-", stdin=BytesIO(f'{line}\n{{"output": 1}}'.encode()))
+    assert broken.broken is not None
+    assert broken.broken.startswith("stdin:1: ")
+    assert message in broken.broken
+    assert good.output == 1
+    assert good.number == 2
+
+
+@pytest.mark.parametrize(("header", "row", "expected"), rows("header | row | the case", 4))
+def test_csv_row(tmp_path: Path, header: str, row: str, expected: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{header}\n{row}\n", "utf-8")
+    with open_dataset(path) as dataset:
+        (case,) = dataset
+    assert shape(case) == json.loads(expected)
+
+
+NAMES = {"Decimal": Decimal, "datetime": datetime, "date": date, "timedelta": timedelta, "UUID": UUID}
+
+
+@pytest.mark.parametrize(("value", "becomes"), rows("value | becomes", 10))
+def test_python_value(value: str, becomes: str) -> None:
+    output = case_of({"output": eval(value, NAMES)}).output
+    assert repr(output) == repr(json.loads(becomes))
+
+
+def test_every_table_is_read() -> None:
+    assert set(TABLES) == USED

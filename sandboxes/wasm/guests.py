@@ -53,17 +53,18 @@ class Raw(NamedTuple):
 
 
 class Guests:
-    """Programs by number. Not for two threads at once, but `cancelled` may turn true at any time."""
+    """Programs by number. Not for two threads at once."""
 
-    def __init__(self, engine: Engine, reset: Reset, cancelled: Callable[[], bool] = bool) -> None:
-        self._engine, self._reset, self._cancelled = engine, reset, cancelled
+    def __init__(self, engine: Engine, reset: Reset) -> None:
+        self._engine, self._reset = engine, reset
+        self.cancelled: Callable[[], bool] = bool
+        """Asked at every tick; once it is true, what runs ends by raising Stopped."""
         self._programs: dict[int, Fresh] = {}
 
     def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
         """Execs a script and keeps the memory it leaves. Raises SandboxError when `reset` cannot be had here."""
         instance = Instance(self._engine, self._engine.base, max(bounds.memory, 64 << 20))
         try:
-            instance.cancelled = self._cancelled
             # The same in every worker, so that what a module draws while it loads is the same for every row.
             random = int.from_bytes(hashlib.sha256(text).digest()[:7], "little")
             raw = self._ask(instance, "load", Request(-1, random, text), bounds)
@@ -94,19 +95,24 @@ class Guests:
                     except GuestTrap:
                         yield Raw(request.call, "memory", b"the loaded script alone needs more than the limit", 0.0)
                         continue
-                    instance.cancelled = self._cancelled
                 raw = self._ask(instance, "call", request, bounds)
                 whole = raw.how == "reply"
                 if not (shared and whole and self._tidy(instance)):
                     states.give_back(instance, whole)
                     instance = None
                 yield raw
+        except Stopped:
+            if instance is not None:
+                states.give_back(instance, whole=False)
+                instance = None
+            raise
         finally:
             if instance is not None:
-                states.give_back(instance, True)
+                states.give_back(instance, whole=True)
 
     def _ask(self, instance: Instance, function: str, request: Request, bounds: Bounds) -> Raw:
         random = request.random if request.random is not None else int.from_bytes(os.urandom(8), "little")
+        instance.cancelled = self.cancelled
         began = time.perf_counter()
 
         def raw(how: How, payload: bytes) -> Raw:
@@ -116,7 +122,9 @@ class Guests:
             reply = instance.ask(function, request.text, timeout=bounds.timeout, random=random, longest=bounds.longest)
             return raw("reply", reply)
         except Stopped as e:
-            return raw("timeout", str(e).encode())
+            if e.cancelled:
+                raise
+            return raw("timeout", b"")
         except BadReply as e:
             return raw("unreadable" if e.size is None else "too_much", str(e).encode())
         except GuestTrap as e:

@@ -53,36 +53,42 @@ class ThreadLane(Lane):
 
     def __init__(self, compiled: Compiled, reset: Reset) -> None:
         super().__init__()
-        self._cancel = threading.Event()
-        self._work: queue.SimpleQueue[Callable[[Guests], None] | None] = queue.SimpleQueue()
+        self._running = threading.Event()
+        """Set to stop the job that was asked for last."""
+        self._work: queue.SimpleQueue[Callable[[Guests | SandboxError], None] | None] = queue.SimpleQueue()
         self._thread = _thread_with_stack(self._serve, compiled, reset)
 
     def _serve(self, compiled: Compiled, reset: Reset) -> None:
         with contextlib.ExitStack() as stack:
             try:
                 engine = stack.enter_context(Engine(*compiled))
-                guests: Guests | SandboxError = Guests(engine, reset, self._cancel.is_set)
-            except SandboxError as e:
-                guests = e
+                guests: Guests | SandboxError = Guests(engine, reset)
+            except Exception as e:  # each job tells it, or its asker would wait for ever
+                guests = e if isinstance(e, SandboxError) else SandboxError(f"the guest cannot be started: {e}")
             while (job := self._work.get()) is not None:
-                job(guests)  # type: ignore[arg-type]
+                job(guests)
             if isinstance(guests, Guests):
                 guests.close()
 
     async def _each(self, step: Callable[[Guests], Iterator[Raw]]) -> AsyncGenerator[Raw]:
         loop = asyncio.get_running_loop()
         got: asyncio.Queue[Raw | BaseException | None] = asyncio.Queue()
+        stop = self._running = threading.Event()
 
-        def job(guests: Guests) -> None:
-            end: BaseException | None = guests if isinstance(guests, SandboxError) else None
+        def job(guests: Guests | SandboxError) -> None:
+            end: BaseException | None = None
             try:
-                for raw in step(guests) if end is None else ():
+                if isinstance(guests, SandboxError):
+                    raise guests
+                guests.cancelled = stop.is_set
+                for raw in step(guests):
                     loop.call_soon_threadsafe(got.put_nowait, raw)
-                    if self._cancel.is_set():
+                    if stop.is_set():
                         break
             except BaseException as e:
                 end = e
-            loop.call_soon_threadsafe(got.put_nowait, end)
+            with contextlib.suppress(RuntimeError):  # the loop has ended without waiting for us
+                loop.call_soon_threadsafe(got.put_nowait, end)
 
         self._work.put(job)
         done = False
@@ -96,15 +102,9 @@ class ThreadLane(Lane):
                     if item is not None:
                         raise item
         finally:
-            if not done:
-                await asyncio.shield(self._stop(got))
-
-    async def _stop(self, got: asyncio.Queue[Raw | BaseException | None]) -> None:
-        """Ends the call that runs, within a tick, and waits until the thread is free again."""
-        self._cancel.set()
-        while isinstance(await got.get(), Raw):
-            pass
-        self._cancel.clear()
+            stop.set()  # ends a call that runs within a tick; what is asked next waits its turn on the thread
+            while not done:
+                done = not isinstance(await got.get(), Raw)
 
     async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
         async with contextlib.aclosing(self._each(lambda g: iter((g.load(program, text, bounds),)))) as told:
@@ -118,10 +118,10 @@ class ThreadLane(Lane):
 
     async def forget(self, program: int) -> None:
         self.programs.discard(program)
-        self._work.put(lambda guests: guests.forget(program))
+        self._work.put(lambda guests: None if isinstance(guests, SandboxError) else guests.forget(program))
 
     async def close(self) -> None:
-        self._cancel.set()
+        self._running.set()
         self._work.put(None)
         await asyncio.to_thread(self._thread.join)
 

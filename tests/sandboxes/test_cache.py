@@ -1,0 +1,146 @@
+"""The cache folder: what is in it may be somebody else's work, and is native code."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import wasmtime
+
+from sandboxes.cache import cache_dir, cached, keep, private_dir
+from sandboxes.errors import SandboxUnavailableError
+from sandboxes.wasm.compiled import _part
+from sandboxes.wasm.engine import configure
+
+MB = 1 << 20
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+class Builder:
+    def __init__(self, content: bytes = b"built") -> None:
+        self.content, self.times = content, 0
+
+    def __call__(self) -> bytes:
+        self.times += 1
+        return self.content
+
+
+def test_it_is_built_once_and_found_again(cache: Path) -> None:
+    build = Builder()
+    first = cached("thing", "key", ".bin", build)
+    assert (first.read_bytes(), build.times) == (b"built", 1)
+    assert cached("thing", "key", ".bin", build) == first
+    assert build.times == 1
+
+
+def test_only_the_owner_may_enter(cache: Path) -> None:
+    cache.mkdir(mode=0o777)
+    cache.chmod(0o777)
+    path = cached("thing", "key", ".bin", Builder())
+    assert [stat.S_IMODE(p.stat().st_mode) for p in (cache, path.parent, path)] == [0o700, 0o700, 0o600]
+
+
+def test_another_key_is_another_file(cache: Path) -> None:
+    one, other = (cached("thing", key, ".bin", Builder(key.encode())) for key in ("a", "b"))
+    assert (one.read_bytes(), other.read_bytes()) == (b"a", b"b")
+
+
+@pytest.mark.parametrize("damage", ["content", "truncated", "group-writable", "link", "foreign name"])
+def test_a_damaged_or_foreign_file_is_rebuilt_never_given(cache: Path, tmp_path: Path, damage: str) -> None:
+    build = Builder()
+    path = cached("thing", "key", ".bin", build)
+    if damage == "content":
+        path.write_bytes(b"BUILT")
+    elif damage == "truncated":
+        path.write_bytes(b"")
+    elif damage == "group-writable":
+        path.chmod(0o620)
+    elif damage == "link":
+        path.unlink()
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.write_bytes(b"built")
+        path.symlink_to(elsewhere)
+    else:
+        path.rename(path.with_name(f"key-{'0' * 64}.bin"))
+    again = cached("thing", "key", ".bin", build)
+    assert build.times == 2
+    assert (again.read_bytes(), again.is_symlink(), stat.S_IMODE(again.stat().st_mode)) == (b"built", False, 0o600)
+    assert len(list(again.parent.glob("*.bin"))) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can make somebody else's folder")
+def test_somebody_elses_folder_or_file_is_not_used(cache: Path) -> None:
+    build = Builder()
+    path = cached("thing", "key", ".bin", build)
+    os.chown(path, 12345, 12345)
+    assert cached("thing", "key", ".bin", build).stat().st_uid == 0
+    assert build.times == 2
+    os.chown(cache, 12345, 12345)
+    with pytest.raises(SandboxUnavailableError, match="belongs to another user; set EVALCELL_CACHE_DIR"):
+        cached("thing", "key", ".bin", build)
+
+
+def test_what_cannot_be_a_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SandboxUnavailableError, match=r"cannot use .*file.*set EVALCELL_CACHE_DIR"):
+        private_dir(tmp_path / "file" / "cache")
+
+
+def test_a_build_that_failed_or_was_killed_leaves_nothing(cache: Path) -> None:
+    def fails() -> bytes:
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        cached("thing", "key", ".bin", fails)
+    folder = cache / "thing"
+    (folder / ".unfinished-abc").write_bytes(b"half")
+    cached("thing", "key", ".bin", Builder())
+    assert [p.name for p in folder.iterdir() if p.name.startswith(".unfinished")] == []
+
+
+BUILD_SLOWLY = """
+import sys, time
+from sandboxes.cache import cached
+def build():
+    print("building", flush=True)
+    time.sleep(0.5)
+    return b"built"
+print(cached("thing", "key", ".bin", build).read_bytes())
+"""
+
+
+def test_two_processes_that_miss_it_at_once_build_it_once(cache: Path) -> None:
+    command = [sys.executable, "-c", BUILD_SLOWLY]
+    builders = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [b.communicate(timeout=60)[0] for b in builders]
+    assert [text.count("b'built'") for text in said] == [1, 1, 1]
+    assert sum(text.count("building") for text in said) == 1
+
+
+def test_a_file_of_another_wasmtime_is_rebuilt(cache: Path) -> None:
+    """Its digest is right and it is ours, but the engine refuses it."""
+    engine, told = wasmtime.Engine(configure()), []
+    right = _part(engine, "memory", told.append)
+    key = right.name.rpartition("-")[0]
+    right.unlink()
+    wrong = keep(right.parent, key, ".cwasm", b"not native code of this wasmtime")
+    found = _part(engine, "memory", told.append)
+    assert found != wrong
+    assert not wrong.exists()
+    assert found.stat().st_size > MB
+    assert told == []  # only the long compilation is announced
+
+
+def test_where_it_is_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("EVALCELL_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_dir().name == "evalcell"

@@ -1,0 +1,87 @@
+"""The built wheel, installed alone in a new environment: what a user gets who has no checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    _pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", str(folder), str(PROJECT))
+    (built,) = folder.glob("evalcell-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The new environment's folder of programs."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=True)
+    programs = folder / ("Scripts" if os.name == "nt" else "bin")
+    _pip(str(programs / "python"), "install", str(wheel))
+    return programs
+
+
+def _pip(python: str, *arguments: str) -> None:
+    command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+
+
+def _run(program: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(program), *arguments], capture_output=True, text=True, cwd=cwd, timeout=120)
+
+
+def _demo(installed: Path, cwd: Path) -> str:
+    where = "import templates; print(templates.path('json_distance').parent / 'demo.jsonl')"
+    return _run(installed / "python", "-c", where, cwd=cwd).stdout.strip()
+
+
+def test_it_fits_every_platform_and_carries_guest_and_notices_but_no_build(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert {"sandboxes/wasm/_guest/code.wasm", "sandboxes/wasm/_guest/memory.wasm"} <= set(names)
+    assert any(n.endswith("licenses/NOTICE") for n in names)
+    assert any(n.endswith("licenses/docs/licenses/cpython.txt") for n in names)
+    assert not [n for n in names if n.startswith(("tests/", "sandboxes/wasm/build/", "sandboxes/wasm/guest/"))]
+
+
+def test_it_runs_the_demo(installed: Path, tmp_path: Path) -> None:
+    demo = _demo(installed, tmp_path)
+    done = _run(installed / "evalcell", "run", "json-distance", demo, "--json", "-o", "out.jsonl", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == 200
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert len(rows) == 200
+    assert {row["outcome"] for row in rows} == {"scored"}
+
+
+def test_without_the_extra_it_says_what_to_install(installed: Path, tmp_path: Path) -> None:
+    done = _run(
+        installed / "evalcell", "run", "json-distance", _demo(installed, tmp_path), "-o", "out.parquet", cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert "pip install 'evalcell[parquet]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_module_in_the_current_folder_is_not_taken_for_ours(installed: Path, tmp_path: Path) -> None:
+    for name in ("json", "sandboxes", "runner", "click", "wasmtime"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from the current folder')\n")
+    demo = _demo(installed, Path("/"))
+    done = _run(installed / "evalcell", "run", "json-distance", demo, "--limit", "3", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == 3

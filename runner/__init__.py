@@ -1,0 +1,76 @@
+"""
+Scores datasets with evaluators in a sandbox.
+
+The names below are the public ones. They are imported on first use, as a command line that only prints its
+help should not wait for them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runner.api import Report, evaluate, stream
+    from runner.errors import DatasetError, EvaluatorError, InputError, MappingError, OutputError
+    from runner.evaluator import read_evaluator
+    from runner.summary import Summary
+    from runner.types import Case, Categorical, Continuous, Evaluator, Freeform, InputMapping, Result
+    from sandboxes.base import Limits, SandboxConfig
+    from sandboxes.errors import (
+        SandboxError,
+        SandboxLostError,
+        SandboxUnavailableError,
+        UnsupportedConfigError,
+    )
+
+__all__ = [
+    "Case",
+    "Categorical",
+    "Continuous",
+    "DatasetError",
+    "Evaluator",
+    "EvaluatorError",
+    "Freeform",
+    "InputError",
+    "InputMapping",
+    "Limits",
+    "MappingError",
+    "OutputError",
+    "Report",
+    "Result",
+    "SandboxConfig",
+    "SandboxError",
+    "SandboxLostError",
+    "SandboxUnavailableError",
+    "Summary",
+    "UnsupportedConfigError",
+    "evaluate",
+    "read_evaluator",
+    "stream",
+]
+
+_MODULES = {
+    "runner.api": ("Report", "evaluate", "stream"),
+    "runner.errors": ("DatasetError", "EvaluatorError", "InputError", "MappingError", "OutputError"),
+    "runner.evaluator": ("read_evaluator",),
+    "runner.summary": ("Summary",),
+    "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),
+    "sandboxes.base": ("Limits", "SandboxConfig"),
+    "sandboxes.errors": (
+        "SandboxError",
+        "SandboxLostError",
+        "SandboxUnavailableError",
+        "UnsupportedConfigError",
+    ),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

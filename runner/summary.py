@@ -1,0 +1,224 @@
+"""Results -> aggregates that always say how many rows they rest on."""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice, repeat
+from math import fsum, isinf
+
+from pydantic import Field
+
+from runner.types import Direction, ErrorKind, Outcome, OutputConfig, Result
+from sandboxes.base import Model
+
+_LABELS = 100  # distinct labels counted by name; a script may make a new one each row
+_LABEL_CHARS = 100
+_COUNTED = 10_000  # different scores that are counted; most evaluators give fewer
+_CHUNK = 1 << 16  # scores sorted at once; keeps the median of millions of rows flat in memory
+
+
+class Stats(Model):
+    """What became of one output. Mean, median, min and max are None where `count` is 0."""
+
+    count: int = 0
+    """Rows with a score; the denominator of everything here but the labels."""
+    mean: float | None = None
+    median: float | None = None
+    min: float | None = None
+    max: float | None = None
+    threshold: float | None = None
+    direction: Direction = "none"
+    passed: int | None = None
+    """Of `count`, those at the threshold or on its better side. None without a threshold or a direction."""
+    labels: dict[str, int] = Field(default_factory=dict)
+    """Rows by label, the most frequent first; a very long label is cut."""
+    other_labels: int = 0
+    """Rows with a label that is not counted by name, because there were too many different ones."""
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Passed of the rows with a score."""
+        return self.passed / self.count if self.passed is not None and self.count else None
+
+
+class ErrorCount(Model):
+    """One kind of error, with the first row that had it."""
+
+    kind: ErrorKind
+    count: int
+    example: str
+    """A row's id."""
+    message: str
+
+
+class Summary(Model):
+    """All results in figures."""
+
+    evaluator: str = ""
+    version: str = ""
+    sandbox: str = ""
+    rows: int = 0
+    scored: int = 0
+    abstained: int = 0
+    failed: int = 0
+    lost: int = 0
+    outputs: dict[str, Stats] = Field(default_factory=dict)
+    """By output name; one without a name of its own stands under the empty name."""
+    errors: tuple[ErrorCount, ...] = ()
+    """The most frequent first."""
+    seconds: float | None = None
+    rows_per_second: float | None = None
+
+    @property
+    def first(self) -> Stats:
+        """The only output's figures, or the first one's."""
+        return next(iter(self.outputs.values()), Stats())
+
+
+class Tally:
+    """Sums up results as they pass: at most 8 bytes a score, whatever else is bounded."""
+
+    def __init__(self, outputs: Mapping[str, OutputConfig] | None = None) -> None:
+        self._outcomes: dict[Outcome, int] = dict.fromkeys(("scored", "abstained", "failed", "lost"), 0)
+        self._errors: dict[ErrorKind, tuple[int, str, str]] = {}
+        configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
+        self._outputs = {name: _Output(config) for name, config in configs.items()}
+        self._first = next(iter(self._outputs.values()))
+        self._seen: Result | None = None
+
+    def add(self, result: Result) -> None:
+        """Counts one result in."""
+        self._seen = self._seen or result
+        self._outcomes[result.outcome] += 1
+        if result.error is not None:
+            kind = result.error.kind
+            count, example, message = self._errors.get(kind, (0, result.id, result.error.message))
+            self._errors[kind] = (count + 1, example, message)
+        elif len(self._outputs) == 1 or not result.outputs:
+            self._first.add(result.score, result.label)
+        else:
+            for name, score in result.outputs.items():
+                if name in self._outputs:
+                    self._outputs[name].add(score.score, score.label)
+
+    def summary(self, seconds: float | None = None) -> Summary:
+        """The figures so far. `seconds`: the wall clock that they took."""
+        rows = sum(self._outcomes.values())
+        errors = sorted(self._errors.items(), key=lambda item: -item[1][0])
+        seen = self._seen
+        return Summary(
+            evaluator=seen.evaluator if seen else "",
+            version=seen.version if seen else "",
+            sandbox=seen.sandbox if seen else "",
+            rows=rows,
+            **self._outcomes,
+            outputs={name: output.stats() for name, output in self._outputs.items()},
+            errors=tuple(
+                ErrorCount(kind=kind, count=count, example=example, message=message)
+                for kind, (count, example, message) in errors
+            ),
+            seconds=None if seconds is None else round(seconds, 3),
+            rows_per_second=round(rows / seconds, 1) if seconds else None,
+        )
+
+
+def passes(score: float, config: OutputConfig | None) -> bool | None:
+    """Whether a score is at the threshold or on its better side; None where the config does not say."""
+    if config is None or config.threshold is None or config.direction == "none":
+        return None
+    return score >= config.threshold if config.direction == "maximize" else score <= config.threshold
+
+
+def label_key(label: str) -> str:
+    """The label as `Stats.labels` has it."""
+    return label if len(label) <= _LABEL_CHARS else label[: _LABEL_CHARS - 1] + "…"
+
+
+class _Output:
+    def __init__(self, config: OutputConfig | None) -> None:
+        self._config = config
+        self._scores = _Scores()
+        self._passed = 0
+        self._labels: dict[str, int] = {}
+        self._others = 0
+
+    def add(self, score: float | None, label: str | None) -> None:
+        if score is not None:
+            self._scores.add(score)
+            self._passed += bool(passes(score, self._config))
+        if label is not None:
+            key = label_key(label)
+            if key in self._labels or len(self._labels) < _LABELS:
+                self._labels[key] = self._labels.get(key, 0) + 1
+            else:
+                self._others += 1
+
+    def stats(self) -> Stats:
+        scores, config = self._scores, self._config
+        judged = config is not None and config.threshold is not None and config.direction != "none"
+        return Stats(
+            count=scores.count,
+            mean=scores.mean(),
+            median=scores.median(),
+            min=scores.low,
+            max=scores.high,
+            threshold=config.threshold if config else None,
+            direction=config.direction if config else "none",
+            passed=self._passed if judged else None,
+            labels=dict(sorted(self._labels.items(), key=lambda item: -item[1])),
+            other_labels=self._others,
+        )
+
+
+class _Scores:
+    """
+    Finite floats, exact: the first different ones are counted, any others kept.
+
+    In sorted chunks, as sorting a million at once takes four times their memory.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.low: float | None = None
+        self.high: float | None = None
+        self._counted: dict[float, int] = {}
+        self._sorted: list[array[float]] = []
+        self._open: array[float] = array("d")
+
+    def add(self, score: float) -> None:
+        self.count += 1
+        self.low = score if self.low is None or score < self.low else self.low
+        self.high = score if self.high is None or score > self.high else self.high
+        if score in self._counted or len(self._counted) < _COUNTED:
+            self._counted[score] = self._counted.get(score, 0) + 1
+            return
+        self._open.append(score)
+        if len(self._open) == _CHUNK:
+            self._sorted.append(array("d", sorted(self._open)))
+            self._open = array("d")
+
+    def mean(self) -> float | None:
+        if not self.count:
+            return None
+        try:
+            return fsum(self._all()) / self.count
+        except OverflowError:  # the sum is beyond a float, the mean is not
+            return fsum(score / self.count for score in self._all())
+
+    def median(self) -> float | None:
+        if not self.count:
+            return None
+        ordered = heapq.merge(_repeated(sorted(self._counted.items())), *self._sorted, sorted(self._open))
+        middle = list(islice(ordered, (self.count - 1) // 2, self.count // 2 + 1))
+        low, high = middle[0], middle[-1]
+        average = (low + high) / 2
+        return low / 2 + high / 2 if isinf(average) else average
+
+    def _all(self) -> Iterator[float]:
+        return chain(_repeated(self._counted.items()), *self._sorted, self._open)
+
+
+def _repeated(counted: Iterable[tuple[float, int]]) -> Iterator[float]:
+    return chain.from_iterable(repeat(score, count) for score, count in counted)

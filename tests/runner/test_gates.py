@@ -1,0 +1,101 @@
+"""`--fail-if`: what is a gate, what it is judged on."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.errors import InputError
+from runner.gates import parse_gate
+from runner.summary import Stats, Summary
+from runner.types import Continuous, OutputConfig
+
+THRESHOLD: dict[str, OutputConfig] = {"": Continuous(threshold=0.5)}
+NAMED: dict[str, OutputConfig] = {"a": Continuous(threshold=1), "a.b": Continuous(), "rows": Continuous()}
+
+SUMMARY = Summary(
+    rows=10,
+    scored=6,
+    abstained=1,
+    failed=2,
+    lost=1,
+    outputs={"": Stats(count=5, mean=0.5, median=0.4, min=0, max=1, passed=4, labels={"no>w": 3, "x": 2})},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "broken"),
+    [
+        ("mean>0.2", 0.5, True),
+        (" mean >= 0.5 ", 0.5, True),
+        ("mean<.5", 0.5, False),
+        ("median <= 4e-1", 0.4, True),
+        ("min==0", 0.0, True),
+        ("max != 1", 1.0, False),
+        ("rows<10", 10.0, False),
+        ("scored<7", 6.0, True),
+        ("abstained>0", 1.0, True),
+        ("failed>-1", 2.0, True),
+        ("lost>0", 1.0, True),
+        ("failed_rate>0.1", 0.2, True),
+        ("passed<4", 4.0, False),
+        ("pass_rate<0.9", 0.8, True),
+        ("label:x>1", 2.0, True),
+        ("label:no>w>=3", 3.0, True),
+        ("label:never > 0", 0.0, False),
+    ],
+)
+def test_a_gate_is_judged_on_its_metric(text: str, value: float, broken: bool) -> None:
+    gate = parse_gate(text, THRESHOLD)
+    assert gate.value(SUMMARY) == value
+    assert gate.broken_by(value) is broken
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "METRIC OP NUMBER"),
+        ("mean", "METRIC OP NUMBER"),
+        ("mean=0.2", "METRIC OP NUMBER"),
+        ("mean=>0.2", "METRIC|metric"),
+        ("> 3", "METRIC OP NUMBER"),
+        ("mean > ", "is not a number"),
+        ("mean > nan", "is not a number"),
+        ("mean > inf", "is not a number"),
+        ("mean > 1_0", "is not a number"),
+        ("mean > 50%", "is not a number"),
+        ("average > 1", "no metric 'average'; choose one of: mean, median"),
+        ("x.mean > 1", "no metric"),
+        ("__class__ > 1", "no metric"),
+        ("1 < mean < 2", "no metric"),
+        ("pass_rate < 1", "needs a threshold"),
+    ],
+)
+def test_anything_else_is_refused_with_words(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_gate(text, {})
+
+
+def test_a_gate_may_name_an_output() -> None:
+    summary = Summary(rows=1, outputs={"a": Stats(count=1, mean=1, labels={"x": 1}), "a.b": Stats(count=1, mean=2)})
+    assert parse_gate("a.mean>0", NAMED).value(summary) == 1
+    assert parse_gate("a.b.mean>0", NAMED).value(summary) == 2
+    assert parse_gate("mean>0", NAMED).value(summary) == 1
+    assert parse_gate("a.label:x>0", NAMED).value(summary) == 1
+    assert parse_gate("rows>0", NAMED).value(summary) == 1
+    with pytest.raises(InputError, match=r"or of a named output, such as a\.mean, a\.b\.mean"):
+        parse_gate("c.mean>0", NAMED)
+    with pytest.raises(InputError, match="needs a threshold"):
+        parse_gate("a.b.pass_rate<1", NAMED)
+
+
+@pytest.mark.parametrize("text", ["mean>0", "median>0", "min<0", "max>0", "passed<1", "pass_rate<1"])
+def test_nothing_to_judge_is_no_value(text: str) -> None:
+    nothing = Summary(rows=3, failed=3, outputs={"": Stats(passed=0)})
+    assert parse_gate(text, THRESHOLD).value(nothing) is None
+    assert parse_gate("failed_rate>0", {}).value(Summary()) is None
+
+
+def test_a_label_that_may_be_among_the_uncounted_is_no_value() -> None:
+    summary = Summary(outputs={"": Stats(labels={"x": 1}, other_labels=4)})
+    assert parse_gate("label:y>0", {}).value(summary) is None
+    assert parse_gate("label:x>0", {}).value(summary) == 1

@@ -1,0 +1,99 @@
+"""`evalcell check`: what would be done with a script, and a try on a few rows."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from itertools import islice
+
+from rich.console import RenderableType
+
+from runner import given, interrupt, tables
+from runner.choose import choose, find_dataset, find_evaluator
+from runner.cli import COULD_NOT_JUDGE, DONE, INTERRUPTED
+from runner.dataset import open_dataset
+from runner.engine import refuse_language, score
+from runner.mapping import bind
+from runner.types import Categorical, Continuous, Evaluator, InputMapping, OutputConfig, Result
+from runner.worst import Worst
+from sandboxes.base import Sandbox
+from sandboxes.registry import create
+
+_TRIED = 3
+
+
+def check(script: str, dataset: str | None, paths: tuple[str, ...], literals: tuple[str, ...]) -> int:
+    """Prints it; returns the exit code. Raises what `evaluate` does."""
+    evaluator = find_evaluator(script)
+    mapping = given.mapping(paths, literals)
+    binding = bind(evaluator, mapping)
+    choice = choose(evaluator)
+    sandbox = create(choice.config.model_copy(update={"jobs": 1}))  # starts sooner than workers do
+    refuse_language(evaluator, sandbox)
+    out = tables.out()
+    out.print(tables.facts(_facts(evaluator, binding.describe(), choice.why)))
+    if dataset is None:
+        return DONE
+    results: list[Result] = []
+    if interrupt.run(_try(evaluator, find_dataset(dataset, script), sandbox, mapping, results)):
+        return INTERRUPTED
+    shown = Worst(None, keep=_TRIED)
+    for result in results:
+        shown.add(result)
+    out.print()
+    out.print(tables.rows_table(shown.entries))
+    if any(result.outcome == "scored" for result in results):
+        return DONE
+    why = f"none of the first {len(results)} rows was scored" if results else "the dataset has no rows"
+    tables.err().say(tables.text(why, "bold red"))
+    return COULD_NOT_JUDGE
+
+
+async def _try(
+    evaluator: Evaluator, dataset: str, sandbox: Sandbox, mapping: InputMapping, results: list[Result]
+) -> None:
+    with open_dataset(dataset, stdin=given.standard_input() if dataset == "-" else None) as cases:
+        async with sandbox as opened:
+            found = score(evaluator, islice(cases, _TRIED), opened, mapping=mapping)
+            async with aclosing(found):
+                async for result in found:
+                    results.append(result)
+
+
+def _facts(evaluator: Evaluator, bound: dict[str, str], why: str) -> list[tuple[str, RenderableType]]:
+    text = tables.text
+    rows: list[tuple[str, RenderableType]] = [
+        ("evaluator", text(f"{evaluator.name}, {evaluator.language}, version {evaluator.version}")),
+        ("signature", text(_signature(evaluator))),
+    ]
+    if evaluator.description.strip():
+        rows.append(("description", text(evaluator.description)))
+    for number, (name, source) in enumerate(bound.items()):
+        rows.append(("mapping" if not number else "", text(f"{name} <- {source}")))
+    for name, config in evaluator.outputs.items():
+        rows.append((f"output {name}".strip()[:30], text(_config(config))))
+    if not evaluator.outputs:
+        rows.append(("output", text("no config: any label, any finite score")))
+    if evaluator.requires_python:
+        rows.append(("python", text(evaluator.requires_python)))
+    rows.append(("packages", text(", ".join(evaluator.packages) or "none")))
+    rows.append(("sandbox", text(why)))
+    return rows
+
+
+def _signature(evaluator: Evaluator) -> str:
+    words = [p.name if p.required else f"{p.name}=…" for p in evaluator.parameters]
+    positional = sum(p.positional_only for p in evaluator.parameters)
+    if positional:
+        words.insert(positional, "/")
+    return f"evaluate({', '.join([*words, '**…'] if evaluator.accepts_any else words)})"
+
+
+def _config(config: OutputConfig) -> str:
+    words = [config.kind, config.direction if config.direction != "none" else "no direction"]
+    if isinstance(config, Categorical):
+        words += [f"{label}={'no score' if score is None else f'{score:g}'}" for label, score in config.labels.items()]
+    elif isinstance(config, Continuous):
+        words += [f"{n} {b:g}" for n, b in (("from", config.lower_bound), ("to", config.upper_bound)) if b is not None]
+    if config.threshold is not None:
+        words.append(f"threshold {config.threshold:g}")
+    return ", ".join(words)

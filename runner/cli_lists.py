@@ -1,0 +1,78 @@
+"""`evalcell templates`, `show` and `sandboxes`."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.text import Text
+
+import templates
+from runner import tables
+from runner.choose import find_evaluator
+from runner.cli import DONE
+from runner.errors import EvaluatorError
+from runner.shown import printable, suggestion
+from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.registry import Backend, backends, find
+
+_LANGUAGES = {"py": "python", "ts": "typescript"}
+
+
+def list_templates() -> int:
+    """A line each."""
+    made = tables.table("template", "languages", "what it scores")
+    for name in templates.names():
+        about = find_evaluator(name).description.strip().splitlines()
+        languages = ", ".join(templates.languages(name))
+        made.add_row(Text(name), Text(languages), tables.text(about[0] if about else ""))
+    out = tables.out()
+    out.print(made)
+    out.print(Text("evalcell run NAME demo tries one; evalcell show NAME > mine.py copies it"))
+    return DONE
+
+
+def show_template(name: str, lang: str) -> int:
+    """The source and nothing else. Raises EvaluatorError for a name or language that there is not."""
+    try:
+        script = templates.path(name, _LANGUAGES[lang])
+    except KeyError:
+        hint = suggestion(name.replace("_", "-"), templates.names()) or f"; there is: {', '.join(templates.names())}"
+        raise EvaluatorError(f"there is no template named {printable(name, 80)!r}{hint}") from None
+    if not script.is_file():
+        have = ", ".join(templates.languages(name))
+        raise EvaluatorError(f"the template {name} is not written in {_LANGUAGES[lang]}, but in {have}")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(script.read_bytes())
+    return DONE
+
+
+def list_sandboxes() -> int:
+    """A block each: state here, and what it can do."""
+    out = tables.out()
+    for backend in backends().values():
+        if not backend.hidden:
+            out.print(Text(backend.name, style="bold"))
+            out.print(tables.facts([("  " + name, tables.text(words)) for name, words in _about(backend)]))
+    return DONE
+
+
+def _about(backend: Backend) -> list[tuple[str, str]]:
+    try:
+        found = find(backend.name)
+    except SandboxError as e:
+        return [("state", f"not available: {e}")]
+    try:
+        note = found.check()
+        state = f"available; {note}" if note else "available"
+    except SandboxUnavailableError as e:
+        state = f"not available: {e}"
+    can = found.capabilities
+    grants = [name for name in ("network", "env") if getattr(can, name)]
+    return [
+        ("state", state),
+        ("languages", ", ".join(can.languages)),
+        ("packages", "installs what the script declares" if can.packages else "the standard library only"),
+        ("isolation", f"{', '.join(can.isolation)} (the first is the default)"),
+        ("can grant", ", ".join(grants) or "neither network nor variables"),
+        *(("enforced" if not number else "", words) for number, words in enumerate(can.enforced)),
+    ]

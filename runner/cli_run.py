@@ -1,0 +1,208 @@
+"""`evalcell run`: everything is checked first, then scored; what is done stays, whatever happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import ExitStack, aclosing
+from dataclasses import dataclass
+from itertools import islice
+from time import perf_counter
+
+from pydantic import ValidationError
+
+from runner import given, interrupt, tables
+from runner.choose import Choice, choose, find_dataset, find_evaluator, is_path
+from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.dataset import Dataset, open_dataset
+from runner.engine import refuse_language, score
+from runner.errors import InputError
+from runner.gates import Gate, parse_gate
+from runner.mapping import bind
+from runner.progress import Progress
+from runner.results import ResultsFiles
+from runner.summary import Summary, Tally
+from runner.types import Case, Evaluator, InputMapping, Result
+from runner.worst import Worst
+from sandboxes.base import MB, Isolation, Limits, Sandbox
+from sandboxes.registry import create
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line of `run`, as click parsed it."""
+
+    evaluator: str
+    dataset: str
+    sandbox: str | None
+    timeout: float | None
+    memory: int | None
+    isolation: Isolation | None
+    jobs: int | None
+    seed: int | None
+    paths: tuple[str, ...]
+    literals: tuple[str, ...]
+    limit: int | None
+    files: tuple[str, ...]
+    as_json: bool
+    quiet: bool
+    gates: tuple[str, ...]
+
+
+def run(options: Options) -> int:
+    """Scores a dataset; returns the exit code. Raises what `evaluate` does, OutputError and WriteError."""
+    evaluator = find_evaluator(options.evaluator)
+    gates = [parse_gate(text, evaluator.outputs) for text in options.gates]
+    mapping = given.mapping(options.paths, options.literals)
+    bind(evaluator, mapping)
+    limits = _limits(options)
+    choice = _choice(evaluator, options)
+    sandbox = create(choice.config)
+    refuse_language(evaluator, sandbox)
+    path = find_dataset(options.dataset, options.evaluator)
+    files = ResultsFiles(options.files, inputs=_inputs(options, path), outputs=tuple(evaluator.outputs))
+    with open_dataset(path, stdin=given.standard_input() if path == "-" else None) as dataset:
+        if not options.quiet:
+            tables.err().say(tables.text(f"sandbox: {choice.why}", "dim"))
+        work = _Work(evaluator, dataset, sandbox, files, limits, mapping, options)
+        interrupted = work.do()
+        return _report(work, dataset, gates, options, interrupted)
+
+
+class _Work:
+    """One run under way, and what it adds up to."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        dataset: Dataset,
+        sandbox: Sandbox,
+        files: ResultsFiles,
+        limits: Limits,
+        mapping: InputMapping,
+        options: Options,
+    ) -> None:
+        self._evaluator = evaluator
+        self._dataset = dataset
+        self._sandbox = sandbox
+        self._files = files
+        self._limits = limits
+        self._mapping = mapping
+        self._options = options
+        self._tally = Tally(evaluator.outputs)
+        self._progress = Progress(not options.quiet)
+        self._seconds = 0.0
+        self.worst = Worst(next(iter(evaluator.outputs.values()), None))
+
+    def do(self) -> bool:
+        """Returns whether a signal stopped it."""
+        return interrupt.run(self._score())
+
+    def summary(self) -> Summary:
+        return self._tally.summary(self._seconds)
+
+    async def _score(self) -> None:
+        options = self._options
+        cases: Iterable[Case] = self._dataset if options.limit is None else islice(self._dataset, options.limit)
+        async with self._sandbox as opened:
+            with ExitStack() as stack:
+                stack.enter_context(self._files)
+                stack.enter_context(self._progress)
+                self._progress.total = self._total()
+                began = perf_counter()
+                found = score(
+                    self._evaluator,
+                    cases,
+                    opened,
+                    limits=self._limits,
+                    mapping=self._mapping,
+                    seed=options.seed,
+                )
+                async with aclosing(found):
+                    try:
+                        async for result in found:
+                            self._take(result)
+                    finally:
+                        self._seconds = perf_counter() - began
+
+    def _take(self, result: Result) -> None:
+        self._files.add(result)
+        self._tally.add(result)
+        self.worst.add(result)
+        self._progress.add(result)
+
+    def _total(self) -> int | None:
+        total, limit = self._dataset.total() if self._progress.shown else None, self._options.limit
+        return total if limit is None or total is None else min(total, limit)
+
+
+def _report(work: _Work, dataset: Dataset, gates: list[Gate], options: Options, interrupted: bool) -> int:
+    summary, err = work.summary(), tables.err()
+    if not options.quiet:
+        for note in dataset.notes:
+            err.say(tables.text(f"note: {note}"))
+    if interrupted:
+        err.say(tables.text(f"interrupted after {_rows(summary.rows)}; {_kept(options)}", "yellow"))
+        err.print(tables.summary_view(summary))
+        return INTERRUPTED
+    _print(work, summary, options)
+    if not summary.scored:
+        err.say(tables.text(_nothing(summary), "bold red"))
+        return COULD_NOT_JUDGE
+    values = [(gate, gate.value(summary)) for gate in gates]
+    failed = [(gate, value) for gate, value in values if value is not None and gate.broken_by(value)]
+    unjudged = [(gate, value) for gate, value in values if value is None]
+    for gate, value in failed + unjudged:
+        err.say(tables.gate_line(gate, value))
+    if failed:
+        return GATE_FAILED
+    return COULD_NOT_JUDGE if unjudged else DONE
+
+
+def _print(work: _Work, summary: Summary, options: Options) -> None:
+    out = tables.out()
+    if options.as_json:
+        out.out(json.dumps(summary.model_dump(mode="json"), ensure_ascii=True), highlight=False)
+    elif not options.quiet:
+        if not options.files and work.worst.entries:
+            out.print(tables.worst_view(work.worst))
+        out.print(tables.summary_view(summary))
+        for file in options.files:
+            out.say(tables.text(f"written: {file}"))
+
+
+def _nothing(summary: Summary) -> str:
+    if not summary.rows:
+        return "nothing was scored: the dataset has no rows"
+    if not summary.errors:
+        return f"nothing was scored: the script abstained on all of {_rows(summary.rows)}"
+    first = summary.errors[0]
+    row = f"as in row {first.example}"
+    return f"nothing was scored; {first.kind} in {_rows(first.count)}, {row}: {first.message}"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def _kept(options: Options) -> str:
+    return f"they are in {', '.join(options.files)}" if options.files else "with -o FILE they would be kept"
+
+
+def _inputs(options: Options, path: str) -> list[str]:
+    scripts = [options.evaluator] if is_path(options.evaluator) else []
+    return scripts + ([path] if path != "-" else [])
+
+
+def _limits(options: Options) -> Limits:
+    wanted = {"timeout": options.timeout, "memory": None if options.memory is None else options.memory * MB}
+    try:
+        return Limits.model_validate({name: value for name, value in wanted.items() if value is not None})
+    except ValidationError as e:
+        first = e.errors()[0]
+        raise InputError(f"--{first['loc'][0]}: {first['msg']}") from e
+
+
+def _choice(evaluator: Evaluator, options: Options) -> Choice:
+    config, why = choose(evaluator, options.sandbox)
+    return Choice(config.model_copy(update={"isolation": options.isolation, "jobs": options.jobs}), why)

@@ -1,0 +1,67 @@
+"""What the command line was given, as the runner's types."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO, NoReturn, TypeVar
+
+from runner.errors import InputError
+from runner.shown import printable
+from runner.types import InputMapping
+
+T = TypeVar("T")
+
+
+def mapping(paths: Sequence[str], literals: Sequence[str]) -> InputMapping:
+    """The values of `--map` and `--set`. Raises InputError."""
+    return InputMapping(paths=_pairs("--map", paths, _path), literals=_pairs("--set", literals, _literal))
+
+
+def standard_input() -> BinaryIO | None:
+    """
+    Stdin's bytes, in a buffer of our own; None where stdin is closed.
+
+    Python's own buffer must not be in use by a thread when the interpreter ends.
+    """
+    if sys.stdin is None:
+        return None
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except (io.UnsupportedOperation, ValueError):  # a test's stand-in has no descriptor
+        return sys.stdin.buffer
+
+
+def _pairs(option: str, given: Sequence[str], value: Callable[[str, str], T]) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for pair in given:
+        name, equals, text = pair.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            example = "--map answer=$.output.answer" if option == "--map" else "--set limit=3"
+            raise InputError(f"{option} {printable(pair, 80)!r} is not NAME=VALUE; write for example {example}")
+        if name in found:
+            raise InputError(f"{option} names the parameter {printable(name, 80)!r} twice; give it once")
+        found[name] = value(name, text)
+    return found
+
+
+def _path(name: str, text: str) -> str:
+    if not text.strip():
+        raise InputError(f"--map {printable(name, 80)}= has no path; write for example --map {name}=$.output")
+    return text.strip()
+
+
+def _literal(name: str, text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        quoted = json.dumps(text, ensure_ascii=False)
+        step = f"quote text like this: --set '{name}={quoted}'"
+        raise InputError(f"--set {printable(name, 80)}: {printable(text, 80)} is not JSON; {printable(step)}") from None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)

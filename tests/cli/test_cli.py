@@ -1,0 +1,329 @@
+"""The command line, in this process: commands, options, words and exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+import templates
+from runner.cli import cli
+
+LENGTH = '"""Counts characters."""\ndef evaluate(output, weight=1):\n    return len(output) * weight\n'
+ROWS: list[dict[str, Any]] = [
+    {"id": "a", "output": "x"},
+    {"id": "b", "output": "xxx"},
+    {"id": "c", "input": "none"},
+    {"id": "d", "output": 5},
+]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory with a script and a dataset, as the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "length.py").write_text(LENGTH)
+    write_rows(tmp_path / "data.jsonl", ROWS)
+    return tmp_path
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def evalcell(*arguments: str, input: str | bytes | None = None, **env: str) -> Result:
+    return CliRunner(env=env).invoke(cli, arguments, input=input)
+
+
+def run(*arguments: str, input: str | bytes | None = None, **env: str) -> Result:
+    """In this process alone, which starts sooner than with workers."""
+    return evalcell("run", "-j", "1", *arguments, input=input, **env)
+
+
+def header(script: str, *lines: str) -> str:
+    return "\n".join(["# /// script", *(f"# {line}" for line in lines), "# ///", script])
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["check"], ["templates"], ["show"], ["sandboxes"]])
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_reads_well_in_80_columns(command: list[str], flag: str) -> None:
+    result = evalcell(*command, flag)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: evalcell")
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+
+
+def test_help_names_every_command_and_exit_code() -> None:
+    text = evalcell("--help").stdout
+    for word in ("run", "check", "templates", "show", "sandboxes", "--version", "--debug", "130 interrupted"):
+        assert word in text
+    for parameter in cli.commands["run"].params:
+        assert isinstance(parameter, click.Argument) or parameter.help
+
+
+def test_version() -> None:
+    assert evalcell("--version").stdout.startswith("evalcell")
+
+
+def test_run_shows_the_worst_rows_and_the_summary(here: Path) -> None:
+    result = run("length.py", "data.jsonl")
+    assert result.exit_code == 0, result.stderr
+    text = result.stdout
+    assert text.index("The worst rows") < text.index("c") < text.index("mean 2")
+    assert "4: 2 scored, 0 abstained, 2 failed, 0 lost" in text
+    assert "mean 2, median 2, min 1, max 3 (of 2)" in text
+    assert "raised 1, as in row d: TypeError" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert result.stderr == "sandbox: no packages declared -> wasm\n"
+
+
+def test_run_json_prints_one_object_and_nothing_else(here: Path) -> None:
+    result = run("length.py", "data.jsonl", "--json")
+    summary = json.loads(result.stdout)
+    assert (summary["rows"], summary["scored"], summary["outputs"][""]["mean"]) == (4, 2, 2.0)
+    assert result.stdout.count("\n") == 1
+
+
+def test_quiet_prints_nothing_but_the_json_that_was_asked_for(here: Path) -> None:
+    result = run("length.py", "data.jsonl", "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+    result = run("length.py", "data.jsonl", "-q", "--json")
+    assert json.loads(result.output)["rows"] == 4
+
+
+def test_output_files_hold_every_row(here: Path) -> None:
+    names = ["x.jsonl", "x.json", "x.csv", "x.parquet"]
+    result = run("length.py", "data.jsonl", *(a for n in names for a in ("-o", n)))
+    assert result.exit_code == 0, result.stderr
+    assert "worst rows" not in result.stdout
+    found = [json.loads(line) for line in Path("x.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in found] == ["a", "b", "c", "d"]
+    assert [row["score"] for row in found] == [1.0, 3.0, None, None]
+    keys = "id evaluator version sandbox outcome label score explanation error stdout duration_ms"
+    assert " ".join(found[0]) == keys
+    assert found[0]["evaluator"] == "length"
+    assert found[0]["sandbox"].startswith("wasm")
+    assert json.loads(Path("x.json").read_text()) == found
+    assert [row["id"] for row in csv.DictReader(io.StringIO(Path("x.csv").read_text()))] == ["a", "b", "c", "d"]
+    assert Path("x.parquet").read_bytes()[:4] == b"PAR1"
+
+
+def test_mapping_literals_limit_and_stdin(here: Path) -> None:
+    lines = "".join(json.dumps({"deep": {"text": "x" * n}}) + "\n" for n in range(1, 9))
+    arguments = ["--map", "output=metadata.deep.text", "--set", "weight=2", "--limit", "3", "--json"]
+    result = run("length.py", "-", *arguments, input=lines)
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert (summary["rows"], summary["outputs"][""]["max"]) == (3, 6.0)
+
+
+def test_demo_is_a_dataset_by_name(here: Path) -> None:
+    for evaluator in ("json-distance", "json_distance"):
+        result = run(evaluator, "demo", "--json", "--seed", "3", "--isolation", "batch")
+        assert result.exit_code == 0, result.stderr
+        summary = json.loads(result.stdout)
+        assert (summary["rows"], summary["scored"], summary["evaluator"]) == (200, 200, "json-distance")
+
+
+def test_timeout_and_memory_are_limits_of_a_call(here: Path) -> None:
+    Path("slow.py").write_text("def evaluate(output):\n    while True: pass\n")
+    result = run("slow.py", "data.jsonl", "--limit", "1", "--timeout", "0.2", "--json")
+    assert result.exit_code == 3
+    assert json.loads(result.stdout)["errors"][0]["kind"] == "timeout"
+    Path("large.py").write_text("def evaluate(output):\n    return len(bytearray(90_000_000))\n")
+    result = run("large.py", "data.jsonl", "--limit", "1", "--memory", "64", "--json")
+    assert json.loads(result.stdout)["errors"][0]["kind"] == "memory"
+
+
+@pytest.mark.parametrize(
+    ("gates", "code", "words"),
+    [
+        (["mean>5"], 0, ""),
+        (["mean>1"], 1, "gate 'mean>1' failed: the value is 2"),
+        (["mean>5", "failed>1"], 1, "gate 'failed>1' failed: the value is 2"),
+        (["label:x>0"], 0, ""),
+    ],
+)
+def test_gates_decide_the_exit_code(here: Path, gates: list[str], code: int, words: str) -> None:
+    arguments = [a for gate in gates for a in ("--fail-if", gate)]
+    result = run("length.py", "data.jsonl", "-q", *arguments)
+    assert result.exit_code == code
+    assert result.stderr.strip() == words
+
+
+def test_a_gate_without_anything_to_judge_is_3(here: Path) -> None:
+    Path("word.py").write_text("def evaluate(output):\n    return 'good'\n")
+    result = run("word.py", "data.jsonl", "-q", "--fail-if", "mean>1")
+    assert result.exit_code == 3
+    assert "could not be judged" in result.stderr
+    result = run("word.py", "data.jsonl", "-q", "--fail-if", "mean>1", "--fail-if", "rows>1")
+    assert result.exit_code == 1
+
+
+def test_nothing_scored_is_3_with_the_most_common_error(here: Path) -> None:
+    Path("bad.py").write_text("def evaluate(output):\n    return 1 / 0\n")
+    result = run("bad.py", "data.jsonl", "--fail-if", "failed>0")
+    assert result.exit_code == 3
+    message = "nothing was scored; raised in 3 rows, as in row a: ZeroDivisionError: division by zero (line 2)"
+    assert message in result.stderr.splitlines()
+    Path("shy.py").write_text("def evaluate(output):\n    return {'score': None, 'label': 'unsure'}\n")
+    result = run("shy.py", "data.jsonl", "--limit", "2", "-q")
+    assert (result.exit_code, result.stderr.strip()) == (
+        3,
+        "nothing was scored: the script abstained on all of 2 rows",
+    )
+
+
+def test_a_threshold_tells_passed_from_missed(here: Path) -> None:
+    config = ("[tool.evalcell.output]", 'kind = "continuous"', 'direction = "minimize"', "threshold = 1")
+    Path("bounded.py").write_text(header(LENGTH, *config))
+    result = run("bounded.py", "data.jsonl", "--limit", "2")
+    assert "1 of 2 (50.0%), threshold 1" in result.stdout
+    assert result.stdout.index("missed") < result.stdout.index("passed")
+    result = run("bounded.py", "data.jsonl", "-q", "--fail-if", "pass_rate<0.9")
+    assert result.exit_code == 1
+
+
+def test_colours_are_for_terminals_that_want_them(here: Path) -> None:
+    assert "\x1b" not in run("length.py", "data.jsonl").output
+    assert "\x1b[" in run("length.py", "data.jsonl", FORCE_COLOR="1").output
+    assert "\x1b[3" not in run("length.py", "data.jsonl", FORCE_COLOR="1", NO_COLOR="1").output
+
+
+USAGE = [
+    (["run", "length.py"], "Missing argument 'DATASET'"),
+    (["run", "length.py", "data.jsonl", "--jobs", "0"], "--jobs"),
+    (["run", "length.py", "data.jsonl", "--timeout", "0"], "--timeout"),
+    (["run", "length.py", "data.jsonl", "--timeout", "nan"], "timeout"),
+    (["run", "length.py", "data.jsonl", "--nope"], "--nope"),
+    (["run", "nothing.py", "data.jsonl"], "nothing.py"),
+    (["run", "json-distanze", "data.jsonl"], "did you mean json-distance?"),
+    (["run", "zzz", "data.jsonl"], "the templates are: json-distance"),
+    (["run", "length.py", "nothing.jsonl"], "nothing.jsonl"),
+    (["run", "length.py", "data.jsonl", "--sandbox", "nope"], "choose one of: wasm"),
+    (["run", "length.py", "data.jsonl", "--map", "output"], "is not NAME=VALUE"),
+    (["run", "length.py", "data.jsonl", "--map", "output="], "has no path"),
+    (["run", "length.py", "data.jsonl", "--map", "output=$.["], "output"),
+    (["run", "length.py", "data.jsonl", "--set", "weight=abc"], "--set 'weight=\"abc\"'"),
+    (["run", "length.py", "data.jsonl", "--set", "weight=NaN"], "is not JSON"),
+    (["run", "length.py", "data.jsonl", "--set", "weight=" + "[" * 100_000], "is not JSON"),
+    (["run", "length.py", "data.jsonl", "--set", "weight=1", "--set", "weight=2"], "twice"),
+    (["run", "length.py", "data.jsonl", "--set", "height=1"], "height"),
+    (["run", "length.py", "data.jsonl", "--fail-if", "mean"], "METRIC OP NUMBER"),
+    (["run", "length.py", "data.jsonl", "--fail-if", "passed<1"], "needs a threshold"),
+    (["run", "length.py", "data.jsonl", "-o", "x.xml"], "end it with one of"),
+    (["run", "length.py", "data.jsonl", "-o", "data.jsonl"], "would overwrite"),
+    (["check", "broken.py"], "broken.py"),
+    (["check", "needs.py"], "no sandbox of this version installs packages yet"),
+    (["show", "nothing"], "there is no template named 'nothing'"),
+    (["show", "json-distance", "--lang", "ts"], "is not written in typescript"),
+    (["nothing"], "No such command"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), USAGE, ids=[" ".join(a)[:60] for a, _ in USAGE])
+def test_wrong_usage_is_2_with_words_and_without_a_traceback(here: Path, arguments: list[str], words: str) -> None:
+    Path("broken.py").write_text("def evaluate(:\n")
+    Path("needs.py").write_text(header(LENGTH, 'dependencies = ["numpy"]'))
+    result = evalcell(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert words in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert not Path("x.xml").exists()
+    assert len(Path("data.jsonl").read_text().splitlines()) == 4
+
+
+def test_an_unexpected_exception_is_one_line_and_with_debug_a_traceback(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(name: str) -> None:
+        raise LookupError("\x1b[2Jwhoops")
+
+    monkeypatch.setattr("runner.cli_run.find_evaluator", fail)
+    result = run("length.py", "data.jsonl")
+    assert (result.exit_code, result.stdout) == (3, "")
+    line = "evalcell failed unexpectedly: LookupError: \\x1b[2Jwhoops; run again with --debug and report it\n"
+    assert result.stderr == line
+    assert "Traceback" in evalcell("--debug", "run", "length.py", "data.jsonl").stderr
+    assert "Traceback" in run("length.py", "data.jsonl", EVALCELL_DEBUG="1").stderr
+
+
+def test_nothing_from_a_row_or_script_reaches_the_terminal_as_a_command(here: Path) -> None:
+    evil = "\x1b]0;x\x07\x1b[2J\x9b31m\r\u202e[bold red]x[/]"
+    write_rows(here / "evil.jsonl", [{"id": evil, "output": evil}, {"id": "b" + evil}])
+    source = "def evaluate(output):\n    return {'label': output, 'score': 1, 'explanation': output}\n"
+    Path("evil.py").write_text(source)
+    for extra in ([], ["--limit", "1"]):
+        result = run("evil.py", "evil.jsonl", *extra)
+        assert result.exit_code == 0
+        assert all(c.isprintable() or c == "\n" for c in result.output)
+        assert "[bold" in result.stdout
+    result = evalcell("check", "evil.py", "evil.jsonl")
+    assert all(c.isprintable() or c == "\n" for c in result.output)
+
+
+def test_repeated_ids_are_noted(here: Path) -> None:
+    write_rows(here / "twice.jsonl", [{"id": "a", "output": "x"}] * 3)
+    assert "note: 2 rows repeat an id" in run("length.py", "twice.jsonl").stderr
+
+
+def test_check_says_what_it_would_do(here: Path) -> None:
+    config = ("[tool.evalcell.output]", 'kind = "continuous"', "lower_bound = 0", "threshold = 3")
+    Path("bounded.py").write_text(header(LENGTH, *config))
+    result = evalcell("check", "bounded.py")
+    assert result.exit_code == 0, result.stderr
+    text = " ".join(result.stdout.split())
+    for words in (
+        "bounded, python, version",
+        "signature evaluate(output, weight=…)",
+        "description Counts characters.",
+        "output <- $.output (by name)",
+        "weight <- left to its default",
+        "continuous, maximize, from 0, threshold 3",
+        "packages none",
+        "no packages declared -> wasm",
+    ):
+        assert words in text
+
+
+def test_check_tries_the_first_three_rows(here: Path) -> None:
+    result = evalcell("check", "length.py", "data.jsonl")
+    assert result.exit_code == 0, result.stderr
+    assert "failed: mapping" in result.stdout
+    assert "\n a " in result.stdout
+    assert "\n d " not in result.stdout
+    write_rows(here / "bad.jsonl", [{"input": 1}] * 5)
+    result = evalcell("check", "length.py", "bad.jsonl")
+    assert result.exit_code == 3
+    assert "none of the first 3 rows was scored" in result.stderr
+    result = evalcell("check", "length.py", "bad.jsonl", "--map", "output=$.metadata", "--set", "weight=3")
+    assert "weight <- " in result.stdout
+    assert evalcell("check", "json-distance", "demo").exit_code == 0
+
+
+def test_show_prints_the_source_and_nothing_else(here: Path) -> None:
+    result = evalcell("show", "json_distance")
+    assert result.stdout_bytes == templates.path("json-distance").read_bytes()
+    Path("mine.py").write_bytes(result.stdout_bytes)
+    assert run("mine.py", "demo", "-q", "--limit", "5").exit_code == 0
+
+
+def test_templates_and_sandboxes_are_listed() -> None:
+    result = evalcell("templates")
+    assert result.exit_code == 0
+    assert "json-distance" in result.stdout
+    assert "python" in result.stdout
+    assert "How many fields" in result.stdout
+    result = evalcell("sandboxes")
+    assert result.exit_code == 0
+    for word in ("wasm", "state", "available", "python", "isolation", "call, batch", "enforced", "memory"):
+        assert word in result.stdout
+    assert "fake" not in result.stdout
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())

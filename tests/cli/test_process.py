@@ -1,0 +1,156 @@
+"""The command line as a process: signals, pipes, start-up, and what is on disk afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "runner.cli"]
+ENV = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+SLOW = "import time\ndef evaluate(output):\n    time.sleep(0.05)\n    return output\n"
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and pipes")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "data.jsonl").write_text("".join(f'{{"output": {n}}}\n' for n in range(5000)))
+    return tmp_path
+
+
+def start(here: Path, *arguments: str, **more: object) -> subprocess.Popen[str]:
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
+    return subprocess.Popen([*COMMAND, *arguments], cwd=here, env=ENV, text=True, **pipes)  # type: ignore[call-overload,no-any-return]
+
+
+def wait_for_rows(path: Path, rows: int) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_bytes().count(b"\n") < rows:
+        assert time.monotonic() < deadline, "no rows came"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_signal_keeps_what_is_done_and_exits_130(here: Path, number: signal.Signals, jobs: str) -> None:
+    files = [a for name in ("x.jsonl", "x.json", "x.csv") for a in ("-o", name)]
+    process = start(here, "run", "slow.py", "data.jsonl", "-j", jobs, *files)
+    wait_for_rows(here / "x.jsonl", 5)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert "interrupted after" in err
+    assert "scored" in err
+    assert "Traceback" not in err
+    rows = [json.loads(line) for line in (here / "x.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == [str(n) for n in range(1, len(rows) + 1)]
+    assert 5 <= len(rows) < 5000
+    assert json.loads((here / "x.json").read_text()) == rows
+    assert len((here / "x.csv").read_text().splitlines()) == len(rows) + 1
+
+
+def test_a_second_signal_quits_at_once(here: Path) -> None:
+    (here / "stuck.py").write_text("def evaluate(output):\n    while output: pass\n    return 1\n")
+    process = start(here, "run", "stuck.py", "data.jsonl", "-j", "2", "--timeout", "60", "-o", "x.jsonl")
+    wait_for_rows(here / "x.jsonl", 1)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    assert process.wait(10) == 130
+    process.communicate()
+
+
+def test_ctrl_c_while_stdin_says_nothing_exits_130(here: Path) -> None:
+    process = start(here, "run", "slow.py", "-", "-o", "x.jsonl", stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write('{"output": 1}\n')
+    process.stdin.flush()
+    wait_for_rows(here / "x.jsonl", 1)  # a row is scored before the next one comes
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130
+    _, err = process.communicate()
+    assert "interrupted after 1 row; they are in x.jsonl" in err
+    assert "Fatal" not in err
+
+
+@pytest.mark.parametrize("arguments", [["run", "json-distance", "demo"], ["show", "json-distance"], ["--help"]])
+def test_a_closed_pipe_is_quiet(here: Path, arguments: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    process = start(here, *arguments, stdout=write)
+    os.close(write)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert [line for line in err.splitlines() if not line.startswith("sandbox:")] == []
+
+
+def test_a_full_disk_is_3_in_one_line(here: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    (here / "x.jsonl").symlink_to("/dev/full")
+    process = start(here, "run", "slow.py", "data.jsonl", "-q", "-o", "x.jsonl")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (3, "")
+    assert err.splitlines() == [
+        "evalcell: x.jsonl could not be written any further (No space left on device); what was written stays"
+    ]
+
+
+def test_there_is_no_progress_bar_in_a_pipe_and_one_on_a_terminal(here: Path) -> None:
+    process = start(here, "run", "slow.py", "data.jsonl", "--limit", "30")
+    _, err = process.communicate(timeout=60)
+    assert err == "sandbox: no packages declared -> wasm\n"
+    assert "30/30" in "".join(on_a_terminal(here, "run", "slow.py", "data.jsonl", "--limit", "30"))
+
+
+def on_a_terminal(here: Path, *arguments: str) -> Iterator[str]:
+    """What a process says on a stderr that is a terminal."""
+    pty = pytest.importorskip("pty")
+    master, slave = pty.openpty()
+    process = start(here, *arguments, stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    while True:
+        try:
+            data = os.read(master, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        yield data.decode(errors="replace")
+    os.close(master)
+    assert process.wait(60) == 0
+
+
+def test_results_do_not_depend_on_the_number_of_jobs(here: Path) -> None:
+    rows = []
+    for jobs in ("1", "2"):
+        name = f"x{jobs}.jsonl"
+        process = start(here, "run", "json-distance", "demo", "-q", "-j", jobs, "-o", name)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+        found = [json.loads(line) for line in (here / name).read_text().splitlines()]
+        rows.append([{**row, "duration_ms": 0} for row in found])
+    assert rows[0] == rows[1]
+
+
+def test_help_does_not_wait_for_what_it_does_not_need() -> None:
+    code = (
+        "import sys\nfrom runner.cli import cli\n"
+        "try: cli.main(['run', '--help'])\nexcept SystemExit: pass\n"
+        "print([m for m in ('pydantic', 'rich', 'wasmtime', 'pyarrow', 'jsonpath_rfc9535', 'asyncio') "
+        "if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "Usage: evalcell run" in done.stdout

@@ -1,0 +1,232 @@
+"""Results files: formats, what is refused before a run, what stays when writing fails."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import os
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.errors import OutputError
+from runner.results import ResultsFiles, WriteError, as_row
+from runner.types import Result, ResultError, Score
+
+FORMATS = ["jsonl", "json", "csv", "parquet"]
+
+
+def result(number: int = 1, **more: Any) -> Result:
+    made = {
+        "id": f"row{number}",
+        "number": number,
+        "evaluator": "e",
+        "version": "v",
+        "sandbox": "wasm/1",
+        "outcome": "scored",
+        "label": "ok",
+        "score": 0.5,
+        "stdout": "said\n",
+        "duration_ms": 1.25,
+    }
+    return Result.model_validate(made | more)
+
+
+ODD = result(3, label="ä\u2028\x00\x1b", stdout="\x9b\x85\u2029")
+FAILED = result(2, outcome="failed", score=None, label=None, error=ResultError(kind="raised", message="why"))
+
+
+def write(path: Path, *results: Result, outputs: tuple[str, ...] = ()) -> None:
+    with ResultsFiles([str(path)], outputs=outputs) as files:
+        for one in results:
+            files.add(one)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    if path.suffix == ".json":
+        loaded: list[dict[str, Any]] = json.loads(path.read_bytes())
+        return loaded
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            return [dict(row) for row in csv.DictReader(file)]
+    return list(pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist())
+
+
+def test_a_row_has_these_keys_in_this_order() -> None:
+    assert json.dumps(as_row(FAILED)) == (
+        '{"id": "row2", "evaluator": "e", "version": "v", "sandbox": "wasm/1", "outcome": "failed", "label": null, '
+        '"score": null, "explanation": null, "error": {"kind": "raised", "message": "why"}, "stdout": "said\\n", '
+        '"duration_ms": 1.25}'
+    )
+    several = result(outputs={"a": Score(score=1.0), "b": Score(label="x")})
+    assert list(as_row(several))[-1] == "outputs"
+    assert as_row(several)["outputs"]["b"] == {"label": "x", "score": None, "explanation": None}
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "parquet"])
+def test_what_is_written_can_be_read(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x.{suffix}"
+    write(path, result(), FAILED, ODD)
+    assert read(path) == [as_row(r) for r in (result(), FAILED, ODD)]
+
+
+def test_csv_has_the_error_in_two_columns(tmp_path: Path) -> None:
+    write(tmp_path / "x.csv", result(), FAILED)
+    first, second = read(tmp_path / "x.csv")
+    text = "id,evaluator,version,sandbox,outcome,label,score,explanation,error_kind,error_message,stdout,duration_ms"
+    assert ",".join(first) == text
+    assert (first["score"], first["error_kind"], first["stdout"]) == ("0.5", "", "said\n")
+    assert (second["score"], second["error_kind"], second["error_message"]) == ("", "raised", "why")
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_several_outputs_are_written_by_name(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x.{suffix}"
+    both = {"a": Score(score=1.0), "=b": Score(label="x", explanation="why")}
+    write(path, result(outputs=both), FAILED, outputs=("a", "=b"))
+    first, second = read(path)
+    if suffix == "csv":
+        assert (first["a.score"], first["'=b.label"], second["a.score"]) == ("1.0", "x", "")
+    else:
+        assert first["outputs"]["=b"] == {"label": "x", "score": None, "explanation": "why"}
+        assert second.get("outputs") is None
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_no_results_make_a_file_that_can_be_read(tmp_path: Path, suffix: str) -> None:
+    write(tmp_path / f"x.{suffix}")
+    assert read(tmp_path / f"x.{suffix}") == []
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_half_a_surrogate_pair_does_not_stop_a_writer(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x.{suffix}"
+    write(path, result(label="a\ud800b", stdout="\udfff"))
+    [row] = read(path)
+    assert row["label"][0] + row["label"][-1] == "ab"
+
+
+def test_csv_keeps_a_spreadsheet_from_running_what_a_script_said(tmp_path: Path) -> None:
+    texts = ["=1+1", "+x", "-x", "@x", "\t=1", "-5", "+1.5e3", "a=1"]
+    write(tmp_path / "x.csv", *(result(label=t, explanation=t) for t in texts))
+    labels = [row["label"] for row in read(tmp_path / "x.csv")]
+    assert labels == ["'=1+1", "'+x", "'-x", "'@x", "'\t=1", "-5", "+1.5e3", "a=1"]
+
+
+def test_several_files_are_written_at_once(tmp_path: Path) -> None:
+    paths = [tmp_path / f"x.{suffix}" for suffix in FORMATS]
+    with ResultsFiles([str(p) for p in paths]) as files:
+        for n in range(7000):
+            files.add(result(n))
+    assert [len(read(p)) for p in paths] == [7000] * 4
+
+
+def test_a_line_is_on_disk_before_the_next_row_comes(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    with ResultsFiles([str(path)]) as files:
+        for n in range(1, 4):
+            files.add(result(n))
+            assert len(read(path)) == n
+
+
+def test_json_is_valid_whenever_it_is_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.writers._FLUSH_SECONDS", -1)
+    path = tmp_path / "x.json"
+    with ResultsFiles([str(path)]) as files:
+        assert read(path) == []
+        for n in range(1, 4):
+            files.add(result(n))
+            assert [row["id"] for row in read(path)] == [f"row{i}" for i in range(1, n + 1)]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_an_interrupted_file_holds_what_was_done(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x.{suffix}"
+
+    def interrupted() -> None:
+        with ResultsFiles([str(path)]) as files:
+            files.add(result())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert len(read(path)) == 1
+
+
+def test_an_existing_file_is_overwritten_but_not_before_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text("old\n" * 1000)
+    files = ResultsFiles([str(path)])
+    assert path.read_text().startswith("old")
+    with files:
+        files.add(result())
+    assert len(read(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x", "the suffix decides the format; end it with one of: .jsonl, .json, .csv, .parquet"),
+        ("x.txt", "the suffix decides"),
+        ("folder.jsonl", "is a directory"),
+        ("nowhere/x.jsonl", "there is no directory"),
+        ("data.jsonl", "would overwrite what the run reads"),
+        ("link.jsonl", "would overwrite what the run reads"),
+        ("sub/../data.jsonl", "would overwrite what the run reads"),
+    ],
+)
+def test_a_path_that_must_not_be_written_is_refused_first(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "sub").mkdir()
+    data = tmp_path / "data.jsonl"
+    data.write_text("{}")
+    (tmp_path / "link.jsonl").symlink_to(data)
+    with pytest.raises(OutputError, match=message):
+        ResultsFiles([str(tmp_path / name)], inputs=[str(data)])
+    assert data.read_text() == "{}"
+
+
+def test_the_same_file_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="given twice"):
+        ResultsFiles([str(tmp_path / "x.csv"), str(tmp_path / "." / "x.csv")])
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(OutputError, match=r"pip install 'evalcell\[parquet\]'"):
+        ResultsFiles([str(tmp_path / "x.parquet")])
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
+def test_a_full_disk_is_told_and_the_other_files_are_finished(tmp_path: Path, suffix: str) -> None:
+    full, good = tmp_path / f"full.{suffix}", tmp_path / "good.json"
+    full.symlink_to("/dev/full")
+
+    def fill() -> None:
+        with ResultsFiles([str(good), str(full)]) as files:
+            for n in range(100):
+                files.add(result(n))
+
+    with pytest.raises(WriteError, match=f"full.{suffix}.*No space left"):
+        fill()
+    if suffix != "json":
+        assert read(good)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_memory_does_not_grow_with_the_rows(tmp_path: Path, suffix: str) -> None:
+    with ResultsFiles([str(tmp_path / f"x.{suffix}")]) as files:
+        files.add(result())
+        one = result(stdout="x" * 2000)
+        tracemalloc.start()
+        for _ in range(12_000):
+            files.add(one)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 16_000_000

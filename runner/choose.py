@@ -12,8 +12,8 @@ from runner.evaluator import parse_evaluator, read_evaluator
 from runner.shown import printable
 from runner.types import Evaluator
 from sandboxes.base import SandboxConfig
-from sandboxes.errors import SandboxError, UnsupportedConfigError
-from sandboxes.registry import backends, find
+from sandboxes.errors import UnsupportedConfigError
+from sandboxes.registry import find, installers
 
 DEFAULT = "wasm"
 
@@ -77,18 +77,6 @@ def choose(evaluator: Evaluator, wanted: str | SandboxConfig | None = None) -> C
     if missing:
         config = config.model_copy(update={"packages": config.packages + missing})
     return Choice(config, f"{reason} -> {config.backend}")
-
-
-def installers() -> list[str]:
-    """The listed backends that install packages."""
-    found = []
-    for backend in backends().values():
-        try:
-            if not backend.hidden and find(backend.name).capabilities.packages:
-                found.append(backend.name)
-        except SandboxError:
-            continue
-    return found
 
 
 def _default(evaluator: Evaluator) -> tuple[SandboxConfig, str]:

@@ -11,7 +11,7 @@ from runner import given, interrupt, tables
 from runner.choose import choose, find_dataset, find_evaluator
 from runner.cli import COULD_NOT_JUDGE, DONE, INTERRUPTED
 from runner.dataset import open_dataset
-from runner.engine import refuse_language, score
+from runner.engine import refuse_unfit, score
 from runner.mapping import bind
 from runner.types import Categorical, Continuous, Evaluator, InputMapping, OutputConfig, Result
 from runner.worst import Worst
@@ -28,7 +28,7 @@ def check(script: str, dataset: str | None, paths: tuple[str, ...], literals: tu
     binding = bind(evaluator, mapping)
     choice = choose(evaluator)
     sandbox = create(choice.config.model_copy(update={"jobs": 1}))  # starts sooner than workers do
-    refuse_language(evaluator, sandbox)
+    refuse_unfit(evaluator, sandbox)
     out = tables.out()
     out.print(tables.facts(_facts(evaluator, binding.describe(), choice.why)))
     if dataset is None:

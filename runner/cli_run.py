@@ -15,7 +15,7 @@ from runner import given, interrupt, tables
 from runner.choose import Choice, choose, find_dataset, find_evaluator, is_path
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.dataset import Dataset, open_dataset
-from runner.engine import refuse_language, score
+from runner.engine import refuse_unfit, score
 from runner.errors import InputError
 from runner.gates import Gate, parse_gate
 from runner.mapping import bind
@@ -58,7 +58,7 @@ def run(options: Options) -> int:
     limits = _limits(options)
     choice = _choice(evaluator, options)
     sandbox = create(choice.config)
-    refuse_language(evaluator, sandbox)
+    refuse_unfit(evaluator, sandbox)
     path = find_dataset(options.dataset, options.evaluator)
     files = ResultsFiles(options.files, inputs=_inputs(options, path), outputs=tuple(evaluator.outputs))
     with open_dataset(path, stdin=given.standard_input() if path == "-" else None) as dataset:

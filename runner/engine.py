@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from hashlib import blake2b
 from time import perf_counter
 
+from packaging.specifiers import SpecifierSet
+
 from runner.errors import MappingError
 from runner.intake import Intake
 from runner.mapping import Binding, bind
@@ -47,7 +49,7 @@ async def score(
     """
     limits = limits or Limits()
     binding = bind(evaluator, mapping or InputMapping())
-    refuse_language(evaluator, sandbox)
+    refuse_unfit(evaluator, sandbox)
     program = await sandbox.load(evaluator.source, limits)
     try:
         scoring = _Scoring(evaluator, cases, sandbox, program, binding, limits, seed)
@@ -60,11 +62,17 @@ async def score(
         await program.close()
 
 
-def refuse_language(evaluator: Evaluator, sandbox: Sandbox) -> None:
-    """Raises UnsupportedConfigError if the sandbox cannot run the evaluator's language."""
+def refuse_unfit(evaluator: Evaluator, sandbox: Sandbox) -> None:
+    """Raises UnsupportedConfigError if the sandbox cannot run the evaluator's language, or not its version."""
     if evaluator.language not in sandbox.capabilities.languages:
         raise UnsupportedConfigError(
             f"the {sandbox.name} sandbox does not run {evaluator.language}; see `evalcell sandboxes`"
+        )
+    wanted, python = evaluator.requires_python, sandbox.python
+    if wanted and python and not SpecifierSet(wanted).contains(python, prereleases=True):
+        raise UnsupportedConfigError(
+            f"the script requires Python {wanted} and the {sandbox.name} sandbox runs {python}; "
+            "change `requires-python` in its header, or choose another --sandbox"
         )
 
 

@@ -47,7 +47,7 @@ class Gate(Model):
             if self.metric == "failed_rate":
                 return summary.failed / summary.rows if summary.rows else None
             return float(getattr(summary, self.metric))
-        stats = summary.first if self.output is None else summary.outputs.get(self.output, Stats())
+        stats = summary if self.output is None else summary.outputs.get(self.output, Stats())
         if self.label is not None:
             return _label_count(stats, self.label)
         figure: float | None = getattr(stats, self.metric)

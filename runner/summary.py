@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice, repeat
 from math import fsum, isinf
@@ -53,8 +54,8 @@ class ErrorCount(Model):
     message: str
 
 
-class Summary(Model):
-    """All results in figures."""
+class Counts(Model):
+    """What was judged, and the rows by outcome."""
 
     evaluator: str = ""
     version: str = ""
@@ -64,24 +65,24 @@ class Summary(Model):
     abstained: int = 0
     failed: int = 0
     lost: int = 0
+
+
+class Summary(Stats, Counts):
+    """All results in figures: the counts, and the statistics of the only output or of the first."""
+
     outputs: dict[str, Stats] = Field(default_factory=dict)
-    """By output name; one without a name of its own stands under the empty name."""
+    """By name, when the outputs have names: each one's statistics, the first one's too."""
     errors: tuple[ErrorCount, ...] = ()
     """The most frequent first."""
     seconds: float | None = None
     rows_per_second: float | None = None
-
-    @property
-    def first(self) -> Stats:
-        """The only output's figures, or the first one's."""
-        return next(iter(self.outputs.values()), Stats())
 
 
 class Tally:
     """Sums up results as they pass: at most 8 bytes a score, whatever else is bounded."""
 
     def __init__(self, outputs: Mapping[str, OutputConfig] | None = None) -> None:
-        self._outcomes: dict[Outcome, int] = dict.fromkeys(("scored", "abstained", "failed", "lost"), 0)
+        self._outcomes: Counter[Outcome] = Counter()
         self._errors: dict[ErrorKind, tuple[int, str, str]] = {}
         configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
         self._outputs = {name: _Output(config) for name, config in configs.items()}
@@ -108,13 +109,18 @@ class Tally:
         rows = sum(self._outcomes.values())
         errors = sorted(self._errors.items(), key=lambda item: -item[1][0])
         seen = self._seen
+        stats = {name: output.stats() for name, output in self._outputs.items()}
         return Summary(
+            **dict(next(iter(stats.values()))),
             evaluator=seen.evaluator if seen else "",
             version=seen.version if seen else "",
             sandbox=seen.sandbox if seen else "",
             rows=rows,
-            **self._outcomes,
-            outputs={name: output.stats() for name, output in self._outputs.items()},
+            scored=self._outcomes["scored"],
+            abstained=self._outcomes["abstained"],
+            failed=self._outcomes["failed"],
+            lost=self._outcomes["lost"],
+            outputs={name: found for name, found in stats.items() if name},
             errors=tuple(
                 ErrorCount(kind=kind, count=count, example=example, message=message)
                 for kind, (count, example, message) in errors

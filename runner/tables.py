@@ -111,7 +111,7 @@ def summary_view(summary: Summary) -> RenderableType:
         rows.append(("evaluator", text(f"{summary.evaluator}, version {summary.version}")))
         rows.append(("sandbox", text(summary.sandbox)))
     rows.append(("rows", _outcomes(summary)))
-    for name, stats in summary.outputs.items():
+    for name, stats in (summary.outputs or {"": summary}).items():
         rows += _stats(f"{safe(name, 20)} " if name else "", stats)
     for number, error in enumerate(summary.errors):
         words = f"{error.kind} {error.count:,}, as in row {safe(error.example, 40)}: {error.message}"

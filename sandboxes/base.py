@@ -147,6 +147,11 @@ class Sandbox(ABC):
         """The backend and the versions that decide what a script does in it; stands in every result row."""
         return self.name
 
+    @property
+    def python(self) -> str | None:
+        """The version of Python that scripts run under. None: it runs none, or does not know yet."""
+        return None
+
     async def open(self) -> None:  # noqa: B027
         """The slow part of starting. Raises SandboxUnavailableError."""
 

@@ -58,6 +58,18 @@ def find(name: str) -> type[Sandbox]:
     return found
 
 
+def installers() -> list[str]:
+    """The listed backends that can be imported here and install packages."""
+    found = []
+    for backend in backends().values():
+        try:
+            if not backend.hidden and find(backend.name).capabilities.packages:
+                found.append(backend.name)
+        except SandboxUnavailableError:
+            continue
+    return found
+
+
 def create(config: SandboxConfig) -> Sandbox:
     """A sandbox for the config, not yet opened. Raises as `find` does, and UnsupportedConfigError."""
     return find(config.backend)(config)

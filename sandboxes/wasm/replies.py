@@ -129,13 +129,14 @@ def _error(status: str, error: Any, limits: Limits) -> ScriptError:
 
 
 def _hint(missing: Any) -> str | None:
+    """Which sandbox would have the module that an import did not find."""
     if not isinstance(missing, str):
         return None
-    module = clean(missing, 100)
-    return (
-        f"the wasm sandbox has Python's standard library only; {module} needs a sandbox with packages: "
-        "`evalcell sandboxes` tells which have them"
-    )
+    from sandboxes.registry import installers  # here: only a failed import wants to know
+
+    able = " or ".join(f"--sandbox {name}" for name in installers())
+    where = f"{able} has it" if able else "that needs the process sandbox, which this version does not have yet"
+    return f"the wasm sandbox has the standard library only, less what needs an operating system; {where}"
 
 
 def _dead(raw: Raw, status: Status, kind: str, message: str) -> Execution:

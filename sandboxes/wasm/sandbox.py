@@ -57,7 +57,11 @@ class WasmSandbox(Sandbox):
 
     @property
     def identity(self) -> str:
-        return f"wasm/python-{_guest_python()}/wasmtime-{version('wasmtime')}"
+        return f"wasm/python-{self.python}/wasmtime-{version('wasmtime')}"
+
+    @property
+    def python(self) -> str:
+        return _guest_python()
 
     @classmethod
     def check(cls) -> str:

@@ -86,7 +86,7 @@ def test_run_shows_the_worst_rows_and_the_summary(here: Path) -> None:
 def test_run_json_prints_one_object_and_nothing_else(here: Path) -> None:
     result = run("length.py", "data.jsonl", "--json")
     summary = json.loads(result.stdout)
-    assert (summary["rows"], summary["scored"], summary["outputs"][""]["mean"]) == (4, 2, 2.0)
+    assert (summary["rows"], summary["scored"], summary["mean"]) == (4, 2, 2.0)
     assert result.stdout.count("\n") == 1
 
 
@@ -120,7 +120,7 @@ def test_mapping_literals_limit_and_stdin(here: Path) -> None:
     result = run("length.py", "-", *arguments, input=lines)
     assert result.exit_code == 0, result.stderr
     summary = json.loads(result.stdout)
-    assert (summary["rows"], summary["outputs"][""]["max"]) == (3, 6.0)
+    assert (summary["rows"], summary["max"]) == (3, 6.0)
 
 
 def test_demo_is_a_dataset_by_name(here: Path) -> None:
@@ -327,3 +327,19 @@ def test_templates_and_sandboxes_are_listed() -> None:
         assert word in result.stdout
     assert "fake" not in result.stdout
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_python_that_the_sandbox_does_not_have_is_refused(here: Path, command: str) -> None:
+    (here / "newer.py").write_text(header(LENGTH, 'requires-python = ">=3.99"'))
+    result = evalcell(command, "newer.py", "data.jsonl")
+    assert result.exit_code == 2
+    assert "requires Python >=3.99 and the wasm sandbox runs 3." in result.stderr
+
+
+def test_a_missing_module_says_which_sandbox_would_have_it(here: Path) -> None:
+    (here / "with_package.py").write_text("import sklearn\n" + LENGTH)
+    result = run("with_package.py", "data.jsonl")
+    assert result.exit_code == 3
+    assert "ModuleNotFoundError: No module named 'sklearn'" in result.stderr
+    assert "process sandbox" in result.stderr

@@ -60,7 +60,7 @@ def test_evaluate_gives_results_in_order_and_their_summary(script: Path) -> None
     assert [r.outcome for r in report.results] == ["scored", "scored", "failed", "failed"]
     assert [r.score for r in report.results] == [1.0, 3.0, None, None]
     assert [r.error.kind for r in report.results if r.error] == ["mapping", "raised"]
-    assert (report.summary.rows, report.summary.scored, report.summary.first.mean) == (4, 2, 2.0)
+    assert (report.summary.rows, report.summary.scored, report.summary.mean) == (4, 2, 2.0)
     assert report.summary.seconds is not None
     assert json.loads(report.model_dump_json())["results"][1]["score"] == 3.0
 

@@ -18,7 +18,13 @@ SUMMARY = Summary(
     abstained=1,
     failed=2,
     lost=1,
-    outputs={"": Stats(count=5, mean=0.5, median=0.4, min=0, max=1, passed=4, labels={"no>w": 3, "x": 2})},
+    count=5,
+    mean=0.5,
+    median=0.4,
+    min=0,
+    max=1,
+    passed=4,
+    labels={"no>w": 3, "x": 2},
 )
 
 
@@ -76,7 +82,8 @@ def test_anything_else_is_refused_with_words(text: str, message: str) -> None:
 
 
 def test_a_gate_may_name_an_output() -> None:
-    summary = Summary(rows=1, outputs={"a": Stats(count=1, mean=1, labels={"x": 1}), "a.b": Stats(count=1, mean=2)})
+    outputs = {"a": Stats(count=1, mean=1, labels={"x": 1}), "a.b": Stats(count=1, mean=2)}
+    summary = Summary(rows=1, count=1, mean=1, outputs=outputs)
     assert parse_gate("a.mean>0", NAMED).value(summary) == 1
     assert parse_gate("a.b.mean>0", NAMED).value(summary) == 2
     assert parse_gate("mean>0", NAMED).value(summary) == 1
@@ -90,12 +97,12 @@ def test_a_gate_may_name_an_output() -> None:
 
 @pytest.mark.parametrize("text", ["mean>0", "median>0", "min<0", "max>0", "passed<1", "pass_rate<1"])
 def test_nothing_to_judge_is_no_value(text: str) -> None:
-    nothing = Summary(rows=3, failed=3, outputs={"": Stats(passed=0)})
+    nothing = Summary(rows=3, failed=3, passed=0)
     assert parse_gate(text, THRESHOLD).value(nothing) is None
     assert parse_gate("failed_rate>0", {}).value(Summary()) is None
 
 
 def test_a_label_that_may_be_among_the_uncounted_is_no_value() -> None:
-    summary = Summary(outputs={"": Stats(labels={"x": 1}, other_labels=4)})
+    summary = Summary(labels={"x": 1}, other_labels=4)
     assert parse_gate("label:y>0", {}).value(summary) is None
     assert parse_gate("label:x>0", {}).value(summary) == 1

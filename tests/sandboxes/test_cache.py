@@ -128,7 +128,8 @@ def test_two_processes_that_miss_it_at_once_build_it_once(cache: Path) -> None:
 
 def test_a_file_of_another_wasmtime_is_rebuilt(cache: Path) -> None:
     """Its digest is right and it is ours, but the engine refuses it."""
-    engine, told = wasmtime.Engine(configure()), []
+    engine = wasmtime.Engine(configure())
+    told: list[str] = []
     right = _part(engine, "memory", told.append)
     key = right.name.rpartition("-")[0]
     right.unlink()

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
-from rich.terminal_theme import NIGHT_OWLISH
+from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
 WIDTH = 84
@@ -39,7 +39,7 @@ def recorded(command: tuple[str, ...]) -> str:
 def main(path: str) -> None:
     console = Console(width=WIDTH, record=True, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(f"\x1b[1m$ {' '.join(COMMAND)}\x1b[0m\n" + recorded(COMMAND)))
-    picture = console.export_svg(title="evalcell", theme=NIGHT_OWLISH)
+    picture = console.export_svg(title="evalcell", theme=DIMMED_MONOKAI)
     # The reader's own monospaced font will do: a picture should not fetch anything.
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL).replace("Fira Code, ", "")
     Path(path).write_text(picture)

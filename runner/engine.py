@@ -164,14 +164,14 @@ class _Scoring:
     def _row(self, case: Case, index: int) -> _Row:
         row = _Row(whole(case.id), case.number)
         if case.broken is not None:
-            row.result = self._judge.broken(case, "row", case.broken)
+            row.result = self._judge.broken(case, case.broken)
         elif self._program.loaded.status != "ok":
             row.result = self._judge.unloaded(row.id, row.number)
         else:
             try:
                 positional, arguments = self._binding.arguments(case)
             except MappingError as e:
-                row.result = self._judge.broken(case, "mapping", str(e))
+                row.result = self._judge.broken(case, str(e))
             else:
                 seed = None if self._seed is None else seed_of(self._seed, case.number)
                 row.call = Call(id=index, arguments=arguments, positional=positional, seed=seed)

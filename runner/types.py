@@ -10,8 +10,8 @@ from sandboxes.base import Language, Model
 
 Direction = Literal["maximize", "minimize", "none"]
 Outcome = Literal["scored", "abstained", "failed", "lost"]
-ErrorKind = Literal["row", "mapping", "raised", "timeout", "memory", "output", "crash", "invalid_result", "lost"]
-"""`row` is a dataset row that could not be read; `lost` stands with the outcome `lost` alone."""
+ErrorKind = Literal["mapping", "raised", "timeout", "memory", "output", "crash", "invalid_result", "lost"]
+"""`mapping`: no call could be made of the row, as it is broken or lacks something. `lost` stands with the outcome `lost`."""
 
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]

@@ -51,9 +51,9 @@ class Judge:
         kind = _KINDS.get(loaded.status, "raised")
         return self._result(id, number, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
 
-    def broken(self, case: Case, kind: ErrorKind, why: str) -> Result:
+    def broken(self, case: Case, why: str) -> Result:
         """A failure, for a row that never became a call."""
-        return self._result(whole(case.id), case.number, "failed", kind, _line(why, _ADVICE))
+        return self._result(whole(case.id), case.number, "failed", "mapping", _line(why, _ADVICE))
 
     def lost(self, id: str, number: int, why: str) -> Result:
         """Nothing is known about the row: the sandbox failed, twice."""

@@ -39,7 +39,7 @@ def test_broken_rows_and_mapping_errors_cost_no_call() -> None:
     results = scored(cases, sandbox)
     assert [r.outcome for r in results] == ["scored", "failed", "scored", "failed"]
     kinds = [r.error.kind if r.error else None for r in results]
-    assert kinds == [None, "row", None, "mapping"]
+    assert kinds == [None, "mapping", None, "mapping"]
     assert results[1].error is not None
     assert results[1].error.message == "data.jsonl:2: not JSON"
     assert sum(len(run) for run in sandbox.programs[0].runs) == 2
@@ -135,4 +135,4 @@ def test_a_script_that_does_not_load_fails_every_row_without_a_run() -> None:
     }
     assert {(r.stdout, r.duration_ms) for r in results[:-1]} == {("said", 0.0)}
     assert results[-1].error is not None
-    assert results[-1].error.kind == "row"
+    assert results[-1].error.kind == "mapping"

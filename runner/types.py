@@ -11,7 +11,7 @@ from sandboxes.base import Language, Model
 Direction = Literal["maximize", "minimize", "none"]
 Outcome = Literal["scored", "abstained", "failed", "lost"]
 ErrorKind = Literal["mapping", "raised", "timeout", "memory", "output", "crash", "invalid_result", "lost"]
-"""`mapping`: no call could be made of the row, as it is broken or lacks something. `lost` stands with the outcome `lost`."""
+"""`mapping`: no call could be made of the row; `lost` stands with the outcome `lost` alone."""
 
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]

@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from platformdirs import user_cache_path
 from sandboxes.errors import SandboxUnavailableError
 
 VARIABLE = "EVALCELL_CACHE_DIR"
+
+UNUSED = 30 * 86_400
+"""Seconds after which a file that no run has wanted is deleted, when the next one is built."""
 
 
 def cache_dir() -> Path:
@@ -49,6 +53,7 @@ def verified(folder: Path, key: str, suffix: str) -> Path | None:
     """
     for path in sorted(folder.glob(f"{key}-*{suffix}")):
         if _is_ours(path) and _digest(path) == path.name[len(key) + 1 : -len(suffix)]:
+            os.utime(path)  # see _forget_unused
             return path
         path.unlink(missing_ok=True)
     return None
@@ -87,7 +92,18 @@ def cached(name: str, key: str, suffix: str, build: Callable[[], bytes | bytearr
     with FileLock(folder / f"{key}.lock", mode=0o600):
         for left in folder.glob(".unfinished-*"):  # of a build that was killed; nobody else builds now
             left.unlink(missing_ok=True)
+        _forget_unused(folder)
         return verified(folder, key, suffix) or keep(folder, key, suffix, build())
+
+
+def _forget_unused(folder: Path) -> None:
+    """Deletes what no run has wanted for a while, such as the builds of earlier versions."""
+    for path in folder.iterdir():
+        try:
+            if time.time() - path.lstat().st_mtime > UNUSED:
+                path.unlink()
+        except OSError:
+            continue  # another process was faster
 
 
 def _is_ours(path: Path) -> bool:

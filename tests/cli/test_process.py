@@ -71,6 +71,38 @@ def test_a_second_signal_quits_at_once(here: Path) -> None:
     process.communicate()
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_whatever_ends_it_no_process_and_no_file_is_left(here: Path, tmp_path: Path, number: signal.Signals) -> None:
+    (here / "stuck.py").write_text("def evaluate(output):\n    while output: pass\n    return 1\n")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    env = ENV | {"TMPDIR": str(temporary), "EVALCELL_TEST": str(here)}
+    command = [*COMMAND, "run", "stuck.py", "data.jsonl", "-j", "2", "--timeout", "60", "-o", "x.jsonl"]
+    process = subprocess.Popen(command, cwd=here, env=env, stderr=subprocess.DEVNULL)
+    wait_for_rows(here / "x.jsonl", 1)
+    assert len(started_with(str(here))) == 3
+    process.send_signal(number)
+    process.wait(20)
+    deadline = time.monotonic() + 5
+    while left := started_with(str(here)):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.02)
+    assert list(temporary.iterdir()) == []
+
+
+def started_with(mark: str) -> list[int]:
+    """The processes with this value of EVALCELL_TEST in their environment."""
+    wanted, found = f"EVALCELL_TEST={mark}".encode(), []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if wanted in environ.read_bytes().split(b"\0"):
+                found.append(int(environ.parent.name))
+        except OSError:
+            continue  # it ended while we looked, or is not ours
+    return found
+
+
 def test_ctrl_c_while_stdin_says_nothing_exits_130(here: Path) -> None:
     process = start(here, "run", "slow.py", "-", "-o", "x.jsonl", stdin=subprocess.PIPE)
     assert process.stdin is not None

@@ -107,6 +107,15 @@ def test_a_build_that_failed_or_was_killed_leaves_nothing(cache: Path) -> None:
     assert [p.name for p in folder.iterdir() if p.name.startswith(".unfinished")] == []
 
 
+def test_what_no_run_has_wanted_for_a_month_is_deleted_at_the_next_build(cache: Path) -> None:
+    old, used = (cached("thing", key, ".bin", Builder()) for key in ("old", "used"))
+    for path in (old, used):
+        os.utime(path, (0, 0))
+    cached("thing", "used", ".bin", Builder())
+    cached("thing", "new", ".bin", Builder())
+    assert (old.exists(), used.exists()) == (False, True)
+
+
 BUILD_SLOWLY = """
 import sys, time
 from sandboxes.cache import cached

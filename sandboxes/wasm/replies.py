@@ -71,9 +71,10 @@ def _encode(body: dict[str, Any]) -> bytes:
 def execution(raw: Raw, limits: Limits, loading: bool = False) -> Execution:
     """What one call, or the load, came to."""
     if raw.how == "timeout":
-        seconds, option = (limits.load_timeout, "load_timeout") if loading else (limits.timeout, "--timeout")
-        what = "loading the script" if loading else "the call"
-        return _dead(raw, "timeout", "Timeout", f"{what} took longer than {seconds:g} s; {option} raises the limit")
+        told = f"the call took longer than {limits.timeout:g} s; --timeout raises the limit"
+        if loading:
+            told = f"loading took longer than {limits.load_timeout:g} s; do less at module level"
+        return _dead(raw, "timeout", "Timeout", told)
     if raw.how != "reply":
         status, kind, text = _DEAD[raw.how]
         why = raw.payload.decode("utf-8", "replace").replace("_", " ").lower()

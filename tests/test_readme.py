@@ -1,0 +1,85 @@
+"""What the README shows is run: its script, its commands, its Python."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from runner.cli import cli
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+    return [text for named, text in found if named == language]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the README's script and a dataset for it."""
+    monkeypatch.chdir(tmp_path)
+    (script,) = [b for b in blocks("python") if b.startswith("def evaluate(output, reference)")]
+    (tmp_path / "same.py").write_text(script)
+    rows = [{"output": "a", "reference": "a"}, {"output": "b", "reference": "a"}]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+COMMANDS = {
+    "evalcell check same.py data.jsonl": 0,
+    "evalcell run same.py data.jsonl -o results.jsonl": 0,
+    "evalcell run same.py data.jsonl --fail-if 'mean<0.9'": 1,
+    "evalcell show json-distance > mine.py": 0,
+    "evalcell run json-distance demo": 0,
+}
+
+
+def test_the_commands_are_the_ones_that_are_run() -> None:
+    shown = {line.partition("  #")[0].strip() for block in blocks("") for line in block.splitlines()}
+    assert {line for line in shown if line.startswith("evalcell")} == set(COMMANDS)
+
+
+@pytest.mark.parametrize(("command", "code"), COMMANDS.items())
+def test_a_command_ends_as_it_says(here: Path, command: str, code: int) -> None:
+    words = shlex.split(command.partition(">")[0] if " > " in command else command)
+    result = CliRunner().invoke(cli, words[1:])
+    assert result.exit_code == code, result.output
+
+
+def test_the_commands_and_python_are_short() -> None:
+    python = [b for b in blocks("python") if "import" in b]
+    assert len(python) == 2
+    assert all(len(b.strip().splitlines()) <= 10 for b in python)
+
+
+def test_the_synchronous_door(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (script,) = [b for b in blocks("python") if "import evaluate" in b]
+    exec(compile(script, "README.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines() == ["0.5", "1 scored same 1.0", "2 scored different 0.0"]
+
+
+def test_the_asynchronous_door(here: Path) -> None:
+    (script,) = [b for b in blocks("python") if "stream" in b]
+    names: dict[str, Any] = {}
+    exec(compile(script, "README.md", "exec"), names)
+    assert asyncio.run(names["worst"]("data.jsonl")) == 0.0
+
+
+def test_the_header_is_one_that_evalcell_reads(here: Path) -> None:
+    (header,) = [b for b in blocks("python") if b.startswith("# ///")]
+    (here / "headed.py").write_text(
+        header + "def evaluate(output, wanted):\n    return float(output == wanted) * 0.5\n"
+    )
+    (here / "nested.jsonl").write_text('{"output": {"answer": {"text": 3}}}\n')
+    result = CliRunner().invoke(cli, ["run", "headed.py", "nested.jsonl", "--json", "-q"])
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert (summary["mean"], summary["passed"], summary["threshold"]) == (0.5, 0, 0.8)

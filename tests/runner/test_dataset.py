@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -17,40 +16,10 @@ from hypothesis import strategies as st
 from runner.dataset import Dataset, open_dataset
 from runner.errors import DatasetError
 from runner.rows import MAX_DEPTH, MAX_ROW
-from runner.types import Case
+from tests.runner.reading import broken, lines, read, refusal, written
 
 SHARED = Path(__file__).parents[3] / "shared"
-SUITE = SHARED / "cases" / "public_suites" / "jsontestsuite.jsonl"
 ROOT = Path(__file__).parents[2]
-
-
-def read(path: Path) -> list[Case]:
-    with open_dataset(path) as dataset:
-        return list(dataset)
-
-
-def lines(data: bytes) -> list[Case]:
-    return list(open_dataset("-", stdin=BytesIO(data)))
-
-
-def written(folder: Path, name: str, data: bytes | str) -> Path:
-    path = folder / name
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
-
-
-def broken(case: Case) -> str:
-    assert case.broken is not None
-    assert case.broken.startswith(f"{case.where}: ")
-    assert case.broken.isprintable()
-    return case.broken
-
-
-def refusal(path: str | Path) -> str:
-    with pytest.raises(DatasetError) as caught:
-        open_dataset(path)
-    assert str(caught.value).isprintable()
-    return str(caught.value)
 
 
 def test_jsonl(tmp_path: Path) -> None:

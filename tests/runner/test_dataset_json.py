@@ -14,32 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.array import array_rows
-from runner.dataset import open_dataset
 from runner.errors import DatasetError
 from runner.rows import RowError, decoded, parse_json
-from runner.types import Case
+from tests.runner.reading import broken, read, written
 
 SHARED = Path(__file__).parents[3] / "shared"
 SUITE = SHARED / "cases" / "public_suites" / "jsontestsuite.jsonl"
-ROOT = Path(__file__).parents[2]
-
-
-def read(path: Path) -> list[Case]:
-    with open_dataset(path) as dataset:
-        return list(dataset)
-
-
-def written(folder: Path, name: str, data: bytes | str) -> Path:
-    path = folder / name
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
-
-
-def broken(case: Case) -> str:
-    assert case.broken is not None
-    assert case.broken.startswith(f"{case.where}: ")
-    assert case.broken.isprintable()
-    return case.broken
 
 
 @pytest.mark.parametrize(

@@ -15,39 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.dataset import cases_from_rows, open_dataset
-from runner.errors import DatasetError
 from runner.ids import Ids
 from runner.rows import MAX_ROW
-from runner.types import Case
-
-SHARED = Path(__file__).parents[3] / "shared"
-SUITE = SHARED / "cases" / "public_suites" / "jsontestsuite.jsonl"
-ROOT = Path(__file__).parents[2]
-
-
-def read(path: Path) -> list[Case]:
-    with open_dataset(path) as dataset:
-        return list(dataset)
-
-
-def written(folder: Path, name: str, data: bytes | str) -> Path:
-    path = folder / name
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
-
-
-def broken(case: Case) -> str:
-    assert case.broken is not None
-    assert case.broken.startswith(f"{case.where}: ")
-    assert case.broken.isprintable()
-    return case.broken
-
-
-def refusal(path: str | Path) -> str:
-    with pytest.raises(DatasetError) as caught:
-        open_dataset(path)
-    assert str(caught.value).isprintable()
-    return str(caught.value)
+from tests.runner.reading import broken, read, refusal, written
 
 
 def test_parquet(tmp_path: Path) -> None:

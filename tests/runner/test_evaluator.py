@@ -12,20 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.errors import EvaluatorError
-from runner.evaluator import MAX_SOURCE, parse_evaluator, read_evaluator
-from runner.types import Evaluator, Parameter
-
-GOOD = "def evaluate(output, reference):\n    return output == reference\n"
-
-
-def parsed(source: str | bytes) -> Evaluator:
-    return parse_evaluator(source, "x", "x.py")
-
-
-def refusal(source: str | bytes) -> str:
-    with pytest.raises(EvaluatorError) as caught:
-        parsed(source)
-    return str(caught.value)
+from runner.evaluator import MAX_SOURCE, read_evaluator
+from runner.types import Parameter
+from tests.runner.parsing import GOOD, parsed, refusal
 
 
 def names(source: str) -> list[str]:

@@ -8,22 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.errors import EvaluatorError
-from runner.evaluator import parse_evaluator
 from runner.header import MAX_HEADER, _blocks
-from runner.types import Categorical, Continuous, Evaluator, Freeform
-
-GOOD = "def evaluate(output, reference):\n    return output == reference\n"
-
-
-def parsed(source: str | bytes) -> Evaluator:
-    return parse_evaluator(source, "x", "x.py")
-
-
-def refusal(source: str | bytes) -> str:
-    with pytest.raises(EvaluatorError) as caught:
-        parsed(source)
-    return str(caught.value)
+from runner.types import Categorical, Continuous, Freeform
+from tests.runner.parsing import GOOD, parsed, refusal
 
 
 def header(text: str) -> str:

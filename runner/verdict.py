@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from runner.normalize import InvalidResultError, normalize
 from runner.shown import printable, whole
@@ -64,21 +65,8 @@ class Judge:
         self, id: str, number: int, outcome: Outcome, scores: Mapping[str, Score], execution: Execution
     ) -> Result:
         first = next(iter(scores.values()))
-        return Result(
-            id=id,
-            number=number,
-            evaluator=self._name,
-            version=self._version,
-            sandbox=self._identity,
-            outcome=outcome,
-            label=first.label,
-            score=first.score,
-            explanation=first.explanation,
-            outputs=dict(scores) if len(scores) > 1 else {},
-            stdout=whole(execution.output),
-            truncated=execution.truncated,
-            duration_ms=_milliseconds(execution),
-        )
+        outputs = dict(scores) if len(scores) > 1 else {}
+        return self._made(id, number, outcome, execution, outputs=outputs, **dict(first))
 
     def _result(
         self,
@@ -89,6 +77,9 @@ class Judge:
         message: str,
         execution: Execution | None = None,
     ) -> Result:
+        return self._made(id, number, outcome, execution, error=ResultError(kind=kind, message=message))
+
+    def _made(self, id: str, number: int, outcome: Outcome, execution: Execution | None, **said: Any) -> Result:
         return Result(
             id=id,
             number=number,
@@ -96,10 +87,10 @@ class Judge:
             version=self._version,
             sandbox=self._identity,
             outcome=outcome,
-            error=ResultError(kind=kind, message=message),
             stdout=whole(execution.output) if execution else "",
             truncated=bool(execution and execution.truncated),
-            duration_ms=_milliseconds(execution) if execution else 0.0,
+            duration_ms=round(execution.duration * 1000, 3) if execution else 0.0,
+            **said,
         )
 
 
@@ -122,7 +113,3 @@ def told(status: Status, error: ScriptError | None) -> str:
 
 def _line(text: str, limit: int = _MESSAGE) -> str:
     return printable(" ".join(text[: limit * 4].split()), limit)
-
-
-def _milliseconds(execution: Execution) -> float:
-    return round(execution.duration * 1000, 3)

@@ -36,7 +36,7 @@ def compiled(progress: Progress) -> Compiled:
 
     `progress` is called with a line for the user when that takes long. Raises SandboxUnavailableError.
     """
-    engine = wasmtime.Engine(configure())
+    engine = wasmtime.Engine(configure(parallel=True))
     return Compiled(*(_part(engine, part, progress) for part in PARTS))
 
 

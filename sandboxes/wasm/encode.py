@@ -11,6 +11,9 @@ PAGE = 65536
 GRAIN = 4096
 """Zero runs shorter than a page of the host are not worth a data segment of their own."""
 
+SEGMENTS = 50_000
+"""At most; wasmtime takes no module with more than twice as many."""
+
 _MEMORY, _EXPORT, _DATA = 5, 7, 11
 
 
@@ -39,14 +42,14 @@ def name(text: str) -> bytes:
     return unsigned(len(raw)) + raw
 
 
-def section(section_id: int, *content: bytes) -> bytes:
+def section(section_id: int, *content: bytes | memoryview) -> bytes:
     body = b"".join(content)
     return bytes([section_id]) + unsigned(len(body)) + body
 
 
-def memory_module(image: bytes) -> bytes:
+def memory_module(image: bytes | memoryview) -> bytes:
     """A module that does nothing but export a memory with this content; runs of zeros take no room in it."""
-    entries = []
+    entries: list[bytes | memoryview] = []
     for start, end in _runs(image):
         entries += [b"\x00\x41", signed(start), b"\x0b", unsigned(end - start), image[start:end]]
     return b"".join(
@@ -59,15 +62,23 @@ def memory_module(image: bytes) -> bytes:
     )
 
 
-def _runs(image: bytes) -> list[tuple[int, int]]:
-    """The stretches that are not all zero, in steps of GRAIN."""
-    zeros = bytes(GRAIN)
+def _runs(image: bytes | memoryview) -> list[tuple[int, int]]:
+    """The stretches that are not all zero, in steps of GRAIN, or larger ones where these would be too many."""
+    grain = GRAIN
+    while len(runs := _stretches(image, grain)) > SEGMENTS:
+        grain *= 4
+    return runs
+
+
+def _stretches(image: bytes | memoryview, grain: int) -> list[tuple[int, int]]:
+    zeros = bytes(grain)
     runs: list[tuple[int, int]] = []
-    for start in range(0, len(image), GRAIN):
-        if image[start : start + GRAIN] == zeros:
+    for start in range(0, len(image), grain):
+        end = min(start + grain, len(image))
+        if image[start:end] == zeros[: end - start]:
             continue
         if runs and runs[-1][1] == start:
-            runs[-1] = (runs[-1][0], start + GRAIN)
+            runs[-1] = (runs[-1][0], end)
         else:
-            runs.append((start, start + GRAIN))
+            runs.append((start, end))
     return runs

@@ -31,9 +31,10 @@ SETTINGS = "1"
 """Stands in the compile cache's key: to be raised with any change in `configure`."""
 
 
-def configure() -> Config:
+def configure(parallel: bool = False) -> Config:
     """
-    The settings that decide what compiled code looks like.
+    The settings that decide what compiled code looks like. `parallel`: compile on all cores; then a process that
+    forks afterwards cannot compile anything, as the threads are gone (lab trap 4).
 
     Bounds are checked by instructions, not by catching SIGSEGV: a host that installs its own signal handlers
     afterwards (faulthandler does) would otherwise die of a guest's stray access (lab trap 2). It costs some 15 %.
@@ -43,6 +44,7 @@ def configure() -> Config:
     config.epoch_interruption = True
     config.memory_init_cow = True
     config.wasm_threads = False
+    config.parallel_compilation = parallel
     config.wasm_memory64 = False
     ffi.wasmtime_config_async_stack_size_set(config.ptr(), WASM_STACK * 2)
     config.max_wasm_stack = WASM_STACK

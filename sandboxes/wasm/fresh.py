@@ -61,12 +61,13 @@ class RestoredPages(Fresh):
     """
     Linux: keeps one instance and copies its written pages back from one that never runs.
 
-    Raises OSError where the page map is missing, or tells something else than what was written.
+    Raises OSError where the page map tells something else than what was written: some kernels only pretend to have
+    one, and an image that is mostly holes is not mapped but copied, so that all of it looks written.
     """
 
-    def __init__(self, engine: Engine, snapshot: Snapshot) -> None:
+    def __init__(self, engine: Engine, snapshot: Snapshot, pages: PageMap) -> None:
         super().__init__(engine, snapshot)
-        self._pages = PageMap()
+        self._pages = pages
         self._pristine = Instance(engine, snapshot.image, snapshot.size)
         self._spare: Instance | None = None
         try:
@@ -76,7 +77,7 @@ class RestoredPages(Fresh):
             raise
 
     def _prove(self) -> None:
-        """Writes to an instance and looks whether it is put back: some kernels only pretend to have a page map."""
+        """Writes to an instance and looks whether it is put back."""
         probe = Instance(self.engine, self.snapshot.image, self.snapshot.size)
         places = range(0, self.snapshot.size, self.snapshot.size // 8)
         try:
@@ -120,12 +121,16 @@ class RestoredPages(Fresh):
 
 
 def fresh(engine: Engine, snapshot: Snapshot, reset: Reset) -> Fresh:
-    """Raises OSError for `restore` where it cannot work; `auto` takes new instances there."""
+    """Raises OSError for `restore` where the platform has no page map; `auto` takes new instances there."""
     if reset == "instance":
         return NewInstances(engine, snapshot)
     try:
-        return RestoredPages(engine, snapshot)
+        pages = PageMap()
     except OSError:
         if reset == "restore":
             raise
+        return NewInstances(engine, snapshot)
+    try:
+        return RestoredPages(engine, snapshot, pages)
+    except OSError:
         return NewInstances(engine, snapshot)

@@ -7,6 +7,7 @@ What comes out is raw, the guest's own words unread; `replies` turns it into exe
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -68,16 +69,16 @@ class Guests:
             # The same in every worker, so that what a module draws while it loads is the same for every row.
             random = int.from_bytes(hashlib.sha256(text).digest()[:7], "little")
             raw = self._ask(instance, "load", Request(-1, random, text), bounds)
-            if raw.how == "reply" and b'"status":"ok"' in raw.payload:
-                instance.release("load")
+            if raw.how == "reply" and _says_ok(raw.payload):
+                if not _tidy(instance, "load"):
+                    return raw._replace(how="trap", payload=b"")
                 self._programs[program] = self._keep(instance)
             return raw
         finally:
             instance.close()
 
     def _keep(self, instance: Instance) -> Fresh:
-        memory = instance.read(0, instance.size)
-        snapshot = Snapshot(map_image(self._engine.wasmtime, memory), len(memory))
+        snapshot = Snapshot(map_image(self._engine.wasmtime, instance.memory()), instance.size)
         try:
             return fresh(self._engine, snapshot, self._reset)
         except OSError as e:
@@ -97,7 +98,7 @@ class Guests:
                         continue
                 raw = self._ask(instance, "call", request, bounds)
                 whole = raw.how == "reply"
-                if not (shared and whole and self._tidy(instance)):
+                if not (shared and whole and _tidy(instance, "call")):
                     states.give_back(instance, whole)
                     instance = None
                 yield raw
@@ -133,14 +134,6 @@ class Guests:
             died_full = instance.size > NEARLY * bounds.memory
             return raw("memory" if died_full else "trap", e.code.name.encode() if e.code else b"")
 
-    def _tidy(self, instance: Instance) -> bool:
-        """Frees the reply inside the guest; False when a script has spoilt even that."""
-        try:
-            instance.release("call")
-        except GuestTrap:
-            return False
-        return True
-
     def forget(self, program: int) -> None:
         if found := self._programs.pop(program, None):
             found.close()
@@ -148,3 +141,21 @@ class Guests:
     def close(self) -> None:
         for program in list(self._programs):
             self.forget(program)
+
+
+def _tidy(instance: Instance, function: str) -> bool:
+    """Frees the reply inside the guest; False when a script has spoilt even that."""
+    try:
+        instance.release(function)
+    except GuestTrap:
+        return False
+    return True
+
+
+def _says_ok(payload: bytes) -> bool:
+    """Never stricter than `replies`: what that takes for loaded must have been kept."""
+    try:
+        reply = json.loads(payload)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(reply, dict) and reply.get("status") == "ok"

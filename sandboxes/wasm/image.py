@@ -11,7 +11,7 @@ from wasmtime import Module
 from sandboxes.wasm.encode import memory_module
 
 
-def map_image(engine: WasmtimeEngine, memory: bytes) -> Module:
+def map_image(engine: WasmtimeEngine, memory: bytes | memoryview) -> Module:
     """
     The module of `memory`, backed by a nameless file where the platform has such, so that its pages are shared
     between instances and can be told from written ones.

@@ -122,6 +122,11 @@ class Instance:
         """Bytes of memory that the guest has now."""
         return int(native.memory_size(self._context, self._memory))
 
+    def memory(self) -> memoryview:
+        """All of it, as it is; no copy. Valid until the instance is closed or the guest grows its memory."""
+        whole = (ctypes.c_char * self.size).from_address(self._base)
+        return memoryview(whole).cast("B")
+
     def read(self, start: int, length: int) -> bytes:
         """Raises BadReply unless all of it lies in the guest's memory; both numbers may come from the guest."""
         if start < 0 or length < 0 or start + length > self.size:
@@ -185,7 +190,13 @@ class Instance:
             raise
 
     def release(self, function: str) -> None:
-        """Frees the last reply inside the guest; not needed where the memory is thrown away or restored."""
+        """
+        Frees the last reply inside the guest; not needed where the memory is thrown away or restored.
+
+        Raises GuestTrap when the script has spoilt the guest so far that this fails or takes a second.
+        """
+        self._deadline = time.monotonic() + 1
+        native.set_epoch_deadline(self._context, 1)
         self._run(f"cabi_post_{function}", self._reply)
 
     def _run(self, name: str, *arguments: int) -> int:

@@ -8,6 +8,7 @@ checked here; nothing else of the host reads a reply.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, NoReturn
 
 from sandboxes.base import Call, Execution, Limits, ScriptError, Status
@@ -18,7 +19,7 @@ TEXT = 4000
 """Characters kept of a message or traceback; the guest sends no more, unless a script made it."""
 
 _WORST = 6  # bytes of JSON for one byte of text: \\u0000
-_STATUSES = {"error", "memory", "output", "no_result"}
+_STATUSES: dict[str, Status] = {"error": "error", "memory": "memory", "output": "output", "no_result": "no_result"}
 
 _DEAD: dict[str, tuple[Status, str, str]] = {
     "memory": ("memory", "MemoryLimit", "it needed more than {memory:.0f} MB; --memory raises the limit"),
@@ -80,13 +81,20 @@ def execution(raw: Raw, limits: Limits, loading: bool = False) -> Execution:
         why = raw.payload.decode("utf-8", "replace").replace("_", " ").lower()
         return _dead(raw, status, kind, text.format(memory=limits.memory / 2**20, result=limits.result / 1024, why=why))
     try:
-        return _told(raw, json.loads(raw.payload, parse_constant=_refuse_constant), limits)
+        return _told(raw, json.loads(raw.payload, parse_constant=_refuse_constant, parse_float=_finite), limits)
     except (ValueError, RecursionError) as e:  # JSONDecodeError, UnicodeDecodeError, an int of too many digits
         return _dead(raw, "no_result", "Result", f"what evaluate returned cannot be read: {clean(str(e), 200)}")
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError("a number is beyond the range of a float")
+    return value
 
 
 def _told(raw: Raw, reply: Any, limits: Limits) -> Execution:
@@ -110,9 +118,9 @@ def _told(raw: Raw, reply: Any, limits: Limits) -> Execution:
         if len(raw.payload) > limits.result and _size(value) > limits.result:
             return _dead(raw, "output", "ResultLimit", _DEAD["too_much"][2].format(result=limits.result / 1024))
         return Execution(status="ok", value=value, **common)
-    if status not in _STATUSES:
+    if not isinstance(status, str) or status not in _STATUSES:
         raise ValueError("the reply has no status")
-    return Execution(status=status, error=_error(status, reply.get("error"), limits), **common)
+    return Execution(status=_STATUSES[status], error=_error(status, reply.get("error"), limits), **common)
 
 
 def _size(value: Any) -> int:

@@ -69,6 +69,7 @@ class WasmSandbox(Sandbox):
 
     async def open(self) -> None:
         found = await asyncio.to_thread(compiled, self._progress)
+        self._free = asyncio.Queue()
         if self._jobs == 1:
             self._lanes = [ThreadLane(found, self._reset)]
         else:

@@ -28,7 +28,7 @@ class Limits(Model):
 
     timeout: float = Field(default=10.0, gt=0, le=86_400)
     load_timeout: float = Field(default=30.0, gt=0, le=86_400)
-    memory: int = Field(default=256 * MB, gt=0)
+    memory: int = Field(default=256 * MB, gt=0, le=1 << 40)
     output: int = Field(default=64 * 1024, ge=0)
     """Kept of stdout and stderr together, the tail. A script that prints 256 times as much is stopped."""
     result: int = Field(default=1 * MB, gt=0)

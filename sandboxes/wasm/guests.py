@@ -16,9 +16,10 @@ from typing import Literal, NamedTuple
 from wasmtime import TrapCode
 
 from sandboxes.errors import SandboxError
+from sandboxes.wasm.encode import memory_module
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.fresh import Fresh, Reset, Snapshot, fresh
-from sandboxes.wasm.image import map_image
+from sandboxes.wasm.image import mapped
 from sandboxes.wasm.instance import BadReply, Instance, Stopped
 from sandboxes.wasm.native import GuestTrap
 
@@ -71,14 +72,16 @@ class Guests:
             raw = self._ask(instance, "load", Request(-1, random, text), bounds)
             if raw.how == "reply" and _says_ok(raw.payload):
                 if not _tidy(instance, "load"):
-                    return raw._replace(how="trap", payload=b"")
-                self._programs[program] = self._keep(instance)
+                    return raw._replace(how="unreadable", payload=b"it cannot free what it allocated")
+                size, wasm = instance.size, memory_module(instance.memory())
+                instance.close()  # now, as it may be large
+                self._programs[program] = self._keep(size, wasm)
             return raw
         finally:
             instance.close()
 
-    def _keep(self, instance: Instance) -> Fresh:
-        snapshot = Snapshot(map_image(self._engine.wasmtime, instance.memory()), instance.size)
+    def _keep(self, size: int, wasm: bytes) -> Fresh:
+        snapshot = Snapshot(mapped(self._engine.wasmtime, wasm), size)
         try:
             return fresh(self._engine, snapshot, self._reset)
         except OSError as e:

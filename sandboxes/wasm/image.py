@@ -1,28 +1,34 @@
-"""Linear memory as a wasm module, so that wasmtime can map it copy-on-write into as many instances as are wanted."""
+"""A loaded script's memory as a module, mapped copy-on-write into as many instances as are wanted."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from wasmtime import Engine as WasmtimeEngine
-from wasmtime import Module
+from wasmtime import Engine, Module, WasmtimeError
 
-from sandboxes.wasm.encode import memory_module
+from sandboxes.errors import SandboxError
 
 
-def map_image(engine: WasmtimeEngine, memory: bytes | memoryview) -> Module:
+def mapped(engine: Engine, wasm: bytes) -> Module:
     """
-    The module of `memory`, backed by a nameless file where the platform has such, so that its pages are shared
-    between instances and can be told from written ones.
+    The module, backed by a nameless file where the platform has such, so that its pages are shared between instances
+    and can be told from written ones.
+
+    Raises SandboxError when the host has no room for it.
     """
-    module = Module(engine, memory_module(memory))
-    if not sys.platform.startswith("linux"):
-        return module
-    fd = os.memfd_create("evalcell-image", os.MFD_CLOEXEC)
     try:
-        with os.fdopen(fd, "wb", closefd=False) as file:
-            file.write(module.serialize())
-        return Module.deserialize_file(engine, f"/proc/self/fd/{fd}")
-    finally:
-        os.close(fd)
+        module = Module(engine, wasm)
+        if not sys.platform.startswith("linux"):
+            return module
+        native = module.serialize()
+        module.close()
+        fd = os.memfd_create("evalcell-image", os.MFD_CLOEXEC)
+        try:
+            with os.fdopen(fd, "wb", closefd=False) as file:
+                file.write(native)
+            return Module.deserialize_file(engine, f"/proc/self/fd/{fd}")
+        finally:
+            os.close(fd)
+    except (WasmtimeError, OSError, MemoryError) as e:
+        raise SandboxError(f"the loaded script's memory cannot be kept ({e}); let it hold less, or free memory") from e

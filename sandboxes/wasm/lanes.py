@@ -22,6 +22,8 @@ from sandboxes.wasm.guests import Bounds, Guests, Raw, Request
 GRACE = 10.0
 """Seconds past a call's own deadline until a worker that says nothing is given up."""
 
+_KEPT = 50 << 20  # bytes a second that a slow machine keeps of a loaded script's memory
+
 _PARENT = str(Path(__file__).parents[2])
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from sandboxes.wasm.worker import main; main(*sys.argv[2:])"
 
@@ -146,13 +148,14 @@ class ProcessLane(Lane):
         process = await self.start()
         assert process.stdin
         assert process.stdout
-        grace = header["bounds"][0] + GRACE
+        timeout, memory, _ = header["bounds"]
+        patience = timeout + GRACE + memory / _KEPT
         finished = False
         try:
             process.stdin.write(frames.pack(header, payload))
             await process.stdin.drain()
             for number in range(count):
-                async with asyncio.timeout(grace):
+                async with asyncio.timeout(patience):
                     told, content = await frames.receive(process.stdout)
                 if "failed" in told:
                     finished = True

@@ -18,6 +18,9 @@ from sandboxes.wasm.guests import Bounds, Raw, Request
 TEXT = 4000
 """Characters kept of a message or traceback; the guest sends no more, unless a script made it."""
 
+MOST_MEMORY = 4 << 30
+"""Bytes; a 32-bit WebAssembly memory cannot be larger."""
+
 _WORST = 6  # bytes of JSON for one byte of text: \\u0000
 _STATUSES: dict[str, Status] = {"error": "error", "memory": "memory", "output": "output", "no_result": "no_result"}
 
@@ -41,7 +44,7 @@ _DEAD: dict[str, tuple[Status, str, str]] = {
 
 def bounds(limits: Limits, loading: bool = False) -> Bounds:
     longest = _WORST * (limits.result + limits.output) + 65536
-    return Bounds(limits.load_timeout if loading else limits.timeout, limits.memory, longest)
+    return Bounds(limits.load_timeout if loading else limits.timeout, min(limits.memory, MOST_MEMORY), longest)
 
 
 def load_request(source: str, limits: Limits) -> bytes:

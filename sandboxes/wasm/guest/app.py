@@ -21,6 +21,7 @@ import wit_world
 from guest_streams import Flood, Output
 
 SCRIPT = "evaluator.py"
+NAME = 200  # characters kept of an exception's class, and of a module's name
 MESSAGE = 4000  # characters kept of an exception's text, and of its traceback: what a person reads
 
 # Bound now, so that a script that patches these modules still gets its own reply through.
@@ -70,6 +71,7 @@ def _load(request):
     module = types.ModuleType("evaluator")
     module.__file__ = SCRIPT
     sys.modules["evaluator"] = module  # dataclasses and typing look a class's module up here
+    sys.argv[:] = [SCRIPT]
     linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
     exec(compile(source, SCRIPT, "exec", dont_inherit=True), module.__dict__)
     found = module.__dict__.get("evaluate")
@@ -127,9 +129,13 @@ def _failure(error):
             report = {"type": "Result", "message": message, "traceback": ""}
         else:
             status = _status_of(error)
-            report = {"type": type(error).__name__, "message": _text_of(error), "traceback": _traceback_of(error)}
+            report = {
+                "type": str(type(error).__name__)[:NAME],
+                "message": _text_of(error),
+                "traceback": _traceback_of(error),
+            }
         if isinstance(error, ModuleNotFoundError):
-            report["missing"] = str(error.name)
+            report["missing"] = str(error.name)[:NAME]
         return ',"status":"' + status + '","error":' + _encode_repr(report)
     except BaseException as e:
         kind = "memory" if isinstance(e, MemoryError) else "error"

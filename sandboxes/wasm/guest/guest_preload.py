@@ -89,4 +89,3 @@ def close_file_system():
     sys.path[:] = []
     sys.path_hooks[:] = []
     sys.path_importer_cache.clear()
-    sys.argv[:] = ["evaluator.py"]

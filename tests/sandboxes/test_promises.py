@@ -402,3 +402,9 @@ def test_several_programs_side_by_side(backend: Backend) -> None:
 def test_limits_are_checked() -> None:
     with pytest.raises(ValueError, match="timeout"):
         Limits(timeout=0)
+
+
+@pytest.mark.parametrize("limit", [{"memory": 1 << 64}, {"memory": 0}, {"output": -1}, {"timeout": float("nan")}])
+def test_limits_that_cannot_be_meant_are_refused(limit: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(limit))):
+        Limits.model_validate(limit)

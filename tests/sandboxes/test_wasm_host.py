@@ -1,0 +1,95 @@
+"""The wasm sandbox's own edges: what the host does at a bad moment is never the script's fault, nor the next call's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+import pytest
+
+from sandboxes import Execution, Limits
+from sandboxes.wasm import WasmConfig, WasmSandbox
+from sandboxes.wasm.fresh import Reset
+from sandboxes.wasm.instance import Instance
+from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate, run
+from tests.sandboxes.hosts import said_by
+
+IN_PROCESS, WORKERS = BACKENDS[0], BACKENDS[2]
+
+LOOPS_IF_TOLD = "def evaluate(x):\n    while x: pass\n    return 1\n"
+
+
+def test_a_host_that_is_slow_after_the_script_was_loaded_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline passes while the host reads the reply, before it lets the guest free it."""
+    read = Instance.read
+
+    def slowly(self: Instance, start: int, length: int) -> bytes:
+        time.sleep(0.15)
+        return read(self, start, length)
+
+    monkeypatch.setattr(Instance, "read", slowly)
+    limits = LIMITS.model_copy(update={"load_timeout": 0.2})
+    (found,) = evaluate(IN_PROCESS, "def evaluate(): return 1\n", calls(), limits=limits)
+    assert (found.status, found.value) in (("ok", 1), ("timeout", None))
+
+
+@pytest.mark.parametrize("backend", [IN_PROCESS, WORKERS], ids=lambda b: b.id)
+def test_a_run_that_is_cancelled_twice_does_not_end_the_next_one(backend: Backend) -> None:
+    async def body() -> set[str]:
+        async with backend.make("call") as sandbox:
+            program = await sandbox.load(LOOPS_IF_TOLD, LIMITS)
+
+            async def go(x: bool) -> list[Execution]:
+                return [e async for e in program.run(calls(x=x), LIMITS)]
+
+            seen: set[str] = set()
+            for _ in range(10):
+                task = asyncio.create_task(go(True))
+                await asyncio.sleep(0.01)
+                task.cancel()
+                await asyncio.sleep(0)
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+                seen |= {e.status for e in await go(False)}
+            return seen
+
+    assert run(body()) == {"ok"}
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_closed_sandbox_runs_nothing_and_can_be_opened_again(jobs: str) -> None:
+    code = """
+    from sandboxes import SandboxError
+    async def main():
+        sandbox = WasmSandbox(WasmConfig(jobs=int(sys.argv[1])))
+        for _ in range(2):
+            await sandbox.open()
+            program = await sandbox.load("def evaluate(): return 1", Limits())
+            print(*[e.value async for e in program.run([Call(id=0)], Limits())])
+            await sandbox.close()
+            try:
+                await sandbox.load("", Limits())
+            except SandboxError as e:
+                print(e)
+    asyncio.run(main())
+    """
+    first, refused, again, *_ = said_by(code, jobs).splitlines()
+    assert (first, again) == ("1", "1")
+    assert "not open" in refused
+
+
+@pytest.mark.parametrize("reset", ["restore", "instance", "auto"])
+def test_a_script_may_leave_its_memory_in_any_shape(reset: Reset) -> None:
+    """Far apart and in many pieces: such a memory has an image too, whose pages can be restored."""
+    source = """
+far = bytearray(40 << 20)
+far[-1] = 1
+pieces = bytearray(16 << 20)
+for place in range(0, len(pieces), 8192): pieces[place] = 1
+def evaluate(): return [far[-1], sum(pieces)]
+"""
+    backend = Backend(reset, lambda isolation: WasmSandbox(WasmConfig(jobs=1, reset=reset, isolation=isolation)), {})
+    found = evaluate(backend, source, calls(3), limits=Limits(memory=96 << 20))
+    assert [(e.status, e.value) for e in found] == [("ok", [1, 2048])] * 3

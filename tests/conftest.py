@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sandboxes.wasm.compiled import compiled
+
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
@@ -14,3 +16,9 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder of sample cases is not here")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_once() -> None:
+    """On a new machine the sandbox is compiled before the first test, which would otherwise wait for it and see it."""
+    compiled(lambda line: None)

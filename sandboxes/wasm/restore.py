@@ -51,3 +51,12 @@ class PageMap:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def restores_pages() -> bool:
+    """Whether this platform gives a page map at all; each program still proves it for itself."""
+    try:
+        PageMap().close()
+    except OSError:
+        return False
+    return True

@@ -20,6 +20,7 @@ from sandboxes.wasm.engine import guest_file
 from sandboxes.wasm.fresh import Reset
 from sandboxes.wasm.guests import Request
 from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
+from sandboxes.wasm.restore import restores_pages
 
 
 def _tell(line: str) -> None:
@@ -65,7 +66,8 @@ class WasmSandbox(Sandbox):
 
     @classmethod
     def check(cls) -> str:
-        return f"CPython {_guest_python()} in wasmtime {version('wasmtime')}"
+        fresh = "restored pages" if restores_pages() else "new instances"
+        return f"CPython {_guest_python()} in wasmtime {version('wasmtime')}; a fresh state by {fresh}"
 
     async def open(self) -> None:
         found = await asyncio.to_thread(compiled, self._progress)

@@ -1,0 +1,69 @@
+"""Backends by name, ours and third parties'."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandboxes import SandboxConfig, SandboxUnavailableError, UnsupportedConfigError, backends, create, find
+from sandboxes.fake import FakeSandbox
+from sandboxes.registry import installers
+from sandboxes.wasm import WasmSandbox
+
+THEIRS = """
+from sandboxes.base import Capabilities
+from sandboxes.fake import FakeSandbox
+
+class TheirSandbox(FakeSandbox):
+    name = "theirs"
+    capabilities = Capabilities(languages=("python",), isolation=("batch",), packages=True)
+
+not_a_sandbox = 3
+"""
+
+
+@pytest.fixture
+def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed distribution with entry points, as pip would leave it."""
+    (tmp_path / "their_package.py").write_text(THEIRS)
+    about = tmp_path / "their_package-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[evalcell.sandboxes]\ntheirs = their_package:TheirSandbox\nwasm = their_package:TheirSandbox\n"
+        "broken = no_such_package:Sandbox\nwrong = their_package:not_a_sandbox\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "their_package", raising=False)
+
+
+def test_ours_are_found_and_the_fake_is_hidden() -> None:
+    assert find("wasm") is WasmSandbox
+    assert find("fake") is FakeSandbox
+    assert [b.name for b in backends().values() if not b.hidden] == ["wasm"]
+
+
+def test_an_unknown_name_lists_those_there_are() -> None:
+    with pytest.raises(UnsupportedConfigError, match=r"no sandbox named 'wsam'; choose one of: wasm$"):
+        create(SandboxConfig(backend="wsam"))
+
+
+@pytest.mark.usefixtures("third_party")
+def test_third_parties_register_by_entry_point() -> None:
+    sandbox = create(SandboxConfig(backend="theirs", packages=("numpy",)))
+    assert (sandbox.name, sandbox.isolation) == ("theirs", "batch")
+    assert "theirs" in installers()
+
+
+@pytest.mark.usefixtures("third_party")
+def test_a_third_party_cannot_take_the_place_of_ours() -> None:
+    assert find("wasm") is WasmSandbox
+
+
+@pytest.mark.usefixtures("third_party")
+@pytest.mark.parametrize("name", ["broken", "wrong"])
+def test_one_that_cannot_be_imported_says_what_to_do(name: str) -> None:
+    with pytest.raises(SandboxUnavailableError, match=f"reinstall the package that provides '{name}'"):
+        find(name)

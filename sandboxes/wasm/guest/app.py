@@ -130,12 +130,12 @@ def _failure(error):
         else:
             status = _status_of(error)
             report = {
-                "type": str(type(error).__name__)[:NAME],
+                "type": _cut(type(error).__name__, NAME),
                 "message": _text_of(error),
                 "traceback": _traceback_of(error),
             }
         if isinstance(error, ModuleNotFoundError):
-            report["missing"] = str(error.name)[:NAME]
+            report["missing"] = _cut(str(error.name), NAME)
         return ',"status":"' + status + '","error":' + _encode_repr(report)
     except BaseException as e:
         kind = "memory" if isinstance(e, MemoryError) else "error"
@@ -155,9 +155,14 @@ def _status_of(error):
     return "output" if isinstance(error, Flood) else "error"
 
 
+def _cut(text, most):
+    """As str itself cuts: a subclass may give something else, and more of it."""
+    return str.__getitem__(text, slice(most))
+
+
 def _text_of(error):
     try:
-        return str(error)[:MESSAGE]
+        return _cut(str(error), MESSAGE)
     except Exception as e:
         return f"its text cannot be shown: str() raised {type(e).__name__}"
 

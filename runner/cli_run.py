@@ -58,6 +58,8 @@ def run(options: Options) -> int:
     limits = _limits(options)
     choice = _choice(evaluator, options)
     sandbox = create(choice.config)
+    if options.quiet:
+        sandbox.progress = lambda line: None
     refuse_unfit(evaluator, sandbox)
     path = find_dataset(options.dataset, options.evaluator)
     files = ResultsFiles(options.files, inputs=_inputs(options, path), outputs=tuple(evaluator.outputs))

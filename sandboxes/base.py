@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -136,6 +137,8 @@ class Sandbox(ABC):
         refuse_unsupported(self.name, self.capabilities, config)
         self.config = config
         self.isolation: Isolation = config.isolation or self.capabilities.isolation[0]
+        self.progress: Callable[[str], None] = say
+        """Called with a line for the user when something takes long. By default it goes to standard error."""
 
     @property
     def concurrency(self) -> int:
@@ -185,6 +188,10 @@ class Sandbox(ABC):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+def say(line: str) -> None:
+    print(f"evalcell: {line}", file=sys.stderr, flush=True)
 
 
 def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> None:

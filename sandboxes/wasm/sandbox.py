@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import json
 import os
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from importlib.metadata import version
 from typing import ClassVar
@@ -15,16 +14,12 @@ from typing import ClassVar
 from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.wasm import replies
-from sandboxes.wasm.compiled import Progress, compiled
+from sandboxes.wasm.compiled import compiled
 from sandboxes.wasm.engine import guest_file
 from sandboxes.wasm.fresh import Reset
 from sandboxes.wasm.guests import Request
 from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
 from sandboxes.wasm.restore import restores_pages
-
-
-def _tell(line: str) -> None:
-    print(f"evalcell: {line}", file=sys.stderr, flush=True)
 
 
 class WasmConfig(SandboxConfig):
@@ -43,9 +38,8 @@ class WasmSandbox(Sandbox):
         enforced=("timeout", "memory", "output", "result size", "no network", "no files", "no environment"),
     )
 
-    def __init__(self, config: SandboxConfig, progress: Progress = _tell) -> None:
+    def __init__(self, config: SandboxConfig) -> None:
         super().__init__(config)
-        self._progress = progress
         self._reset: Reset = config.reset if isinstance(config, WasmConfig) else "auto"
         self._jobs = config.jobs or cores()
         self._lanes: list[Lane] = []
@@ -70,7 +64,7 @@ class WasmSandbox(Sandbox):
         return f"CPython {_guest_python()} in wasmtime {version('wasmtime')}; a fresh state by {fresh}"
 
     async def open(self) -> None:
-        found = await asyncio.to_thread(compiled, self._progress)
+        found = await asyncio.to_thread(compiled, self.progress)
         self._free = asyncio.Queue()
         if self._jobs == 1:
             self._lanes = [ThreadLane(found, self._reset)]

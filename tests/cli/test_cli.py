@@ -343,3 +343,12 @@ def test_a_missing_module_says_which_sandbox_would_have_it(here: Path) -> None:
     assert result.exit_code == 3
     assert "ModuleNotFoundError: No module named 'sklearn'" in result.stderr
     assert "process sandbox" in result.stderr
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_the_first_run_on_a_machine_tells_of_the_wait_unless_it_is_to_be_quiet(here: Path, quiet: bool) -> None:
+    arguments = ["length.py", "data.jsonl", *(["-q"] if quiet else [])]
+    result = run(*arguments, EVALCELL_CACHE_DIR=str(here / "cache"))
+    assert result.exit_code == 0
+    assert ("compiling the sandbox for this machine" in result.stderr) is not quiet
+    assert (here / "cache").stat().st_mode & 0o777 == 0o700

@@ -55,12 +55,6 @@ class Freeform(Model):
 OutputConfig = Annotated[Categorical | Continuous | Freeform, Field(discriminator="kind")]
 
 
-class Literally(Model):
-    """A fixed value for a parameter."""
-
-    literal: Any
-
-
 class InputMapping(Model):
     """
     Where each parameter's value comes from. A literal beats a path, a path beats a name.

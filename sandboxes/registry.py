@@ -17,7 +17,7 @@ class Backend(Model):
 
     name: str
     target: str
-    install: str = "pip install --force-reinstall evalcell"
+    install: str = "run `pip install --force-reinstall evalcell`"
     hidden: bool = False
     """For tests: works by name, stands in no list."""
 
@@ -52,7 +52,7 @@ def find(name: str) -> type[Sandbox]:
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as e:
-        raise SandboxUnavailableError(f"the {name} sandbox cannot be imported ({e}); run: {backend.install}") from e
+        raise SandboxUnavailableError(f"the {name} sandbox cannot be imported ({e}); {backend.install}") from e
     if not (isinstance(found, type) and issubclass(found, Sandbox)):
         raise SandboxUnavailableError(f"{backend.target} is not a Sandbox class; {backend.install}")
     return found

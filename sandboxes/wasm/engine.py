@@ -22,7 +22,7 @@ WASM_STACK = 64 << 20
 """Bytes of native stack that guest code may use; a deeper recursion traps."""
 
 THREAD_STACK = WASM_STACK + (4 << 20)
-"""Of the threads that run guests. Must be larger than WASM_STACK, or an overflow ends the process (lab trap 3)."""
+"""Of the threads that run guests. Must be larger than WASM_STACK, or an overflow ends the process."""
 
 GUEST = Path(__file__).parent / "_guest"
 
@@ -34,10 +34,10 @@ SETTINGS = "1"
 def configure(parallel: bool = False) -> Config:
     """
     The settings that decide what compiled code looks like. `parallel`: compile on all cores; then a process that
-    forks afterwards cannot compile anything, as the threads are gone (lab trap 4).
+    forks afterwards cannot compile anything, as the threads are gone.
 
     Bounds are checked by instructions, not by catching SIGSEGV: a host that installs its own signal handlers
-    afterwards (faulthandler does) would otherwise die of a guest's stray access (lab trap 2). It costs some 15 %.
+    afterwards (faulthandler does) would otherwise die of a guest's stray access. It costs 17 %: docs/decisions/0002.
     """
     config = Config()
     config.cranelift_opt_level = "speed"
@@ -93,8 +93,7 @@ class Ticker:
     """
     Moves the engine's epoch on, so that running guests come up for air.
 
-    It follows the wall clock: waiting a fixed time after each tick drifts to twice the interval on a busy machine
-    (lab trap 6).
+    It follows the wall clock: waiting a fixed time after each tick drifts to twice the interval on a busy machine.
     """
 
     def __init__(self, engine: WasmtimeEngine) -> None:

@@ -3,7 +3,7 @@ The few functions of wasmtime's C API that the hot path needs, with their types.
 
 wasmtime-py's own objects cost 0.5 ms and more for an instance and cannot set an epoch callback, so a call here goes
 straight to the C API of the library that wasmtime-py ships. This module opens its own handle to that library: setting
-argument types on wasmtime-py's would break wasmtime-py (lab trap 12).
+argument types on wasmtime-py's would break wasmtime-py.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def execution(raw: Raw, limits: Limits, loading: bool = False) -> Execution:
         return _dead(raw, "timeout", "Timeout", told)
     if raw.how != "reply":
         status, kind, text = _DEAD[raw.how]
-        why = raw.payload.decode("utf-8", "replace").replace("_", " ").lower()
+        why = raw.payload.decode("utf-8", "replace").replace("_", " ").lower() or "without a reason"
         return _dead(raw, status, kind, text.format(memory=limits.memory / 2**20, result=limits.result / 1024, why=why))
     try:
         return _told(raw, json.loads(raw.payload, parse_constant=_refuse_constant, parse_float=_finite), limits)

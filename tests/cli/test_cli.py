@@ -6,48 +6,12 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
-import templates
 from runner.cli import cli
-
-LENGTH = '"""Counts characters."""\ndef evaluate(output, weight=1):\n    return len(output) * weight\n'
-ROWS: list[dict[str, Any]] = [
-    {"id": "a", "output": "x"},
-    {"id": "b", "output": "xxx"},
-    {"id": "c", "input": "none"},
-    {"id": "d", "output": 5},
-]
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty directory with a script and a dataset, as the working directory."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "length.py").write_text(LENGTH)
-    write_rows(tmp_path / "data.jsonl", ROWS)
-    return tmp_path
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def evalcell(*arguments: str, input: str | bytes | None = None, **env: str) -> Result:
-    return CliRunner(env=env).invoke(cli, arguments, input=input)
-
-
-def run(*arguments: str, input: str | bytes | None = None, **env: str) -> Result:
-    """In this process alone, which starts sooner than with workers."""
-    return evalcell("run", "-j", "1", *arguments, input=input, **env)
-
-
-def header(script: str, *lines: str) -> str:
-    return "\n".join(["# /// script", *(f"# {line}" for line in lines), "# ///", script])
+from tests.cli.commands import LENGTH, evalcell, header, run, write_rows
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["check"], ["templates"], ["show"], ["sandboxes"]])
@@ -272,61 +236,6 @@ def test_nothing_from_a_row_or_script_reaches_the_terminal_as_a_command(here: Pa
 def test_repeated_ids_are_noted(here: Path) -> None:
     write_rows(here / "twice.jsonl", [{"id": "a", "output": "x"}] * 3)
     assert "note: 2 rows repeat an id" in run("length.py", "twice.jsonl").stderr
-
-
-def test_check_says_what_it_would_do(here: Path) -> None:
-    config = ("[tool.evalcell.output]", 'kind = "continuous"', "lower_bound = 0", "threshold = 3")
-    Path("bounded.py").write_text(header(LENGTH, *config))
-    result = evalcell("check", "bounded.py")
-    assert result.exit_code == 0, result.stderr
-    text = " ".join(result.stdout.split())
-    for words in (
-        "bounded, python, version",
-        "signature evaluate(output, weight=…)",
-        "description Counts characters.",
-        "output <- $.output (by name)",
-        "weight <- left to its default",
-        "continuous, maximize, from 0, threshold 3",
-        "packages none",
-        "no packages declared -> wasm",
-    ):
-        assert words in text
-
-
-def test_check_tries_the_first_three_rows(here: Path) -> None:
-    result = evalcell("check", "length.py", "data.jsonl")
-    assert result.exit_code == 0, result.stderr
-    assert "failed: mapping" in result.stdout
-    assert "\n a " in result.stdout
-    assert "\n d " not in result.stdout
-    write_rows(here / "bad.jsonl", [{"input": 1}] * 5)
-    result = evalcell("check", "length.py", "bad.jsonl")
-    assert result.exit_code == 3
-    assert "none of the first 3 rows was scored" in result.stderr
-    result = evalcell("check", "length.py", "bad.jsonl", "--map", "output=$.metadata", "--set", "weight=3")
-    assert "weight <- " in result.stdout
-    assert evalcell("check", "json-distance", "demo").exit_code == 0
-
-
-def test_show_prints_the_source_and_nothing_else(here: Path) -> None:
-    result = evalcell("show", "json_distance")
-    assert result.stdout_bytes == templates.path("json-distance").read_bytes()
-    Path("mine.py").write_bytes(result.stdout_bytes)
-    assert run("mine.py", "demo", "-q", "--limit", "5").exit_code == 0
-
-
-def test_templates_and_sandboxes_are_listed() -> None:
-    result = evalcell("templates")
-    assert result.exit_code == 0
-    assert "json-distance" in result.stdout
-    assert "python" in result.stdout
-    assert "How many fields" in result.stdout
-    result = evalcell("sandboxes")
-    assert result.exit_code == 0
-    for word in ("wasm", "state", "available", "python", "isolation", "call, batch", "enforced", "memory"):
-        assert word in result.stdout
-    assert "fake" not in result.stdout
-    assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
 @pytest.mark.parametrize("command", ["run", "check"])

@@ -1,4 +1,4 @@
-"""The traps that the study of the wasm sandbox fell into, one test each."""
+"""The traps of running CPython inside wasmtime, one test each."""
 
 from __future__ import annotations
 

@@ -62,4 +62,4 @@ class Output:
         kept = kept[max(0, len(kept) - self.tail.limit) :]
         while kept and kept[0] & 0xC0 == 0x80:  # the tail began inside a character
             kept = kept[1:]
-        return kept.decode("utf-8", "surrogatepass" if kept.isascii() else "replace"), self.tail.said
+        return kept.decode("utf-8", "replace"), self.tail.said

@@ -1,0 +1,63 @@
+"""The commands beside `run`, in this process: check, show, templates, sandboxes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import templates
+from tests.cli.commands import LENGTH, evalcell, header, run, write_rows
+
+
+def test_check_says_what_it_would_do(here: Path) -> None:
+    config = ("[tool.evalcell.output]", 'kind = "continuous"', "lower_bound = 0", "threshold = 3")
+    Path("bounded.py").write_text(header(LENGTH, *config))
+    result = evalcell("check", "bounded.py")
+    assert result.exit_code == 0, result.stderr
+    text = " ".join(result.stdout.split())
+    for words in (
+        "bounded, python, version",
+        "signature evaluate(output, weight=…)",
+        "description Counts characters.",
+        "output <- $.output (by name)",
+        "weight <- left to its default",
+        "continuous, maximize, from 0, threshold 3",
+        "packages none",
+        "no packages declared -> wasm",
+    ):
+        assert words in text
+
+
+def test_check_tries_the_first_three_rows(here: Path) -> None:
+    result = evalcell("check", "length.py", "data.jsonl")
+    assert result.exit_code == 0, result.stderr
+    assert "failed: mapping" in result.stdout
+    assert "\n a " in result.stdout
+    assert "\n d " not in result.stdout
+    write_rows(here / "bad.jsonl", [{"input": 1}] * 5)
+    result = evalcell("check", "length.py", "bad.jsonl")
+    assert result.exit_code == 3
+    assert "none of the first 3 rows was scored" in result.stderr
+    result = evalcell("check", "length.py", "bad.jsonl", "--map", "output=$.metadata", "--set", "weight=3")
+    assert "weight <- " in result.stdout
+    assert evalcell("check", "json-distance", "demo").exit_code == 0
+
+
+def test_show_prints_the_source_and_nothing_else(here: Path) -> None:
+    result = evalcell("show", "json_distance")
+    assert result.stdout_bytes == templates.path("json-distance").read_bytes()
+    Path("mine.py").write_bytes(result.stdout_bytes)
+    assert run("mine.py", "demo", "-q", "--limit", "5").exit_code == 0
+
+
+def test_templates_and_sandboxes_are_listed() -> None:
+    result = evalcell("templates")
+    assert result.exit_code == 0
+    assert "json-distance" in result.stdout
+    assert "python" in result.stdout
+    assert "How many fields" in result.stdout
+    result = evalcell("sandboxes")
+    assert result.exit_code == 0
+    for word in ("wasm", "state", "available", "python", "isolation", "call, batch", "enforced", "memory"):
+        assert word in result.stdout
+    assert "fake" not in result.stdout
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())

@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
-GUEST := $(shell find sandboxes/wasm/guest sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
+GUEST := $(shell find sandboxes/inside sandboxes/wasm/guest sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
 
 .PHONY: help demo test check lint bench lock picture clean
 
@@ -40,7 +40,6 @@ bench: $(READY)
 	$(RUN) -m tests.bench
 
 lock: $(READY)  # after a change of the dependencies
-	$(RUN) -m pip install --quiet uv
 	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url \
 		--no-emit-package evalcell --custom-compile-command "make lock" --output-file tests/requirements.txt pyproject.toml
 

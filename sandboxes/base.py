@@ -50,9 +50,20 @@ class SandboxConfig(Model):
     jobs: int | None = Field(default=None, ge=1, le=256)
     """How many runs go on at once. None: as many as there are cores. 1: inside this process, where the backend can."""
     packages: tuple[str, ...] = ()
+    """Requirements as pip writes them: names, extras, versions, markers. Nothing else is accepted."""
+    lock: str | None = None
+    """The text of a hash-locked set that an earlier run saved; None: the packages are resolved."""
+    install_timeout: float = Field(default=300.0, gt=0, le=86_400)
+    """Seconds that resolving and installing the packages may take; never charged to the script."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """
+    Files of the host that the script may read, by the name of the variable in which it finds the file's path.
+    """
     network: bool = False
     env: tuple[str, ...] = ()
-    """Names of the variables that the script may see."""
+    """Names of the caller's variables that the script may see; their values are masked in all it says."""
+    allow_weak_isolation: bool = False
+    """Whether to run where the host's files cannot be hidden from the script."""
 
 
 class Capabilities(Model):
@@ -61,6 +72,7 @@ class Capabilities(Model):
     languages: tuple[Language, ...]
     isolation: tuple[Isolation, ...]
     packages: bool = False
+    files: bool = False
     network: bool = False
     env: bool = False
     enforced: tuple[str, ...] = ()
@@ -155,6 +167,16 @@ class Sandbox(ABC):
         """The version of Python that scripts run under. None: it runs none, or does not know yet."""
         return None
 
+    @property
+    def lock(self) -> str | None:
+        """The hash-locked packages that scripts run with, to be saved and given back. None: there are none."""
+        return None
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What a reader of the results may want to know of where the script ran; JSON. Complete once it is open."""
+        return {"sandbox": self.identity}
+
     async def open(self) -> None:  # noqa: B027
         """The slow part of starting. Raises SandboxUnavailableError."""
 
@@ -201,7 +223,8 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
             f"the {name} sandbox has no isolation {config.isolation!r}; choose one of: {', '.join(can.isolation)}"
         )
     wanted = {
-        "packages": (config.packages, "leave them out, or choose a sandbox that installs packages"),
+        "packages": (config.packages or config.lock, "leave them out, or choose a sandbox that installs packages"),
+        "files": (tuple(config.files), "leave them out, or choose a sandbox that shows the script files"),
         "network": (config.network, "leave it out, or choose a sandbox that allows it"),
         "env": (config.env, "leave it out, or choose a sandbox that passes variables"),
     }

@@ -1,0 +1,121 @@
+"""A tool in a process of its own, which with all that it starts ends when we do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+OUTPUT = 32 << 20
+"""Bytes of standard output; a tool that says more is stopped."""
+
+ERRORS = 64 << 10
+"""Bytes of standard error that are kept, the first; what follows is read and dropped."""
+
+# Run by `python -c` before the tool: should we be killed, the kernel kills the tool. (`getppid`: we died before that.)
+_LEASH = """
+import os, sys
+try:
+    import ctypes, resource
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if int(sys.argv[2]):
+        resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]),) * 2)
+    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+except ImportError:
+    pass
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+class Finished(NamedTuple):
+    """How a tool ended."""
+
+    code: int
+    """The exit code; negative: the signal's number."""
+    output: bytes
+    errors: str
+
+
+async def run(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    variables: Mapping[str, str],
+    deadline: float,
+    memory: int = 0,
+    heard: Callable[[str], None] | None = None,
+) -> Finished:
+    """
+    Runs `command` to its end, with exactly these variables and nothing to read.
+
+    `deadline` is in the event loop's time; past it TimeoutError is raised. Then, and when the task is cancelled, every
+    process of the tool is dead before this returns. `memory` bounds its address space, in bytes; 0: unbounded.
+    `heard` is called with each line of standard error. Raises OSError when it cannot start.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *_leashed(command, memory),
+        cwd=cwd,
+        env=dict(variables),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        umask=0o022 if os.name == "posix" else -1,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    ended = False
+    try:
+        async with asyncio.timeout_at(deadline):
+            output, errors = await asyncio.gather(_output(process.stdout), _errors(process.stderr, heard))
+            code = await process.wait()
+            ended = True
+    finally:
+        if not ended:
+            await _kill(process)
+    return Finished(code, output, errors)
+
+
+def _leashed(command: Sequence[str], memory: int) -> list[str]:
+    if not sys.platform.startswith("linux"):
+        return list(command)
+    return [sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()), str(memory), *command]
+
+
+async def _output(stream: asyncio.StreamReader) -> bytes:
+    kept = bytearray()
+    while chunk := await stream.read(1 << 16):
+        kept += chunk
+        if len(kept) > OUTPUT:
+            raise OSError(f"it says more than {OUTPUT >> 20} MB")
+    return bytes(kept)
+
+
+async def _errors(stream: asyncio.StreamReader, heard: Callable[[str], None] | None) -> str:
+    kept, line = bytearray(), bytearray()
+    while chunk := await stream.read(1 << 12):
+        kept += chunk[: max(0, ERRORS - len(kept))]
+        *whole, rest = (bytes(line) + chunk).split(b"\n")
+        line = bytearray(rest[:1024])
+        for one in whole if heard else ():
+            assert heard is not None
+            heard(one.decode(errors="replace"))
+    return kept.decode(errors="replace")
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    with contextlib.suppress(TimeoutError):  # one that left the group and holds our pipe must not hold us
+        async with asyncio.timeout(5):
+            await process.wait()

@@ -1,0 +1,113 @@
+"""A hash-locked set of packages, as text that can be saved and given back."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from sandboxes.base import Model
+from sandboxes.errors import UnsupportedConfigError
+from sandboxes.packages.requirement import shown
+
+LARGEST = 8 << 20
+"""Characters of a lock. A hundred packages with the hashes of all their wheels are under 1 MB."""
+
+MOST = 2_000
+"""Packages of a lock."""
+
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+_LINE = re.compile(r"(?P<head>[^\s-][^\\#$]*?)(?P<hashes>(\s+--hash=\S+)*)\s*")
+_VERSION = re.compile(r"[0-9A-Za-z.!+_-]+")
+
+
+class Lock(Model):
+    """Exact versions with the hashes of their files."""
+
+    text: str
+    """One requirement after another in the form that pip and uv read, sorted, without comments or addresses."""
+    digest: str
+    """SHA-256 of `text`, in hex."""
+    packages: tuple[tuple[str, str], ...]
+    """Name and version of each."""
+
+
+class _Pin(NamedTuple):
+    name: str
+    version: str
+    head: str
+    hashes: tuple[str, ...]
+
+
+def read_lock(text: str, where: str) -> Lock:
+    """
+    The lock that `text` holds; comments, order and layout do not matter.
+
+    Raises UnsupportedConfigError, with `where` and the line, for all but `name==version --hash=sha256:…`: addresses,
+    options and unhashed packages would let the file decide where code comes from.
+    """
+    if len(text) > LARGEST:
+        raise UnsupportedConfigError(f"{where}: larger than {LARGEST >> 20} MB, so it is no lock; give the saved file")
+    pins: dict[str, _Pin] = {}
+    for number, line in _logical(text):
+        pin = _pin(line, f"{where}, line {number}")
+        if pins.setdefault(pin.name, pin) is not pin:
+            raise UnsupportedConfigError(f"{where}, line {number}: {pin.name} stands twice; keep one version of it")
+        if len(pins) > MOST:
+            raise UnsupportedConfigError(f"{where}: more than {MOST} packages; give a smaller set")
+    return _lock([pins[name] for name in sorted(pins)])
+
+
+def _logical(text: str) -> Iterator[tuple[int, str]]:
+    """Lines joined where one ends in a backslash, with the number of the first; without comments and empty ones."""
+    start, parts = 0, list[str]()
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.rstrip("\r")
+        if not parts:
+            start = number
+        if line.lstrip().startswith("#"):
+            line = ""
+        more = line.endswith("\\")
+        parts.append(line.removesuffix("\\").partition(" #")[0].strip(" \t"))
+        if not more:
+            if whole := " ".join(part for part in parts if part):
+                yield start, whole
+            parts = []
+    if whole := " ".join(part for part in parts if part):
+        yield start, whole
+
+
+def _pin(line: str, where: str) -> _Pin:
+    match = _LINE.fullmatch(line)
+    if not match or " -" in match["head"] or not line.isprintable():
+        raise _not_locked(line, where, "is not 'name==version --hash=sha256:…'")
+    hashes = match["hashes"].split()
+    if not hashes:
+        raise _not_locked(line, where, "has no --hash=sha256:…")
+    if not all(_HASH.fullmatch(one) for one in hashes):
+        raise _not_locked(line, where, "has a hash that is not sha256 and 64 hex digits")
+    try:
+        parsed = Requirement(match["head"])
+    except (InvalidRequirement, RecursionError):
+        raise _not_locked(line, where, "is not a requirement") from None
+    versions = list(parsed.specifier)
+    if parsed.url or len(versions) != 1 or versions[0].operator != "==" or not _VERSION.fullmatch(versions[0].version):
+        raise _not_locked(line, where, "does not name one exact version ('==')")
+    name = canonicalize_name(parsed.name)
+    marker = f" ; {parsed.marker}" if parsed.marker else ""
+    head = f"{name}=={versions[0].version}{marker}"
+    return _Pin(name, versions[0].version, head, tuple(sorted(set(hashes))))
+
+
+def _not_locked(line: str, where: str, why: str) -> UnsupportedConfigError:
+    return UnsupportedConfigError(f"{where}: {shown(line)} {why}; give a lock that evalcell saved, unchanged")
+
+
+def _lock(pins: list[_Pin]) -> Lock:
+    text = "".join(" \\\n    ".join((pin.head, *pin.hashes)) + "\n" for pin in pins)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Lock(text=text, digest=digest, packages=tuple((pin.name, pin.version) for pin in pins))

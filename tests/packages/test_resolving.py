@@ -1,0 +1,230 @@
+"""Requirements to a lock, by the real uv."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.packages import Lock, facts, find_uv, resolve
+from sandboxes.packages.resolving import interpreter
+from tests.packages.conftest import BASE, Packages, run
+
+
+def test_a_set_with_all_that_it_needs_is_locked_by_hash(packages: Packages) -> None:
+    lock = packages.resolve("tiny")
+    assert lock.packages == (("small", "1.2"), ("tiny", "1.0"))
+    assert lock.text.count("--hash=sha256:") == 2
+    assert "file:" not in lock.text
+    assert packages.said[0].startswith("packages: resolving tiny for CPython 3.")
+    assert packages.said[1].startswith("packages: tiny 1.0 and 1 more, resolved in ")
+
+
+def test_it_is_remembered_for_this_index_until_it_is_forgotten(packages: Packages, tmp_path: Path) -> None:
+    first = packages.resolve("tiny", "small")
+    packages.add("tiny", "2.0")
+    packages.said.clear()
+    begun = time.perf_counter()
+    again = packages.resolve("small", "tiny")
+    assert time.perf_counter() - begun < 0.05
+    assert again == first
+    (line,) = packages.said
+    assert line.startswith("packages: small 1.2, tiny 1.0, as resolved on 20")
+    assert line.endswith("; 'evalcell cache prune --all' resolves anew")
+
+
+def test_other_settings_of_the_user_resolve_anew(packages: Packages, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages.resolve("tiny")
+    monkeypatch.setenv("UV_RESOLUTION", "lowest")
+    packages.add("small", "1.0")
+    assert packages.resolve("tiny").packages == (("small", "1.0"), ("tiny", "1.0"))
+
+
+def test_a_damaged_memory_is_not_believed(packages: Packages) -> None:
+    first = packages.resolve("tiny")
+    (kept,) = (packages.cache / "locks").glob("*.json")
+    kept.write_text(kept.read_text().replace("1.2", "9.9"))
+    assert packages.resolve("tiny") == first
+    assert "resolving" in packages.said[-2]
+
+
+def test_no_network_is_needed_for_what_is_remembered(packages: Packages, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = packages.resolve("tiny")
+    folder = packages.install(first)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "uv", None)  # not even uv
+    assert packages.resolve("tiny") == first
+    assert packages.install(first) == folder
+
+
+def test_without_uv_the_command_that_installs_it_is_named(packages: Packages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "uv", None)
+    with pytest.raises(SandboxUnavailableError, match=r"pip install 'evalcell\[process\]'"):
+        packages.resolve("tiny")
+
+
+def test_no_packages_for_this_python_is_a_lock_too(packages: Packages) -> None:
+    lock = packages.resolve("tiny; python_version < '3'")
+    assert lock.packages == ()
+    assert list(packages.install(lock).iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (("tiny==9",), "there is no version of tiny==9"),
+        (("nosuchthing",), "nosuchthing was not found"),
+        (("clash", "small>=1"), "you require small>=1"),
+        (("windows",), "win_amd64"),
+        (("hidden",), "URL dependencies must be expressed"),
+    ],
+)
+def test_an_unresolvable_set_says_why(packages: Packages, asked: tuple[str, ...], reason: str) -> None:
+    packages.add("clash", "1.0", requires=("small<1",))
+    packages.add("windows", "1.0").rename(packages.wheels / "windows-1.0-py3-none-win_amd64.whl")
+    packages.add("hidden", "1.0", requires=("other @ http://127.0.0.1:9/other-1.0-py3-none-any.whl",))
+    with pytest.raises(UnsupportedConfigError) as caught:
+        packages.resolve(*asked)
+    message = str(caught.value)
+    assert reason in message
+    assert message.startswith(f"packages: {', '.join(asked)} for CPython 3.")
+    assert "change the versions asked for" in message
+    assert message.isprintable()
+    assert len(message) < 800
+    for noise in ("://", "127.0.0.1", "error:", "cause:", "hint:"):
+        assert noise not in message
+    assert packages.left() == []
+
+
+@pytest.mark.parametrize("line", ["-r /etc/hostname", "./wheels/tiny", "tiny @ file:///etc/hostname"])
+def test_nothing_but_requirements_reaches_uv(packages: Packages, line: str) -> None:
+    with pytest.raises(UnsupportedConfigError):
+        packages.resolve(line)
+    assert packages.said == []
+
+
+def test_without_an_index_nothing_is_known(packages: Packages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://somebody:secret@127.0.0.1:9/simple")
+    with pytest.raises(SandboxUnavailableError) as caught:
+        packages.resolve("tiny")
+    message = str(caught.value)
+    assert "the package index cannot be reached" in message
+    assert "Connection refused" in message
+    assert "--lock FILE" in message
+    assert "secret" not in message
+    assert "127.0.0.1" not in message
+
+
+def test_offline_by_the_user_s_own_wish_is_no_fault_of_the_packages(
+    packages: Packages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+    with pytest.raises(SandboxUnavailableError, match="network was disabled"):
+        packages.resolve("nosuchthing")
+
+
+def test_the_deadline_is_kept_and_named(packages: Packages, silent_index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", silent_index)
+    begun = time.monotonic()
+    with pytest.raises(SandboxUnavailableError, match="--install-timeout"):
+        packages.resolve("tiny", seconds=1)
+    assert time.monotonic() - begun < 3
+    assert packages.left() == []
+
+
+def test_cancelling_leaves_nothing(packages: Packages, silent_index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", silent_index)
+
+    async def main() -> None:
+        end = asyncio.get_running_loop().time() + 60
+        task = asyncio.create_task(resolve(("tiny",), BASE, say=packages.said.append, deadline=end))
+        while not any("uv" in line for line in packages.left()):
+            await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(main())
+    assert packages.left() == []
+
+
+def test_no_folder_s_configuration_counts(packages: Packages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "uv.toml").write_text('find-links = ["/nonexistent"]\n')
+    (tmp_path / "pyproject.toml").write_text("[tool.uv]\nindex-url = 'http://127.0.0.1:9/simple'\n")
+    monkeypatch.chdir(tmp_path)  # the cache is below it as well
+    assert packages.resolve("tiny").packages
+
+
+def test_the_user_s_own_configuration_counts(packages: Packages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UV_FIND_LINKS")
+    place = Path(os.environ["HOME"]) / ".config" / "uv" / "uv.toml"
+    place.parent.mkdir(parents=True)
+    place.write_text(f"find-links = [{str(packages.wheels)!r}]\n")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert packages.resolve("tiny").packages
+
+
+def test_a_relative_folder_of_wheels_is_that_of_the_user(packages: Packages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(packages.wheels.parent)
+    monkeypatch.setenv("UV_FIND_LINKS", "wheels")
+    assert packages.resolve("tiny").packages
+
+
+def test_who_only_told_pip_where_packages_are_is_heard(packages: Packages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", os.environ["UV_DEFAULT_INDEX"])
+    monkeypatch.setenv("PIP_FIND_LINKS", f"/nonexistent {packages.wheels}")
+    monkeypatch.delenv("UV_DEFAULT_INDEX")
+    monkeypatch.delenv("UV_FIND_LINKS")
+    assert packages.resolve("tiny").packages
+
+
+def test_two_that_ask_at_once_resolve_once(packages: Packages) -> None:
+    async def main() -> tuple[Lock, Lock]:
+        end = asyncio.get_running_loop().time() + 60
+        one, other = (resolve(("tiny",), BASE, say=packages.said.append, deadline=end) for _ in range(2))
+        return await asyncio.gather(one, other)
+
+    one, other = run(main())
+    assert one == other
+    assert sum("resolving" in line for line in packages.said) == 1
+
+
+def test_a_python_is_asked_what_it_is() -> None:
+    told = subprocess.run([BASE, "-I", "-S", facts.__file__], capture_output=True, text=True, check=True).stdout
+    own = run(interpreter(BASE, 0))  # this very one: no process, so no time
+    assert told.strip() == json.dumps(own.facts)
+
+
+def test_what_is_no_python_is_told() -> None:
+    async def main() -> None:
+        await interpreter(Path("/bin/echo"), asyncio.get_running_loop().time() + 10)
+
+    with pytest.raises(SandboxUnavailableError, match="/bin/echo is no Python"):
+        run(main())
+
+
+def test_the_real_index(cache: Path) -> None:
+    """With this machine's own settings; the only test that leaves it."""
+    said: list[str] = []
+
+    async def main() -> Lock:
+        end = asyncio.get_running_loop().time() + 30
+        return await resolve(("idna>=3",), BASE, say=said.append, deadline=end)
+
+    try:
+        find_uv()
+        lock = run(main())
+    except SandboxUnavailableError as e:
+        pytest.skip(f"no index can be reached: {e}")
+    ((name, _),) = lock.packages
+    assert name == "idna"
+    assert "://" not in lock.text

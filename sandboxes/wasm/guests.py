@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from wasmtime import TrapCode
 
 from sandboxes.errors import SandboxError
+from sandboxes.replies import Raw
 from sandboxes.wasm.encode import memory_module
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.fresh import Fresh, Reset, Snapshot, fresh
@@ -43,15 +44,6 @@ class Request(NamedTuple):
     random: int | None
     """Seeds the guest's random numbers. None: the system's."""
     text: bytes
-
-
-class Raw(NamedTuple):
-    """What became of one request: the reply's bytes, or a few words where there is none."""
-
-    call: int
-    how: How
-    payload: bytes
-    duration: float
 
 
 class Guests:
@@ -135,7 +127,7 @@ class Guests:
             if e.code is TrapCode.STACK_OVERFLOW:
                 return raw("stack", b"")
             died_full = instance.size > NEARLY * bounds.memory
-            return raw("memory" if died_full else "trap", e.code.name.encode() if e.code else b"")
+            return raw("memory" if died_full else "trap", _words(e.code).encode())
 
     def forget(self, program: int) -> None:
         if found := self._programs.pop(program, None):
@@ -144,6 +136,10 @@ class Guests:
     def close(self) -> None:
         for program in list(self._programs):
             self.forget(program)
+
+
+def _words(code: TrapCode | None) -> str:
+    return code.name.replace("_", " ").lower() if code else ""
 
 
 def _tidy(instance: Instance, function: str) -> bool:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from sandboxes.errors import SandboxError, SandboxLostError
+from sandboxes.replies import Raw
 from sandboxes.wasm import frames
 from sandboxes.wasm.compiled import Compiled
 from sandboxes.wasm.engine import THREAD_STACK, Engine
 from sandboxes.wasm.fresh import Reset
-from sandboxes.wasm.guests import Bounds, Guests, Raw, Request
+from sandboxes.wasm.guests import Bounds, Guests, Request
 
 GRACE = 10.0
 """Seconds past a call's own deadline until a worker that says nothing is given up."""

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import itertools
 import json
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from importlib.metadata import version
 from typing import ClassVar
 
 from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig
+from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.wasm import replies
 from sandboxes.wasm.compiled import compiled
@@ -140,11 +140,6 @@ class WasmProgram(Program):
 
     async def close(self) -> None:
         await self._sandbox.forget(self._number)
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _guest_python() -> str:

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from sandboxes.errors import SandboxError
+from sandboxes.replies import Raw
 from sandboxes.wasm import frames
 from sandboxes.wasm.engine import THREAD_STACK, Engine
 from sandboxes.wasm.fresh import Reset
-from sandboxes.wasm.guests import Bounds, Guests, Raw, Request
+from sandboxes.wasm.guests import Bounds, Guests, Request
 
 LINGER = 0.01
 """Seconds that a finished call's frame may wait for company; slow calls are told at once."""

@@ -64,11 +64,14 @@ def project(tmp_path: Path) -> Path:
     for part in ("build", "guest"):
         shutil.copytree(pins.PROJECT / wasm / part, tmp_path / wasm / part)
     shutil.copy(pins.PROJECT / wasm / "encode.py", tmp_path / wasm)
+    (tmp_path / manifest.ANSWERS).parent.mkdir()
+    shutil.copy(pins.PROJECT / manifest.ANSWERS, tmp_path / manifest.ANSWERS)
     return tmp_path
 
 
 @pytest.mark.parametrize(
-    "source", ["guest/app.py", "guest/shim.wat", "guest/world.wit", "build/flatten.py", "encode.py"]
+    "source",
+    ["guest/app.py", "guest/shim.wat", "guest/world.wit", "build/flatten.py", "encode.py", "../inside/answers.py"],
 )
 def test_every_source_counts(project: Path, source: str) -> None:
     before = input_hash(project)

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sandboxes import Call, Execution, Limits, Status
+from sandboxes.replies import Raw
 from sandboxes.wasm import replies
-from sandboxes.wasm.guests import Raw
 from tests.sandboxes.backends import BACKENDS, LIMITS
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.scripts import CLEAN, DISTANCE
@@ -88,16 +88,17 @@ tokens = st.sampled_from(
         b"\xef\xbb\xbf", b"\x00", b"[" * 2000,
     ]
 )  # fmt: skip
+caught = st.none() | st.binary(max_size=TIGHT.output)
 reply_bytes = st.binary() | st.lists(tokens, max_size=9).map(b"".join) | forged.map(lambda r: json.dumps(r).encode())
 
 
 @settings(max_examples=1000, deadline=None, suppress_health_check=QUIET)
-@given(payload=reply_bytes, loading=st.booleans())
-@example(b'{"said":0,"output":"","status":"ok","value":[-1e999]}', False)
-@example(b'{"said":0,"output":"","status":"ok","value":NaN}', False)
-@example(b'{"said":0,"output":"","status":"ok","value":' + b"9" * 5000 + b"}", False)
-def test_any_reply_is_some_execution(payload: bytes, loading: bool) -> None:
-    found = replies.execution(Raw(7, "reply", payload, 0.1), TIGHT, loading)
+@given(payload=reply_bytes, loading=st.booleans(), output=caught, said=st.integers(0, 1 << 40))
+@example(b'{"said":0,"output":"","status":"ok","value":[-1e999]}', False, None, 0)
+@example(b'{"said":0,"output":"","status":"ok","value":NaN}', False, None, 0)
+@example(b'{"said":0,"output":"","status":"ok","value":' + b"9" * 5000 + b"}", False, None, 0)
+def test_any_reply_is_some_execution(payload: bytes, loading: bool, output: bytes | None, said: int) -> None:
+    found = replies.execution(Raw(7, "reply", payload, 0.1, output, said), TIGHT, loading)
     assert (found.call, found.duration) == (7, 0.1)
     assert (found.error is None) == (found.status == "ok")
     assert found.status == "ok" or found.value is None
@@ -109,9 +110,14 @@ def test_any_reply_is_some_execution(payload: bytes, loading: bool) -> None:
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=QUIET)
-@given(how=st.sampled_from(["timeout", "memory", "stack", "trap", "unreadable", "too_much"]), payload=st.binary())
-def test_any_end_is_some_execution(how: Any, payload: bytes) -> None:
-    found = replies.execution(Raw(7, how, payload, 0.1), TIGHT)
+@given(
+    how=st.sampled_from(["timeout", "memory", "stack", "trap", "unreadable", "too_much"]),
+    payload=st.binary(),
+    output=caught,
+)
+def test_any_end_is_some_execution(how: str, payload: bytes, output: bytes | None) -> None:
+    found = replies.execution(Raw(7, how, payload, 0.1, output, 100), TIGHT)
+    assert len(found.output.encode()) <= TIGHT.output
     assert found.status != "ok"
     assert found.error
     assert found.error.message.encode()

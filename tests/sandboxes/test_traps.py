@@ -17,10 +17,10 @@ import wasmtime
 
 from sandboxes import Call, Execution, Limits
 from sandboxes.cache import keep
+from sandboxes.replies import Raw
 from sandboxes.wasm import replies
 from sandboxes.wasm.compiled import _part, compiled
 from sandboxes.wasm.engine import Engine, configure
-from sandboxes.wasm.guests import Raw
 from sandboxes.wasm.instance import BadReply, Instance
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate
 from tests.sandboxes.hostile.scripts import ATTACK

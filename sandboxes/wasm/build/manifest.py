@@ -14,6 +14,8 @@ CODE = "code.wasm"
 MEMORY = "memory.wasm"
 
 SOURCES = Path("sandboxes/wasm/guest")
+ANSWERS = Path("sandboxes/inside/answers.py")
+"""What the guest has in common with other sandboxes' insides; in the guest it lies beside its own sources."""
 _BUILD = Path("sandboxes/wasm/build")
 _ENCODE = Path("sandboxes/wasm/encode.py")
 _SOURCE_SUFFIXES = (".py", ".wit", ".wat")
@@ -61,7 +63,8 @@ def input_hash(project: Path = PROJECT) -> str:
         for path in sorted(_files(project / folder)):
             if path.suffix in _SOURCE_SUFFIXES:
                 _add(digest, path.relative_to(project).as_posix(), path.read_bytes())
-    _add(digest, _ENCODE.as_posix(), (project / _ENCODE).read_bytes())
+    for path in (ANSWERS, _ENCODE):
+        _add(digest, path.as_posix(), (project / path).read_bytes())
     for tool in PYTHON_TOOLS:
         _add(digest, tool, pinned_version(tool).encode())
     return digest.hexdigest()

@@ -18,6 +18,7 @@ from .errors import GuestBuildError
 from .flatten import NamedModule, flatten
 from .image import split, without_custom_sections
 from .manifest import (
+    ANSWERS,
     CODE,
     MANIFEST,
     MEMORY,
@@ -114,6 +115,7 @@ def _componentized(tools: Tools, folder: Path) -> bytes:
         target = sources / path
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(PROJECT / SOURCES / path, target)
+    shutil.copyfile(PROJECT / ANSWERS, sources / ANSWERS.name)
     component = folder / "component.wasm"
     arguments = ["-q", "-d", "world.wit", "-w", _WORLD]
     arguments += ["componentize", "--stub-wasi", "-p", ".", _APP, "-o", str(component)]

@@ -1,0 +1,221 @@
+"""
+Between calls and the JSON of what runs beside a script: requests out, executions in.
+
+Everything in a reply may be an enemy's: the script shares the interpreter that wrote it. Types, sizes and words are
+checked here; nothing else of the host reads a reply.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, NoReturn, TypeGuard
+
+from sandboxes.base import Call, Execution, Limits, ScriptError, Status
+from sandboxes.text import clean
+
+TEXT = 4000
+"""Characters kept of a message or traceback; `answers` sends no more, unless a script made it."""
+
+_NAME = 200  # characters of a module's name; `answers` sends no more
+_WORST = 6  # bytes of JSON for one byte of text: \\u0000
+_STATUSES: dict[str, Status] = {"error": "error", "memory": "memory", "output": "output", "no_result": "no_result"}
+
+
+class Raw(NamedTuple):
+    """What became of one request, as the host saw it."""
+
+    call: int
+    how: str
+    """`reply`, `timeout`, or one of the backend's deaths."""
+    payload: bytes
+    """The reply; with any other `how` a few words of the host's that say why."""
+    duration: float
+    """Seconds."""
+    output: bytes | None = None
+    """What the host caught of what was printed, the tail. None: only the reply tells of it."""
+    said: int = 0
+    """How many bytes were printed in all; counts where `output` is set."""
+
+
+class Death(NamedTuple):
+    """
+    What to tell of a call that gave no reply.
+
+    `message` may name {memory} in MB, {result} in KB, {flood} in bytes, and {why}: the payload's words.
+    """
+
+    status: Status
+    type: str
+    message: str
+
+
+DEATHS: dict[str, Death] = {
+    "memory": Death("memory", "MemoryLimit", "it needed more than {memory:.0f} MB; --memory raises the limit"),
+    "too_much": Death(
+        "output", "ResultLimit", "it returned more than {result:.0f} KB; return a label, a score and a reason"
+    ),
+    "flood": Death("output", "OutputLimit", "it printed more than {flood} bytes"),
+}
+"""What can happen in more than one backend; each adds its own."""
+
+Hint = Callable[[str], str | None]
+"""From the name of a module that an import did not find to the next step, where there is one."""
+
+
+def longest(limits: Limits) -> int:
+    """Bytes that an honest reply can have at most."""
+    return _WORST * (limits.result + limits.output) + 65536
+
+
+def load_request(source: str, limits: Limits) -> bytes:
+    return _encode({"source": source, "seed": 0, "output": limits.output, "flood": limits.flood})
+
+
+def call_request(call: Call, limits: Limits) -> bytes | Execution:
+    """The request for a call, or its execution where the arguments are no JSON at all."""
+    body = {
+        "positional": call.positional,
+        "arguments": call.arguments,
+        "seed": call.seed,
+        "output": limits.output,
+        "flood": limits.flood,
+        "result": limits.result,
+    }
+    try:
+        return _encode(body)
+    except (TypeError, ValueError, RecursionError) as e:
+        why = ScriptError(type="Arguments", message=f"the arguments cannot be sent as JSON: {clean(str(e), TEXT)}")
+        return Execution(call=call.id, status="error", error=why)
+
+
+def _encode(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def package_hint(module: str) -> str | None:
+    """What to add where a backend installs packages; None for a module that no package would bring."""
+    if not (package := package_of(module)):
+        return None
+    return f'add --with {package}, or `dependencies = ["{package}"]` to the script\'s header'
+
+
+def package_of(module: str) -> str | None:
+    """The package to ask for where `module` is missing; None where it is the standard library's own."""
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        return None
+    from sandboxes.packages import which_package  # here: only a failed import wants to know
+
+    return which_package(module)
+
+
+def execution(
+    raw: Raw,
+    limits: Limits,
+    *,
+    loading: bool = False,
+    deaths: Mapping[str, Death] = DEATHS,
+    hint: Hint = package_hint,
+) -> Execution:
+    """What one call, or the load, came to."""
+    if raw.how == "timeout":
+        told = f"the call took longer than {limits.timeout:g} s; --timeout raises the limit"
+        if loading:
+            told = f"loading took longer than {limits.load_timeout:g} s; do less at module level"
+        return _failed(raw, limits, "timeout", "Timeout", told)
+    if raw.how != "reply":
+        return _died(raw, limits, deaths[raw.how])
+    try:
+        reply = json.loads(raw.payload.decode(), parse_constant=_refuse_constant, parse_float=_finite)
+        return _told(raw, reply, limits, hint)
+    except (ValueError, RecursionError) as e:  # JSONDecodeError, UnicodeDecodeError, an int of too many digits
+        told = f"what evaluate returned cannot be read: {clean(str(e), 200)}"
+        return _failed(raw, limits, "no_result", "Result", told)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError("a number is beyond the range of a float")
+    return value
+
+
+def _told(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
+    if not isinstance(reply, dict):
+        raise ValueError("the reply is not an object")
+    if raw.output is None:
+        said, output = reply.get("said"), reply.get("output")
+        common = _common(raw, output if isinstance(output, str) else "", said if type(said) is int else 0, limits)
+    else:
+        said = raw.said
+        common = _caught(raw, limits)
+    if type(said) is int and said > limits.flood:
+        why = ScriptError(type="OutputLimit", message=f"it printed {said} bytes; the limit is {limits.flood}")
+        return Execution(status="output", error=why, **common)
+    status = reply.get("status")
+    if status == "ok":
+        value = reply.get("value")
+        if len(raw.payload) > limits.result and _size(value) > limits.result:
+            return _died(raw, limits, DEATHS["too_much"])
+        return Execution(status="ok", value=value, **common)
+    if not isinstance(status, str) or status not in _STATUSES:
+        raise ValueError("the reply has no status")
+    return Execution(status=_STATUSES[status], error=_error(status, reply.get("error"), limits, hint), **common)
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+def _error(status: str, error: Any, limits: Limits, hint: Hint) -> ScriptError:
+    if not isinstance(error, dict):
+        raise ValueError("the reply has no error")
+    kind, message, trace = (clean(str(error.get(k) or ""), TEXT) for k in ("type", "message", "traceback"))
+    if status == "memory":
+        text = _words(DEATHS["memory"], limits, "")
+        return ScriptError(type="MemoryLimit", message=text, traceback=trace)
+    missing = error.get("missing")
+    step = hint(missing) if _names_a_module(missing) else None
+    return ScriptError(type=kind or "Exception", message=message, traceback=trace, hint=step)
+
+
+def _names_a_module(name: Any) -> TypeGuard[str]:
+    return isinstance(name, str) and len(name) <= _NAME and all(part.isidentifier() for part in name.split("."))
+
+
+def _died(raw: Raw, limits: Limits, death: Death) -> Execution:
+    why = clean(raw.payload[:TEXT].decode("utf-8", "replace")) if raw.how != "reply" else ""
+    return _failed(raw, limits, death.status, death.type, _words(death, limits, why or "without a reason"))
+
+
+def _words(death: Death, limits: Limits, why: str) -> str:
+    memory, result = limits.memory / 2**20, limits.result / 1024
+    return death.message.format(memory=memory, result=result, flood=limits.flood, why=why)
+
+
+def _failed(raw: Raw, limits: Limits, status: Status, kind: str, message: str) -> Execution:
+    return Execution(status=status, error=ScriptError(type=kind, message=message), **_caught(raw, limits))
+
+
+def _caught(raw: Raw, limits: Limits) -> dict[str, Any]:
+    """The part of an execution that the host saw by itself."""
+    kept = (raw.output or b"")[-limits.output :] if limits.output else b""
+    if raw.said > len(kept):  # the tail may begin inside a character
+        kept = kept[next((n for n, byte in enumerate(kept[:4]) if byte & 0xC0 != 0x80), 0) :]
+    return _common(raw, kept.decode("utf-8", "replace"), raw.said, limits)
+
+
+def _common(raw: Raw, output: str, said: int, limits: Limits) -> dict[str, Any]:
+    kept = output.encode("utf-8", "replace")
+    return {
+        "call": raw.call,
+        "output": clean(kept[max(0, len(kept) - limits.output) :].decode("utf-8", "ignore")),
+        "truncated": said > limits.output or len(kept) > limits.output,
+        "duration": raw.duration,
+    }

@@ -1,0 +1,167 @@
+"""What the host makes of a reply, and of a call that gave none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sandboxes import Call, Execution, Limits
+from sandboxes.replies import (
+    DEATHS,
+    Death,
+    Raw,
+    call_request,
+    execution,
+    load_request,
+    longest,
+    package_hint,
+    package_of,
+)
+from sandboxes.wasm import replies as wasm
+
+LIMITS = Limits(timeout=2, load_timeout=3, memory=64 << 20, output=100, result=1000)
+
+
+def raw(reply: Any, **more: Any) -> Raw:
+    return Raw(7, "reply", json.dumps(reply).encode(), 0.5, **more)
+
+
+def test_a_request_carries_what_the_script_needs() -> None:
+    request = call_request(Call(id=7, arguments={"x": "é"}, positional=(1, None), seed=5), LIMITS)
+    assert isinstance(request, bytes)
+    assert json.loads(request) == {
+        "positional": [1, None],
+        "arguments": {"x": "é"},
+        "seed": 5,
+        "output": 100,
+        "flood": LIMITS.flood,
+        "result": 1000,
+    }
+    assert json.loads(load_request("def …", LIMITS))["source"] == "def …"
+
+
+def test_arguments_that_are_no_json_are_the_calls_own_failure() -> None:
+    found = call_request(Call(id=7, arguments={"x": {1, 2}}), LIMITS)
+    assert isinstance(found, Execution)
+    assert (found.call, found.status) == (7, "error")
+    assert found.error
+    assert "cannot be sent as JSON" in found.error.message
+
+
+def test_a_value_is_told() -> None:
+    found = execution(raw({"status": "ok", "value": {"score": 1.5}, "output": "said", "said": 4}), LIMITS)
+    assert found == Execution(call=7, status="ok", value={"score": 1.5}, output="said", duration=0.5)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig", "latin-1"])
+def test_a_reply_is_utf_8_and_no_other_encoding_is_guessed(encoding: str) -> None:
+    payload = '{"status":"ok","value":"é"}'.encode(encoding)
+    assert execution(Raw(7, "reply", payload, 0.5), LIMITS).status == "no_result"
+
+
+def test_what_the_host_caught_counts_and_not_what_the_reply_says() -> None:
+    reply = {"status": "ok", "value": 1, "output": "FORGED", "said": 1 << 40}
+    found = execution(raw(reply, output=b"printed", said=7), LIMITS)
+    assert (found.status, found.output, found.truncated) == ("ok", "printed", False)
+    found = execution(raw(reply, output=b"printed", said=8), LIMITS)
+    assert (found.status, found.output, found.truncated) == ("ok", "printed", False)
+    found = execution(raw(reply, output=b"x" * 100, said=101), LIMITS)
+    assert (found.output, found.truncated) == ("x" * 100, True)
+    assert execution(raw(reply, output=b"x", said=LIMITS.flood + 1), LIMITS).status == "output"
+
+
+@pytest.mark.parametrize(
+    ("output", "said", "shown"),
+    [
+        (b"\xa9 and on", 200, " and on"),
+        (b"\x9f\x98\x80 and on", 200, " and on"),
+        (b"\xa9 all", 5, "\ufffd all"),
+        (b"\xff\x00ok", 4, "\ufffd\x00ok"),
+        ("é".encode() * 60, 120, "é" * 50),
+        (b"\xff" * 100, 100, "\ufffd" * 33),
+        (b"", 0, ""),
+    ],
+)
+def test_caught_output_is_text_and_no_longer_than_asked(output: bytes, said: int, shown: str) -> None:
+    for how, payload in (("reply", b'{"status":"ok","value":1}'), ("timeout", b""), ("memory", b"")):
+        found = execution(Raw(7, how, payload, 0.5, output, said), LIMITS)
+        assert found.output == shown
+        assert len(found.output.encode()) <= LIMITS.output
+        assert found.truncated is (said > 100 or shown == "\ufffd" * 33)
+
+
+def test_no_output_is_kept_where_none_is_wanted() -> None:
+    none = LIMITS.model_copy(update={"output": 0})
+    found = execution(Raw(7, "timeout", b"", 0.5, b"printed", 7), none)
+    assert (found.output, found.truncated) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("how", "payload", "status", "message"),
+    [
+        ("timeout", b"", "timeout", "longer than 2 s"),
+        ("memory", b"", "memory", "more than 64 MB; --memory"),
+        ("too_much", b"", "output", "more than 1 KB"),
+        ("flood", b"", "output", f"printed more than {LIMITS.flood} bytes"),
+        ("gone", b"it was killed by SIGSEGV {memory}", "crash", "over: it was killed by SIGSEGV {memory}"),
+        ("gone", b"\xff\n", "crash", "over: \ufffd"),
+        ("gone", b"", "crash", "over: without a reason"),
+    ],
+)
+def test_a_call_without_a_reply_is_told_in_the_backends_words(
+    how: str, payload: bytes, status: str, message: str
+) -> None:
+    own = DEATHS | {"gone": Death("crash", "Crash", "over: {why}")}
+    found = execution(Raw(7, how, payload, 0.5, b"last words", 10), LIMITS, deaths=own)
+    assert (found.call, found.status, found.output, found.duration) == (7, status, "last words", 0.5)
+    assert found.error
+    assert message in found.error.message
+
+
+def test_loading_has_words_of_its_own() -> None:
+    found = execution(Raw(7, "timeout", b"", 3.0), LIMITS, loading=True)
+    assert found.error
+    assert "loading took longer than 3 s" in found.error.message
+
+
+def test_a_value_that_is_too_large_is_refused_whatever_the_guest_says() -> None:
+    found = execution(raw({"status": "ok", "value": "x" * 999}), LIMITS)
+    assert (found.status, found.value) == ("output", None)
+    assert execution(raw({"status": "ok", "value": "x" * 998}), LIMITS).status == "ok"
+    assert longest(LIMITS) > 6 * 1000
+
+
+def missing(module: Any, **more: Any) -> str | None:
+    error = {"type": "ModuleNotFoundError", "message": "No module", "traceback": "", "missing": module}
+    found = execution(raw({"status": "error", "error": error}), LIMITS, **more)
+    assert found.error
+    return found.error.hint
+
+
+def test_a_missing_module_is_asked_of_the_backend() -> None:
+    assert missing("sklearn.metrics", hint=lambda module: f"<{module}>") == "<sklearn.metrics>"
+    assert missing("sklearn", hint=lambda module: None) is None
+
+
+@pytest.mark.parametrize("name", [None, 1, "", "a b", "a..b", "x;y", "a\x1b[2J", "x" * 201, ["sklearn"], "--with"])
+def test_what_is_no_modules_name_is_asked_of_nobody(name: Any) -> None:
+    assert missing(name, hint=lambda module: "asked") is None
+
+
+def test_the_package_that_would_bring_the_module_is_named() -> None:
+    assert package_of("sklearn.metrics") == "scikit-learn"
+    assert package_hint("sklearn") == (
+        'add --with scikit-learn, or `dependencies = ["scikit-learn"]` to the script\'s header'
+    )
+    assert (package_of("multiprocessing.pool"), package_hint("_ctypes")) == (None, None)
+
+
+def test_the_wasm_sandbox_names_the_sandbox_that_would_have_it() -> None:
+    for module, step in (("sklearn", "--sandbox process --with scikit-learn"), ("_ctypes", "--sandbox process")):
+        error = {"type": "ModuleNotFoundError", "message": "No module", "traceback": "", "missing": module}
+        found = wasm.execution(raw({"status": "error", "error": error}), LIMITS).error
+        assert found
+        assert found.hint
+        assert found.hint.endswith(f"the process sandbox has more: add {step}")

@@ -1,0 +1,64 @@
+"""Runs pieces of code in processes of their own, where they may give up rights for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandboxes.process import view
+
+INSIDE = Path(view.__file__).parent / "inside"
+UID = 61234
+
+_PRELUDE = """
+import asyncio, concurrent.futures.thread, ctypes, errno, fcntl, json, mmap, os, resource, shutil, signal
+import socket, stat, struct, subprocess, sys, tempfile, termios, threading, time
+sys.path.insert(0, {inside!r})
+import confine
+given = json.loads({given!r})
+libc = ctypes.CDLL(None, use_errno=True)
+
+def call(number, *arguments):
+    "0, or the number of the error"
+    ctypes.set_errno(0)
+    done = libc.syscall(ctypes.c_long(number), *(ctypes.c_long(a) for a in arguments))
+    return ctypes.get_errno() if done < 0 else 0
+
+def error(what, *arguments, **named):
+    "None, or the name of the error"
+    try:
+        what(*arguments, **named)
+    except OSError as e:
+        return errno.errorcode[e.errno]
+
+def status(name):
+    for line in open("/proc/self/status"):
+        if line.startswith(name + ":"):
+            return line.split(None, 1)[1].strip() if len(line.split()) > 1 else ""
+
+if given["uid"]:
+    os.setgroups([]), os.setgid(given["uid"]), os.setuid(given["uid"])
+    libc.prctl(4, 1)  # else /proc/self would be root's
+"""
+
+
+def told(code: str, *, ordinary: bool = False, python: str | None = None, **given: Any) -> Any:
+    """What the code prints as JSON; as an ordinary user where asked, also for root."""
+    given["uid"] = UID if ordinary and os.geteuid() == 0 else 0
+    whole = _PRELUDE.format(inside=str(INSIDE), given=json.dumps(given)) + code
+    command = [python or str(view.base_python()), "-I", "-S", "-B", "-c", whole]
+    done = subprocess.run(
+        command, capture_output=True, timeout=60, cwd="/", env={}, start_new_session=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def needs_root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can do it")

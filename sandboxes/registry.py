@@ -24,6 +24,7 @@ class Backend(Model):
 
 _OURS = (
     Backend(name="wasm", target="sandboxes.wasm:WasmSandbox"),
+    Backend(name="process", target="sandboxes.process:ProcessSandbox"),
     Backend(name="fake", target="sandboxes.fake:FakeSandbox", hidden=True),
 )
 
@@ -55,18 +56,6 @@ def find(name: str) -> type[Sandbox]:
         raise SandboxUnavailableError(f"the {name} sandbox cannot be imported ({e}); {backend.install}") from e
     if not (isinstance(found, type) and issubclass(found, Sandbox)):
         raise SandboxUnavailableError(f"{backend.target} is not a Sandbox class; {backend.install}")
-    return found
-
-
-def installers() -> list[str]:
-    """The listed backends that can be imported here and install packages."""
-    found = []
-    for backend in backends().values():
-        try:
-            if not backend.hidden and find(backend.name).capabilities.packages:
-                found.append(backend.name)
-        except SandboxUnavailableError:
-            continue
     return found
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sandboxes import Call, Execution, Isolation, Limits, Sandbox, SandboxConfig
+from sandboxes import Call, Execution, Isolation, Limits, Sandbox, SandboxConfig, SandboxUnavailableError
 from sandboxes.fake import FakeSandbox
+from sandboxes.process import ProcessConfig, ProcessSandbox
+from sandboxes.process.plan import Tier
 from sandboxes.wasm import WasmConfig, WasmSandbox
 
 T = TypeVar("T")
@@ -18,7 +21,7 @@ LIMITS = Limits(timeout=5, load_timeout=10, memory=128 << 20)
 QUICK = LIMITS.model_copy(update={"timeout": 0.3, "load_timeout": 0.5})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Backend:
     """One way to run a script."""
 
@@ -26,10 +29,20 @@ class Backend:
     make: Callable[[Isolation], Sandbox]
     gaps: dict[str, str]
     """Promises that it cannot keep, each with the reason; docs/backends.md shows them."""
+    isolation: Isolation = "call"
+    """Where a test does not ask for one."""
 
 
 def _wasm(**options: Any) -> Callable[[Isolation], Sandbox]:
     return lambda isolation: WasmSandbox(WasmConfig(isolation=isolation, **options))
+
+
+def _process(tier: Tier, isolation: Isolation) -> Backend:
+    def make(isolation: Isolation) -> Sandbox:
+        return ProcessSandbox(ProcessConfig(isolation=isolation, tier=tier, jobs=2))
+
+    gaps = {"nothing": "it is a process: it may start threads, and look around in what it is shown"}
+    return Backend(f"process-{tier}-{isolation}", make, gaps, isolation)
 
 
 PLAYS = "it runs no script, it plays executions"
@@ -38,12 +51,31 @@ BACKENDS = (
     Backend("wasm-restore", _wasm(jobs=1, reset="restore"), {}),
     Backend("wasm-instance", _wasm(jobs=1, reset="instance"), {}),
     Backend("wasm-workers", _wasm(jobs=2), {}),
+    _process("A", "batch"),
+    _process("A", "call"),
+    _process("B", "batch"),
+    _process("B", "call"),
     Backend(
         "fake",
         lambda isolation: FakeSandbox(SandboxConfig(backend="fake", isolation=isolation)),
-        dict.fromkeys(("runs", "isolates", "stops", "bounds", "closed", "channel"), PLAYS),
+        dict.fromkeys(("runs", "isolates", "stops", "bounds", "closed", "nothing", "channel"), PLAYS),
     ),
 )
+
+
+@functools.cache
+def unavailable(backend: Backend) -> str:
+    """Why it cannot be tried on this machine; empty where it can."""
+
+    async def body() -> None:
+        async with backend.make(backend.isolation):
+            pass
+
+    try:
+        run(body())
+    except SandboxUnavailableError as e:
+        return str(e)
+    return ""
 
 
 def run(what: Coroutine[Any, Any, T]) -> T:
@@ -59,13 +91,13 @@ def evaluate(
     source: str,
     batch: Sequence[Call],
     *,
-    isolation: Isolation = "call",
+    isolation: Isolation | None = None,
     limits: Limits = LIMITS,
 ) -> list[Execution]:
     """Loads the script and runs the calls as one batch; the executions in the order of their calls."""
 
     async def body() -> list[Execution]:
-        async with backend.make(isolation) as sandbox:
+        async with backend.make(isolation or backend.isolation) as sandbox:
             program = await sandbox.load(source, limits)
             found = [e async for e in program.run(batch, limits)]
             await program.close()

@@ -1,0 +1,310 @@
+"""The host's side of one box: start it, load a script in it, run calls in it, and end it, whatever it does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, NamedTuple
+
+from sandboxes.base import Limits
+from sandboxes.errors import SandboxLostError
+from sandboxes.process import tree
+from sandboxes.process.channel import Channel
+from sandboxes.process.pipes import Printed, Results
+from sandboxes.process.plan import Plan
+from sandboxes.replies import Raw
+
+GRACE = 2.0
+"""Seconds that a box's own processes have for what takes them milliseconds; then they are ended from outside."""
+
+LOOK = 0.05
+"""Seconds between two looks at the memory of a run."""
+
+ROOM = 1 << 30
+"""Bytes, on top of the memory limit, that importing packages may reserve without using them."""
+
+_ZYGOTE_ENDED = 70  # see inside/guardian.py
+
+
+class Request(NamedTuple):
+    """One call, as `answers` reads it."""
+
+    call: int
+    payload: bytes
+
+
+class BoxError(Exception):
+    """A box could not be started; the message is what was said about it."""
+
+
+class Box:
+    """One guardian with what it guards. Loads one script, then does one run at a time."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Starts its first process. Raises BoxError."""
+        self._plan = plan
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+        self._channel = Channel(self._event)
+        self._words = Printed(self._event.set, 4096, 1 << 62)
+        self._closed = False
+        self._zygote = 0
+        life, self._life = os.pipe()
+        theirs = self._channel.theirs
+        try:
+            self._process = subprocess.Popen(
+                [*plan.command, str(theirs.fileno()), str(life)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._words.write,
+                stderr=self._words.write,
+                env=plan.variables,
+                cwd="/",
+                pass_fds=(theirs.fileno(), life, *plan.descriptors),
+                start_new_session=True,
+            )
+        except OSError as e:
+            os.close(self._life)
+            self._channel.close()
+            self._words.close()
+            raise BoxError(f"{plan.command[0]} cannot be started ({e.strerror})") from e
+        finally:
+            theirs.close()
+            for fd in (life, *plan.descriptors):
+                os.close(fd)
+        self._words.handed_over()
+
+    @property
+    def alive(self) -> bool:
+        return not (self._channel.gone or self._closed)
+
+    async def start(self, seconds: float) -> None:
+        """Waits until the doors are closed and the box is ready for a script. Raises BoxError."""
+        try:
+            await self._channel.say(self._plan.boot, [self._plan.program])
+            message, _ = await self._channel.heard(self._loop.time() + seconds)
+            if "hello" not in message:
+                raise BoxError(str(message.get("failed")))
+            self._zygote = self._find_zygote()
+        except (SandboxLostError, TimeoutError) as e:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._exit(), 1)
+            said = self._words.cut()[0].decode("utf-8", "replace").strip().splitlines()
+            await self.close()
+            raise BoxError(said[-1] if said else f"no sign of life ({type(e).__name__})") from e
+        except BaseException:
+            await self.close()
+            raise
+
+    async def load(self, source: str, limits: Limits, longest: int) -> Raw:
+        """
+        How loading went; a reply in this box is at most `longest` bytes.
+
+        The box is of no more use where that was not well. Raises SandboxLostError.
+        """
+        self._channel.longest = longest
+        printed = Printed(self._event.set, limits.output, limits.flood)
+        began = self._loop.time()
+        until = began + limits.load_timeout
+        try:
+            message = {"do": "load", "seed": 0, "memory": limits.memory + ROOM}
+            await self._channel.say(message, [source.encode("utf-8", "surrogatepass")], [printed.write])
+            printed.handed_over()
+            while (told := await self._loaded(printed, limits, until)) is None:
+                await self._channel.pause(min(until, self._loop.time() + LOOK))
+            kept, said = printed.cut()
+            return Raw(0, *told, self._loop.time() - began, kept, said)
+        finally:
+            printed.close()
+
+    async def _loaded(self, printed: Printed, limits: Limits, until: float) -> tuple[str, bytes] | None:
+        if (heard := self._channel.message()) is not None:
+            message, reply = heard
+            return ("reply", reply) if "loaded" in message else ("ended", str(message.get("failed")).encode())
+        if printed.flooded:
+            return "flood", b""
+        if not self.alive:
+            return "ended", (await self._why()).encode()
+        if self._loop.time() > until:
+            return "timeout", b""
+        return ("memory", b"") if self._over(limits.memory) else None
+
+    async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
+        """
+        One Raw a request, in their order, each as soon as it is known; `shared`: in one child as far as it lives.
+
+        Ends early when the box is no longer `alive`; the rest is for another one. Raises SandboxLostError when it is
+        lost for a reason that is not the script's.
+        """
+        rest = list(requests)
+        while rest and self.alive:
+            run = _Run(rest if shared else rest[:1], shared)
+            async with contextlib.aclosing(self._attempt(run, limits)) as told:
+                async for raw in told:
+                    yield raw
+            rest = rest[run.place :]
+
+    async def _attempt(self, run: _Run, limits: Limits) -> AsyncGenerator[Raw]:
+        """One child: the requests it came through, and the one that ended it."""
+        results = Results(self._event.set, self._channel.longest)
+        printed = Printed(self._event.set, limits.output, limits.flood)
+        try:
+            message = {"do": "run", "mark": run.mark.hex(), "memory": self._room(limits.memory)}
+            await self._channel.say(message, [r.payload for r in run.requests], [results.write, printed.write])
+            results.handed_over()
+            printed.handed_over()
+            run.begin(self._loop.time())
+            while run.place < len(run.requests) and not run.broken:
+                while (told := await self._told(run, results, printed, limits)) is None:
+                    await self._channel.pause(min(run.began + limits.timeout, run.look) + 0.001)
+                how, payload, took = told
+                spent = self._loop.time() - run.began
+                if how == "reply" and 0 <= took < spent:  # it is what the child says; coming here took time too
+                    spent = took
+                kept, said = printed.cut(run.mark if how == "reply" else b"")
+                call = run.requests[run.place].call
+                run.next(how, self._loop.time())
+                yield Raw(call, how, payload, spent, kept, said)
+        finally:
+            results.close()
+            printed.close()
+            if run.ended is None and self.alive:
+                await asyncio.shield(self._settle(run))
+
+    async def _told(
+        self, run: _Run, results: Results, printed: Printed, limits: Limits
+    ) -> tuple[str, bytes, float] | None:
+        """
+        How the request at hand has gone, by what is known so far: how, the reply or why, the seconds it says it took.
+
+        What the child has sent counts before anything that speaks against it.
+        """
+        while (found := results.next(run.place)) is None and results.pull():
+            pass
+        if found is not None:
+            return "reply", *found
+        if printed.flooded:
+            return "flood", b"", 0.0
+        if results.flawed:
+            return "unreadable", results.flawed.encode(), 0.0
+        if run.ended is not None:
+            return "ended", _ending(run.ended).encode(), 0.0
+        if (heard := self._channel.message()) is not None:
+            run.ended = heard[0]
+            return await self._told(run, results, printed, limits)
+        if not self.alive:
+            return "ended", (await self._why()).encode(), 0.0
+        now = self._loop.time()
+        if now > run.began + limits.timeout:
+            return "timeout", b"", 0.0
+        if now > run.look:
+            run.look = now + LOOK
+            if self._over(limits.memory):
+                return "memory", b"", 0.0
+        return None
+
+    async def _settle(self, run: _Run) -> None:
+        """Waits for the run's end, or stops it where it goes on; a box that does not answer is closed."""
+        try:
+            if run.place == len(run.requests) and not run.broken:
+                with contextlib.suppress(TimeoutError):
+                    await self._channel.heard(self._loop.time() + LOOK)
+                    return
+            await self._channel.say({"do": "stop"})
+            await self._channel.heard(self._loop.time() + GRACE)
+        except (TimeoutError, SandboxLostError):
+            await self.close()
+
+    # What the host sees from outside.
+
+    def _find_zygote(self) -> int:
+        below = tree.descendants(self._process.pid)
+        if not below:
+            raise BoxError("its processes cannot be seen from outside")
+        return below[-1]
+
+    def _over(self, limit: int) -> bool:
+        """Whether the script and all it started hold more memory than the limit."""
+        found = [self._zygote, *tree.descendants(self._zygote)]
+        return len(found) >= tree.MOST or tree.memory(found, limit) > limit
+
+    def _room(self, memory: int) -> int:
+        """The RLIMIT_DATA of a child: what the zygote has reserved, and what is left of the limit."""
+        return tree.field(self._zygote, "VmData") + max(0, memory - tree.field(self._zygote, "RssAnon"))
+
+    async def _exit(self) -> int:
+        while (status := self._process.poll()) is None:
+            await asyncio.sleep(0.002)
+        return status
+
+    async def _why(self) -> str:
+        """Why the box has gone. Raises SandboxLostError where the script cannot have done it."""
+        status: int | None = None
+        with contextlib.suppress(TimeoutError):
+            status = await asyncio.wait_for(self._exit(), GRACE)
+        await self.close()
+        if status in (None, _ZYGOTE_ENDED):
+            return "it ended the process that holds the script"
+        raise SandboxLostError(f"the process sandbox was ended from outside (status {status})")
+
+    async def close(self) -> None:
+        """Ends every process of the box; safe twice."""
+        if self._closed:
+            return
+        self._closed = True
+        os.close(self._life)
+        self._channel.close()
+        await asyncio.shield(self._end())
+
+    async def _end(self) -> None:
+        try:
+            await asyncio.wait_for(self._exit(), GRACE)
+        except TimeoutError:
+            while left := tree.descendants(self._process.pid):
+                for pid in left:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, signal.SIGKILL)
+                await asyncio.sleep(0.005)
+            self._process.kill()
+            await self._exit()
+        finally:
+            self._words.close()
+
+
+class _Run:
+    """How far a run has come."""
+
+    def __init__(self, requests: list[Request], shared: bool) -> None:
+        self.requests = requests
+        self.mark = secrets.token_bytes(16) if shared else b""
+        """What the child prints after each call that others follow."""
+        self.place = 0
+        self.began = self.look = 0.0
+        self.broken = False
+        self.ended: dict[str, Any] | None = None
+        """What the zygote told of the child's end."""
+
+    def begin(self, now: float) -> None:
+        self.began, self.look = now, now + LOOK
+
+    def next(self, how: str, now: float) -> None:
+        self.place += 1
+        self.broken = how != "reply"
+        self.began = now
+
+
+def _ending(message: dict[str, Any]) -> str:
+    """How the child ended, as the kernel told its parent."""
+    status = message.get("ended")
+    if type(status) is not int or not 0 <= status < 1 << 16:
+        return "it broke the process that holds the script"
+    if os.WIFSIGNALED(status):
+        try:
+            return f"it was killed by {signal.Signals(os.WTERMSIG(status)).name}"
+        except ValueError:
+            return f"it was killed by signal {os.WTERMSIG(status)}"
+    return f"it ended its own process with exit code {os.WEXITSTATUS(status)}"

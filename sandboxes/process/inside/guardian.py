@@ -1,0 +1,108 @@
+"""The first process of a box. It runs no script: it closes the doors, starts the process that does, and ends all."""
+
+import os
+import select
+import signal
+import socket
+import sys
+
+import confine
+import wire
+import zygote
+
+ZYGOTE_ENDED = 70
+"""Exit status: the process that holds the script has ended, which only the script can have made it do."""
+
+_KEPT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LD_BIND_NOW")
+"""Variables that libraries read, but scripts need not see."""
+
+
+def main(control, life):
+    """
+    Never returns. `control` is a socket to the host, `life` a pipe whose other end the host holds.
+
+    The host closes that when the box shall end; the kernel does when the host has.
+    """
+    channel = socket.socket(fileno=control)
+    boot, parts, _ = wire.receive(channel)
+    _empty_environment()
+    os.chdir("/")
+    _give_up_rights(boot)
+    _move(boot["moved"])
+    guardian = os.getpid()
+    child = os.fork()
+    if child == 0:
+        os.close(life)
+        zygote.run(channel, boot, parts[0], guardian)
+    channel.close()
+    _watch(life, child, boot["confined"])
+
+
+def _empty_environment():
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    os.environ.clear()
+    for name, value in kept.items():
+        os.putenv(name, value)  # for C's getenv alone
+
+
+def _give_up_rights(boot):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    if not sys.platform.startswith("linux"):
+        return
+    if boot["tmp"]:
+        confine.mount_tmp(*boot["tmp"])
+    confine.no_new_privs()
+    if boot["view"] is not None:
+        confine.landlock_view(**boot["view"])
+    if boot["uid"] is not None:
+        confine.give_up_uid(boot["uid"], boot["uid"])
+    confine.drop_capabilities()
+    confine.subreaper()
+
+
+def _move(moved):
+    """Has Python look for modules where this uid may; the folders' own paths lead through closed ones."""
+    if not moved:
+        return
+    sys.path[:] = [_moved(path, moved) for path in sys.path]
+    sys.path_importer_cache.clear()
+    for module in list(sys.modules.values()):
+        if isinstance(places := getattr(module, "__path__", None), list):
+            places[:] = [_moved(path, moved) for path in places]
+
+
+def _moved(path, moved):
+    for folder, place in moved.items():
+        if path == folder or path.startswith(folder + "/"):
+            return place + path[len(folder) :]
+    return path
+
+
+def _watch(life, child, confined):
+    """Waits until the host lets go or the zygote ends; then ends everything in the box."""
+    pidfd = os.pidfd_open(child) if hasattr(os, "pidfd_open") else None
+    waiting = select.poll()
+    for fd in (life, pidfd):
+        if fd is not None:
+            waiting.register(fd, select.POLLIN | select.POLLHUP)
+    gone = False
+    while not gone:
+        ready = {fd for fd, _ in waiting.poll(1000 if pidfd is not None else 20)}
+        gone = child in _reaped()
+        if life in ready:
+            break
+    zygote.end_all(child, confined)
+    os._exit(ZYGOTE_ENDED if gone else 0)
+
+
+def _reaped():
+    found = []
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        found.append(pid)

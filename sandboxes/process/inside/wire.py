@@ -1,0 +1,90 @@
+"""
+Messages between the host and the processes of a box: a length, a JSON object, its parts as they are.
+
+Inside and outside use this file; it knows nothing of either. A message may carry descriptors.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+
+TYPE_CHECKING = False  # as typing's, whose import takes longer than these
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+HEAD = struct.Struct("<I")
+RESULT = struct.Struct("<IId")
+"""What stands before a result: bytes that follow, the row's place in its run, seconds that it took."""
+
+_decode = json.JSONDecoder().decode
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def pack(message: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
+    """The bytes of a message; `sizes` in it tells how long each part is."""
+    head = _encode({**message, "sizes": [len(p) for p in parts]}).encode()
+    return b"".join((HEAD.pack(len(head)), head, *parts))
+
+
+def send(channel: socket.socket, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
+    """Sends all of a message, waiting as long as it takes."""
+    data = memoryview(pack(message, parts))
+    sent = socket.send_fds(channel, [data], fds) if fds else 0
+    while sent < len(data):
+        sent += channel.send(data[sent:])
+
+
+def receive(channel: socket.socket) -> tuple[dict[str, Any], list[bytes], list[int]]:
+    """The next message, its parts and its descriptors. Raises EOFError when the other side is gone."""
+    first, fds, _, _ = socket.recv_fds(channel, HEAD.size, 4)
+    if not first:
+        raise EOFError
+    first += _exactly(channel, HEAD.size - len(first))
+    message = _decode(_exactly(channel, HEAD.unpack(first)[0]).decode())
+    sizes = message.pop("sizes")
+    whole = _exactly(channel, sum(sizes))
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(whole[start : start + size])
+        start += size
+    return message, parts, fds
+
+
+def _exactly(channel: socket.socket, count: int) -> bytes:
+    got = bytearray()
+    while len(got) < count:
+        some = channel.recv(min(count - len(got), 1 << 20))
+        if not some:
+            raise EOFError
+        got += some
+    return bytes(got)
+
+
+def first(inbox: bytearray, longest: int) -> tuple[dict[str, Any], bytes] | None:
+    """
+    Takes the first message off the bytes that have come, with its parts in one; None: it is not whole yet.
+
+    Raises ValueError when it is none, or longer than `longest`.
+    """
+    if len(inbox) < HEAD.size:
+        return None
+    head = HEAD.size + HEAD.unpack_from(inbox)[0]
+    if head > 1 << 16:
+        raise ValueError("a head that is too long")
+    if len(inbox) < head:
+        return None
+    message = _decode(inbox[HEAD.size : head].decode())
+    sizes = message.pop("sizes") if type(message) is dict else None
+    if type(sizes) is not list or not all(type(size) is int and size >= 0 for size in sizes):
+        raise ValueError("no message")
+    end = head + sum(sizes)
+    if end > longest + (1 << 16):
+        raise ValueError("a message that is too long")
+    if len(inbox) < end:
+        return None
+    rest = bytes(inbox[head:end])
+    del inbox[:end]
+    return message, rest

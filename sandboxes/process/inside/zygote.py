@@ -1,0 +1,194 @@
+"""
+The process that holds the loaded script. It forks a child for each run, and cleans up after it.
+
+The host does not trust it: scripts run here while they load. It only makes things quick: what it fails to do in time,
+the host does by ending the whole box.
+"""
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import stat
+import sys
+import time
+
+import answers
+import child
+import confine
+import wire
+
+answers.hidden.add(__file__)
+
+_COROUTINE = 0x80  # inspect.CO_COROUTINE, whose module takes long to import
+_END = signal.SIGKILL
+
+
+def run(channel, boot, program, guardian):
+    """Never returns."""
+    try:
+        status = 0
+        os.setsid()
+        _harden(boot, program, guardian)
+        wire.send(channel, {"hello": os.getpid()})
+        _serve(channel, boot)
+    except EOFError:
+        pass  # the host is gone
+    except BaseException as error:
+        status = 1
+        wire.send(channel, {"failed": f"{type(error).__name__}: {error}"})
+    finally:
+        os._exit(status)
+
+
+def _harden(boot, program, guardian):
+    """Fails rather than run a script with a door open that the host believes closed."""
+    if sys.platform.startswith("linux"):
+        confine.subreaper()
+        if boot["scope"]:
+            confine.landlock_scope(boot["network"])
+        if program:
+            confine.seccomp(program)
+    confine.set_limits(boot["limits"])
+    if boot["confined"] and guardian != 1:
+        try:
+            os.kill(guardian, 0)
+        except PermissionError:
+            return  # kill(-1) stays within the box
+        raise RuntimeError("processes outside of the box can be signalled from inside")
+
+
+def _serve(channel, boot):
+    evaluate = None
+    while True:
+        message, parts, fds = wire.receive(channel)
+        if message["do"] == "load":
+            evaluate, told = _load(message, parts, fds, boot)
+            wire.send(channel, {"loaded": True}, [told])
+            _wipe(boot["tmp"])
+        elif message["do"] == "run":  # and a `stop` that came too late is none
+            wire.send(channel, _run(channel, evaluate, message, parts, fds, boot))
+
+
+def _load(message, parts, fds, boot):
+    os.dup2(fds[0], 1)
+    os.dup2(fds[0], 2)
+    os.close(fds[0])
+    os.environ.update(boot["variables"])
+    confine.set_limits({"DATA": message["memory"]})
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")
+    child.seed(message["seed"])
+    if boot["packages"]:
+        import site
+
+        site.addsitedir(boot["packages"])
+    loaded = []
+
+    def step():
+        loaded.append(answers.load(parts[0].decode("utf-8", "surrogatepass")))
+        if getattr(getattr(loaded[0], "__code__", None), "co_flags", 0) & _COROUTINE:
+            import asyncio  # noqa: F401  (once here, rather than in every fork)
+
+            gc.freeze()
+        return "null"
+
+    told = child.reply(answers.told(step))
+    child.flush()
+    os.dup2(0, 1)  # /dev/null, as the host opened it
+    os.dup2(0, 2)
+    return (loaded or [None])[0], told
+
+
+def _run(channel, evaluate, message, requests, fds, boot):
+    """One run in a child of its own; what to tell the host when nothing is left of it."""
+    results, output = fds
+    pid = os.fork()
+    if pid == 0:
+        child.run(channel, evaluate, message, requests, results, output, boot)
+    os.close(results)
+    os.close(output)
+    status = _wait(channel, pid)
+    strays = end_all(pid, boot["confined"])
+    _wipe(boot["tmp"])
+    return {"ended": status, "strays": strays}
+
+
+def _wait(channel, pid):
+    """The status with which the child ended, be it because the host said stop."""
+    pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    waiting = select.poll()
+    for fd in (channel.fileno(), pidfd):
+        if fd is not None:
+            waiting.register(fd, select.POLLIN | select.POLLHUP)
+    try:
+        while True:
+            ready = {fd for fd, _ in waiting.poll(None if pidfd is not None else 5)}
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                return status
+            if channel.fileno() in ready:
+                wire.receive(channel)  # nothing but stop is said meanwhile
+                os.kill(pid, _END)
+                return os.waitpid(pid, 0)[1]
+    finally:
+        if pidfd is not None:
+            os.close(pidfd)
+
+
+def end_all(pid, confined):
+    """Ends every process that the child may have left, and waits for them. Their number."""
+    if confined:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, _END)
+    ended = 0
+    while True:
+        if not confined:
+            _end_descendants(pid)
+        try:
+            found, _ = os.waitpid(-1, 0 if confined else os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if found:
+            ended += 1
+        else:
+            time.sleep(0.001)
+
+
+def _end_descendants(pid):
+    """Where others cannot be told apart by the kernel: our children, to which orphans come, and the child's group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, _END)
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            left = [int(word) for word in file.read().split()]
+    except OSError:
+        return
+    for found in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(found, _END)
+
+
+def _wipe(tmp):
+    """Leaves the private folder empty, however deep and closed what is in it; raises OSError where it cannot."""
+    if not tmp:
+        return
+    root = tmp[0]
+    while names := os.listdir(root):
+        for name in names:
+            path = f"{root}/{name}"
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                os.unlink(path)
+                continue
+            os.chmod(path, 0o700)
+            for inner in os.scandir(path):
+                if inner.is_dir(follow_symlinks=False):  # up one level, so that no path grows long
+                    os.rename(inner.path, f"{root}/{_name()}")
+                else:
+                    os.unlink(inner.path)
+            os.rmdir(path)
+
+
+def _name():
+    return os.getrandom(16).hex()  # os.urandom may be the script's by now

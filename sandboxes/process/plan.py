@@ -1,0 +1,213 @@
+"""How a box is started in each tier: the command line, what is shown to it, what it is told first."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import platform
+import pwd
+import py_compile
+import random
+import re
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from sandboxes.process import filter as seccomp
+from sandboxes.process import tree
+from sandboxes.process.inside import confine
+from sandboxes.process.view import View, for_network, reachable
+
+Tier = Literal["A", "B", "C"]
+
+PROTECTS: dict[Tier, str] = {
+    "A": "bubblewrap: own file system, network, processes and users; seccomp, resource limits",
+    "B": "Landlock: listed files only, no sockets, no signals to others; seccomp, resource limits; no /tmp",
+    "C": "seccomp and resource limits; the script can READ ALL FILES that you can",
+}
+
+TMP = "/tmp"
+TMP_SIZE, TMP_FILES = 64 << 20, 4096
+"""Bytes and files in the private folder; the kernel would let files without content go on for ever."""
+
+PROCESSES = 64
+"""Processes and threads of a box; a numeric library starts a handful."""
+
+_INSIDE = Path(__file__).parent / "inside"
+_SHARED = Path(__file__).parent.parent / "inside"
+_PYTHON = ("-s", "-S", "-P", "-B")
+_VARIABLES = {
+    # Sets of texts have the same order in every box, so that a result does not depend on where its row ran.
+    "PYTHONHASHSEED": "0",
+    "PYTHONUTF8": "1",
+    "LC_ALL": "C.UTF-8",
+    # A box is one worker: what starts a thread a core, or finds functions only when they are called, costs each fork.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "LD_BIND_NOW": "1",
+}
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_SPARE_UIDS = range(61184, 65520)
+"""What systemd gives to services that exist for a while; no user has them."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a script is shown besides its Python."""
+
+    view: View
+    packages: Path | None = None
+    files: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    network: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is needed to start a box."""
+
+    tier: Tier
+    command: tuple[str, ...]
+    boot: dict[str, Any]
+    program: bytes
+    variables: dict[str, str]
+    descriptors: tuple[int, ...] = ()
+
+
+@functools.cache
+def _compiled() -> None:
+    """Makes sure that the box need not compile its own modules each time it starts, where we may write beside them."""
+    for source in (*_INSIDE.glob("*.py"), *_SHARED.glob("*.py")):
+        kept = Path(importlib.util.cache_from_source(str(source)))
+        with contextlib.suppress(OSError):
+            if not kept.exists() or kept.stat().st_mtime < source.stat().st_mtime:
+                py_compile.compile(str(source), quiet=2)
+
+
+def plan(tier: Tier, shown: Shown, bwrap: str | None) -> Plan:
+    """Raises SandboxUnavailableError where this machine's processor is not known."""
+    _compiled()
+    return _own_root(shown, bwrap or "bwrap") if tier == "A" else _same_root(tier, shown)
+
+
+def _own_root(shown: Shown, bwrap: str) -> Plan:
+    """Tier A: a root of its own, with what is listed here and nothing else in it."""
+    root = os.geteuid() == 0
+    view = shown.view
+    arguments = [bwrap, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--as-pid-1"]
+    arguments += ["--hostname", "evalcell", "--new-session", "--cap-drop", "ALL"]
+    # For the guardian, which mounts the private folder and then gives them up; root gives up its uid too.
+    rights = ["SYS_ADMIN", "SETPCAP", *(["SETUID", "SETGID"] if root else [])]
+    arguments += [word for right in rights for word in ("--cap-add", f"CAP_{right}")]
+    arguments += [] if root else ["--unshare-user"]
+    arguments += [] if shown.network else ["--unshare-net"]
+    places = {name: f"/files/{name}" for name in shown.files}
+    binds = {path: path for path in (*view.folders, view.python)} | view.libraries
+    binds |= {"/evalcell/process/inside": str(_INSIDE), "/evalcell/inside": str(_SHARED)}
+    binds |= for_network() if shown.network else {}
+    binds |= {"/packages": str(shown.packages)} if shown.packages else {}
+    binds |= {places[name]: path for name, path in shown.files.items()}
+    for folder in _above([*binds, *_DEVICES, f"{TMP}/x"]):  # bubblewrap would make them for its own user alone
+        arguments += ["--perms", "0755", "--dir", folder]
+    arguments += [word for path, source in binds.items() for word in ("--ro-bind", source, path)]
+    arguments += [word for path in _DEVICES for word in ("--dev-bind", path, path)]
+    for path in view.hidden:
+        arguments += ["--tmpfs", path, "--remount-ro", path]
+    arguments += ["--remount-ro", "/", "--chdir", "/"]
+    command = (*arguments, view.python, *_PYTHON, "/evalcell/process/inside/start.py")
+    uid = _spare_uid() if root else None
+    boot = {
+        "tmp": [TMP, TMP_SIZE, TMP_FILES, uid, uid],
+        "uid": uid,
+        "view": None,
+        "confined": True,
+        "packages": "/packages" if shown.packages else None,
+        "variables": places | shown.variables,
+        "limits": _limits(0 if root or _counts_apart() else _own_processes()),
+        "moved": {},
+    }
+    return _with_kernel(Plan("A", command, boot, b"", _VARIABLES), shown, metadata=False)
+
+
+def _same_root(tier: Tier, shown: Shown) -> Plan:
+    """Tiers B and C: the host's own file system, of which B may read what is listed here and nothing else."""
+    root = os.geteuid() == 0
+    view = shown.view
+    uid = _spare_uid() if root else None
+    packages = str(shown.packages) if shown.packages else None
+    wanted = [*view.folders, *([packages] if packages else []), *shown.files.values()]
+    moved: dict[str, str] = {}
+    if uid is not None:  # what the uid may not reach by its path is reached by a descriptor
+        for path in dict.fromkeys(place for place in wanted if not reachable(place)):
+            moved[path] = f"/proc/self/fd/{_opened(path)}"
+    read = [*view.entries, *dict.fromkeys(view.libraries.values()), *shown.files.values()]
+    read += [str(_INSIDE), str(_SHARED), *([packages] if packages else [])]
+    read += list(for_network().values()) if shown.network else []
+    boot = {
+        "tmp": None,
+        "uid": uid,
+        "view": {"read": read, "listed": view.folders, "devices": _DEVICES, "network": shown.network}
+        if tier == "B"
+        else None,
+        "confined": tier == "B",
+        "packages": moved.get(packages, packages) if packages else None,
+        "variables": {name: moved.get(path, path) for name, path in shown.files.items()} | shown.variables,
+        "limits": _limits(0 if root else _own_processes()),
+        "moved": moved,
+    }
+    command = (view.python, *_PYTHON, str(_INSIDE / "start.py"))
+    descriptors = tuple(int(place.rpartition("/")[2]) for place in moved.values())
+    return _with_kernel(Plan(tier, command, boot, b"", _VARIABLES, descriptors), shown, metadata=tier == "B")
+
+
+def _above(paths: list[str]) -> list[str]:
+    """All folders that lead to these paths, outer ones first."""
+    return sorted({str(folder) for path in paths for folder in Path(path).parents} - {"/"})
+
+
+def _with_kernel(made: Plan, shown: Shown, *, metadata: bool) -> Plan:
+    """With what the kernel is asked for in the same way in each tier."""
+    linux = sys.platform.startswith("linux")
+    made.boot["network"] = shown.network
+    made.boot["scope"] = linux and made.tier != "C" and confine.landlock_abi() >= confine.SCOPES
+    program = seccomp.program(platform.machine(), network=shown.network, metadata=metadata) if linux else b""
+    return replace(made, program=program)
+
+
+def _limits(others: int) -> dict[str, int]:
+    return {
+        "CORE": 0,
+        "FSIZE": TMP_SIZE,
+        "NOFILE": 256,
+        "NPROC": others + PROCESSES,
+        "MEMLOCK": 0,
+        "MSGQUEUE": 0,
+    }
+
+
+def _counts_apart() -> bool:
+    """Whether the kernel counts the processes of a user namespace by themselves; since Linux 5.14."""
+    found = re.match(r"(\d+)\.(\d+)", platform.release())
+    return found is not None and (int(found[1]), int(found[2])) >= (5, 14)
+
+
+def _own_processes() -> int:
+    """How many threads this user has anywhere, which RLIMIT_NPROC counts too; with room for those that come."""
+    return tree.threads_of(os.getuid()) + 256
+
+
+def _spare_uid() -> int:
+    while True:
+        uid = random.SystemRandom().choice(_SPARE_UIDS)
+        try:
+            pwd.getpwuid(uid)
+        except KeyError:
+            return uid
+
+
+def _opened(path: str) -> int:
+    return os.open(path, os.O_PATH | os.O_CLOEXEC)

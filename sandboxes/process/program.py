@@ -1,0 +1,118 @@
+"""A script in the process sandbox, loaded in as many boxes as there are jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING
+
+from sandboxes import replies
+from sandboxes.base import Call, Execution, Limits, Program
+from sandboxes.errors import SandboxLostError
+from sandboxes.process.box import Box, Request
+
+if TYPE_CHECKING:
+    from sandboxes.process.sandbox import ProcessSandbox
+
+
+class ProcessProgram(Program):
+    """A script, loaded in as many boxes as there are jobs."""
+
+    def __init__(self, sandbox: ProcessSandbox, source: str, limits: Limits) -> None:
+        self._sandbox, self._source, self._limits = sandbox, source, limits
+        self._free: asyncio.Queue[_Lane] = asyncio.Queue()
+        self._lanes = [_Lane(sandbox, source, limits) for _ in range(sandbox.concurrency)]
+        for lane in self._lanes:
+            self._free.put_nowait(lane)
+
+    async def load(self) -> None:
+        """In all lanes at once, for it may take long; the first says how it went."""
+        first, *others = self._lanes
+        for lane in others:
+            lane.begin()
+        self.loaded = await first.loaded()
+
+    async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution]:
+        if self.loaded.status != "ok":
+            for call in calls:
+                yield self.loaded.model_copy(update={"call": call.id})
+            return
+        requests: list[Request] = []
+        for call in calls:
+            made = replies.call_request(call, limits)
+            if isinstance(made, Execution):
+                yield made
+            else:
+                requests.append(Request(call.id, made))
+        lane = await self._free.get()
+        try:
+            async with contextlib.aclosing(self._on(lane, requests, limits)) as told:
+                async for execution in told:
+                    yield execution
+        finally:
+            self._free.put_nowait(lane)
+
+    async def _on(self, lane: _Lane, requests: list[Request], limits: Limits) -> AsyncGenerator[Execution]:
+        shared = self._sandbox.isolation == "batch"
+        while requests:
+            again = await lane.loaded()
+            if again.status != "ok":  # it loads once and not always: a script that draws lots
+                lane.forget()
+                for request in requests:
+                    yield again.model_copy(update={"call": request.call})
+                return
+            done = 0
+            async with contextlib.aclosing(lane.box.run(requests, limits, shared)) as told:
+                async for raw in told:
+                    done += 1
+                    yield self._sandbox.told(raw, limits)
+            if not done:
+                raise SandboxLostError("the process sandbox gave no execution")
+            requests = requests[done:]
+
+    async def close(self) -> None:
+        await asyncio.gather(*(lane.close() for lane in self._lanes))
+
+
+class _Lane:
+    """A box with the script in it, made anew when it is lost."""
+
+    def __init__(self, sandbox: ProcessSandbox, source: str, limits: Limits) -> None:
+        self._sandbox, self._source, self._limits = sandbox, source, limits
+        self._loading: asyncio.Task[Execution] | None = None
+        self.box: Box
+
+    def begin(self) -> asyncio.Task[Execution]:
+        if self._loading is None or (self._loading.done() and not self._usable()):
+            self._loading = asyncio.create_task(self._load())
+        return self._loading
+
+    async def loaded(self) -> Execution:
+        """How loading went, waiting for it. Raises SandboxError."""
+        return await asyncio.shield(self.begin())
+
+    def _usable(self) -> bool:
+        loading = self._loading
+        assert loading is not None
+        return not loading.cancelled() and loading.exception() is None and self.box.alive
+
+    async def _load(self) -> Execution:
+        self.box = await self._sandbox.box()
+        raw = await self.box.load(self._source, self._limits, replies.longest(self._limits))
+        loaded = self._sandbox.told(raw, self._limits, loading=True)
+        if loaded.status != "ok":
+            await self.box.close()
+        return loaded
+
+    def forget(self) -> None:
+        self._loading = None
+
+    async def close(self) -> None:
+        loading, self._loading = self._loading, None
+        if loading is None:
+            return
+        loading.cancel()
+        await asyncio.gather(loading, return_exceptions=True)  # who waited for it was told why
+        if hasattr(self, "box"):
+            await self.box.close()

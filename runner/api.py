@@ -44,17 +44,18 @@ def evaluate(
     Scores a dataset with an evaluator and waits for all of it.
 
     `evaluator` is a path, a template's name or an `Evaluator`; `dataset` a path, or rows, which are read in
-    another thread. `sandbox` is a backend's name or a config, by default what fits the script. `mapping` goes
-    over the script's own. `seed` makes the script's random numbers repeat. Works inside a running event loop.
+    another thread. `sandbox` is a backend's name or a config, whose packages are added to the script's own; a
+    backend that is not named is the one that fits. `mapping` goes over the script's own. `seed` makes the script's
+    random numbers repeat. Works inside a running event loop.
 
     What goes wrong in a row is in its result. Raises InputError for a script, dataset or mapping that cannot
     be used, UnsupportedConfigError for what a sandbox cannot do, and SandboxError when the sandbox fails.
     """
 
     async def collect() -> Report:
-        script = _evaluator(evaluator)
+        script, config = _chosen(evaluator, sandbox)
         tally, results, began = Tally(script.outputs), [], perf_counter()
-        found = stream(script, dataset, sandbox=sandbox, limits=limits, mapping=mapping, seed=seed)
+        found = stream(script, dataset, sandbox=config, limits=limits, mapping=mapping, seed=seed)
         async with aclosing(found):
             async for result in found:
                 tally.add(result)
@@ -78,8 +79,7 @@ async def stream(
 
     Takes and raises what `evaluate` does.
     """
-    script = _evaluator(evaluator)
-    config = choose(script, sandbox).config
+    script, config = _chosen(evaluator, sandbox)
     with _cases(dataset) as cases:
         async with create(config) as opened:
             found = score(script, cases, opened, limits=limits, mapping=mapping, seed=seed)
@@ -88,8 +88,11 @@ async def stream(
                     yield result
 
 
-def _evaluator(named: Path | Evaluator) -> Evaluator:
-    return named if isinstance(named, Evaluator) else find_evaluator(named)
+def _chosen(named: Path | Evaluator, sandbox: str | SandboxConfig | None) -> tuple[Evaluator, SandboxConfig]:
+    if isinstance(named, Evaluator):
+        return named, choose(named, sandbox).config
+    evaluator = find_evaluator(named)
+    return evaluator, choose(evaluator, sandbox, script=named).config
 
 
 @contextmanager

@@ -9,13 +9,16 @@ from typing import NamedTuple
 import templates
 from runner.errors import EvaluatorError
 from runner.evaluator import parse_evaluator, read_evaluator
-from runner.shown import printable
+from runner.locks import plain, refuse_lacking
+from runner.shown import printable, whole
 from runner.types import Evaluator
-from sandboxes.base import SandboxConfig
-from sandboxes.errors import UnsupportedConfigError
-from sandboxes.registry import find, installers
+from sandboxes.base import Capabilities, SandboxConfig
+from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.registry import backends, find
 
 DEFAULT = "wasm"
+
+_OURS = ("wasm", "process")  # in this order: what a third party adds is not chosen in their place
 
 
 class Choice(NamedTuple):
@@ -59,42 +62,101 @@ def is_path(name: str) -> bool:
     return os.path.isfile(name) or bool(os.path.splitext(name)[1]) or any(s in name for s in separators)
 
 
-def choose(evaluator: Evaluator, wanted: str | SandboxConfig | None = None) -> Choice:
+def choose(
+    evaluator: Evaluator,
+    wanted: str | SandboxConfig | None = None,
+    *,
+    script: str | os.PathLike[str] | None = None,
+    lock: str = "the lock",
+) -> Choice:
     """
-    The sandbox that runs the evaluator: the one wanted, with the packages that the script declares.
+    The sandbox that runs the evaluator, with the packages that the script declares and then those of the config.
 
-    Raises UnsupportedConfigError when that sandbox, or without a wish every one, lacks what the script needs.
+    A config that was not told its backend leaves the choice to what it asks: without packages, files, variables
+    and network it is wasm, else the first that has all of it. `script` and `lock` name these files in messages.
+    Raises UnsupportedConfigError for packages that are no plain requirements, for a lock that lacks one of them,
+    and when the sandbox named, or without a name every one, lacks what is asked.
     """
-    if isinstance(wanted, SandboxConfig):
-        config, reason = wanted, "as asked"
-    elif wanted is not None:
-        config, reason = SandboxConfig(backend=wanted), "as asked"
+    config = _config(wanted)
+    name = printable(whole(os.fspath(script))) if script is not None else evaluator.name
+    declared = plain(evaluator.packages, f"{name}, `dependencies`")
+    added = tuple(p for p in plain(config.packages, "the config's packages") if p not in declared)
+    if config.lock is not None:
+        refuse_lacking((*declared, *added), config.lock, lock)
+    wants = _Wants(declared, added, config)
+    if _is_named(config):
+        backend, reason = config.backend, "as asked"
+        if declared and not find(backend).capabilities.packages:
+            raise UnsupportedConfigError(_no_packages(evaluator, declared, backend))
     else:
-        config, reason = _default(evaluator)
-    missing = tuple(p for p in evaluator.packages if p not in config.packages)
-    if missing and not find(config.backend).capabilities.packages:
-        raise UnsupportedConfigError(_no_packages(evaluator.packages, config.backend))
-    if missing:
-        config = config.model_copy(update={"packages": config.packages + missing})
-    return Choice(config, f"{reason} -> {config.backend}")
+        backend, reason = _fitting(evaluator, wants), wants.words
+    config = config.model_copy(update={"backend": backend, "packages": (*declared, *added)})
+    return Choice(config, f"{reason} -> {backend}")
 
 
-def _default(evaluator: Evaluator) -> tuple[SandboxConfig, str]:
-    if not evaluator.packages:
-        return SandboxConfig(backend=DEFAULT), "no packages declared"
-    able = installers()
+def _config(wanted: str | SandboxConfig | None) -> SandboxConfig:
+    if isinstance(wanted, SandboxConfig):
+        return wanted
+    return SandboxConfig() if wanted is None else SandboxConfig(backend=wanted)
+
+
+def _is_named(config: SandboxConfig) -> bool:
+    """Whether the caller named a backend, be it by the class of its config."""
+    return "backend" in config.model_fields_set or type(config) is not SandboxConfig
+
+
+class _Wants:
+    """What a backend must be able to do, and in words because of what."""
+
+    def __init__(self, declared: tuple[str, ...], added: tuple[str, ...], config: SandboxConfig) -> None:
+        found = (
+            ("packages", declared, f"packages declared ({_listed(declared)})"),
+            ("packages", added, f"--with {_listed(added)}"),
+            ("packages", config.lock is not None and not declared and not added, "--lock"),
+            ("files", config.files, "--file"),
+            ("env", config.env, "--env"),
+            ("network", config.network, "--allow-network"),
+        )
+        self._features = {feature for feature, wanted, _ in found if wanted}
+        self.words = ", ".join(words for _, wanted, words in found if wanted) or "no packages declared"
+
+    def __bool__(self) -> bool:
+        return bool(self._features)
+
+    def met_by(self, can: Capabilities) -> bool:
+        return all(getattr(can, feature) for feature in self._features)
+
+
+def _fitting(evaluator: Evaluator, wants: _Wants) -> str:
+    if not wants and evaluator.language in find(DEFAULT).capabilities.languages:
+        return DEFAULT
+    able = _able(evaluator, wants)
     if not able:
-        raise UnsupportedConfigError(_no_packages(evaluator.packages, DEFAULT))
-    return SandboxConfig(backend=able[0]), f"packages declared ({_listed(evaluator.packages)})"
+        raise UnsupportedConfigError(
+            f"no sandbox here has all that is asked ({wants.words}); `evalcell sandboxes` shows what each can do"
+        )
+    return able[0]
 
 
-def _no_packages(packages: tuple[str, ...], backend: str) -> str:
-    able = installers()
-    step = f"choose --sandbox {able[0]}" if able else "no sandbox of this version installs packages yet"
+def _able(evaluator: Evaluator, wants: _Wants) -> list[str]:
+    """The listed backends that can be imported here and have what is wanted; ours come first."""
+    found = []
+    for backend in sorted(backends().values(), key=lambda b: b.name not in _OURS):
+        try:
+            can = find(backend.name).capabilities
+        except SandboxUnavailableError:
+            continue
+        if not backend.hidden and evaluator.language in can.languages and wants.met_by(can):
+            found.append(backend.name)
+    return found
+
+
+def _no_packages(evaluator: Evaluator, declared: tuple[str, ...], backend: str) -> str:
+    able = _able(evaluator, _Wants(declared, (), SandboxConfig()))
+    step = f"choose --sandbox {able[0]}, or" if able else "no sandbox here installs packages;"
     return (
-        f"the script declares packages ({_listed(packages)}), which the {backend} sandbox cannot install: "
-        f"{step}; "
-        "or take them out of its `dependencies`, if it runs on the standard library alone"
+        f"the script declares packages ({_listed(declared)}), which the {backend} sandbox cannot install: {step} "
+        "take them out of its `dependencies`, if it runs on the standard library alone"
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
+
+from runner import cli_options
 
 DONE, GATE_FAILED, WRONG_USAGE, COULD_NOT_JUDGE, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -84,13 +86,19 @@ def _flushed(code: int) -> int:
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            click.echo(f"evalcell {version('evalcell')}")
-        except PackageNotFoundError:
-            click.echo("evalcell, run from a checkout that is not installed")
+        found = installed()
+        click.echo(f"evalcell {found}" if found else "evalcell, run from a checkout that is not installed")
         context.exit()
+
+
+def installed() -> str | None:
+    """The version of evalcell. None: it runs from a checkout that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("evalcell")
+    except PackageNotFoundError:
+        return None
 
 
 @click.group(cls=Doors, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -100,49 +108,19 @@ def cli(debug: bool) -> None:
     """Score datasets with evaluator scripts that run in a sandbox."""
 
 
-_mapping_options: list[Callable[[Any], Any]] = [
-    click.option("--set", "literals", metavar="NAME=JSON", multiple=True, help="Give a parameter a value: limit=3."),
-    click.option(
-        "--map",
-        "paths",
-        metavar="NAME=PATH",
-        multiple=True,
-        help="Take a parameter from a path: a=$.output.x.",
-    ),
-]
-
-
-def _mapped(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in _mapping_options:
-        command = option(command)
-    return command
-
-
 @cli.command(
+    cls=cli_options.Command,
     epilog="A GATE is METRIC OP NUMBER and fails the run when it holds. METRIC: mean, median, min, max, "
     "passed, pass_rate (of the rows with a score), rows, scored, abstained, failed, lost, failed_rate (of "
     "all rows), or label:TEXT (a count); NAME.mean and so on for a named output. OP: > >= < <= == !=. A gate "
-    "that has nothing to judge, such as the mean of no score, ends the run with 3. " + _EPILOG
+    "that has nothing to judge, such as the mean of no score, ends the run with 3. " + _EPILOG,
 )
 @click.argument("evaluator")
 @click.argument("dataset")
-@click.option("--sandbox", metavar="NAME", help="Where the script runs.  [default: what fits it]")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, 86_400, min_open=True),
-    metavar="S",
-    help="Seconds a call may take.  [default: 10]",
-)
-@click.option("--memory", type=click.IntRange(1, 1 << 20), metavar="MB", help="Memory a call may use.  [default: 256]")
-@click.option("--isolation", type=click.Choice(["call", "batch"]), help="What gets a fresh state.")
-@click.option("-j", "--jobs", type=click.IntRange(1, 256), metavar="N", help="Runs at once.  [default: the cores]")
-@click.option("--seed", type=int, metavar="N", help="Make the script's random numbers repeat.")
-@_mapped
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Score the first N rows only.")
-@click.option("-o", "--output", "files", metavar="FILE", multiple=True, help="Write each row here; may repeat.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object, and nothing else.")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-@click.option("--fail-if", "gates", metavar="GATE", multiple=True, help="Exit with 1 if this holds: 'mean>0.2'.")
+@cli_options.rows
+@cli_options.limits
+@cli_options.asked
+@cli_options.results
 def run(**options: Any) -> int:
     """
     Score each row of DATASET with EVALUATOR.
@@ -152,16 +130,23 @@ def run(**options: Any) -> int:
 
     The suffix of -o FILE decides its format: .jsonl, .json, .csv or .parquet. An existing file is
     overwritten. In .csv, a text that a spreadsheet would take for a formula gets an apostrophe before it.
+    A folder, as in -o run/, gets results.jsonl, manifest.json, which says how the run was done, and
+    requirements.lock, which --lock takes, when packages were installed.
+
+    A script that needs no packages runs in the wasm sandbox. For packages, files, variables or the network, the
+    first sandbox that has them is taken, and named. --with, --file, --env, -o and --fail-if may be repeated.
     """
     from runner import cli_run
 
     return cli_run.run(cli_run.Options(**options))
 
 
-@cli.command(epilog=_EPILOG)
+@cli.command(cls=cli_options.Command, epilog=_EPILOG)
 @click.argument("script")
 @click.argument("dataset", required=False)
-@_mapped
+@cli_options.mapping
+@cli_options.sandbox
+@cli_options.asked
 def check(**options: Any) -> int:
     """
     Show what would be done with SCRIPT, and try it on the first 3 rows of DATASET.
@@ -170,7 +155,7 @@ def check(**options: Any) -> int:
     """
     from runner import cli_check
 
-    return cli_check.check(**options)
+    return cli_check.check(cli_check.Options(**options))
 
 
 @cli.command()
@@ -197,6 +182,39 @@ def sandboxes() -> int:
     from runner.cli_lists import list_sandboxes
 
     return list_sandboxes()
+
+
+@cli.group(invoke_without_command=True)
+@click.pass_context
+def cache(context: click.Context) -> int | None:
+    """List what is kept on this machine so that runs start sooner, and how large it is."""
+    if context.invoked_subcommand is not None:
+        return None
+    from runner.cli_cache import list_cache
+
+    return list_cache()
+
+
+@cache.command()
+@click.option(
+    "--unused",
+    type=click.IntRange(0, 36_500),
+    default=30,
+    show_default=True,
+    metavar="DAYS",
+    cls=cli_options.Plain,
+    help="What no run has wanted for so long.",
+)
+@click.option("--all", "everything", is_flag=True, help="All of it, whenever it was wanted.")
+def prune(unused: int, everything: bool) -> int:
+    """
+    Delete what no run has wanted for a while.
+
+    What a run is using stays. What is deleted is built or downloaded again when a run wants it.
+    """
+    from runner.cli_cache import prune_cache
+
+    return prune_cache(0 if everything else unused)
 
 
 def main() -> NoReturn:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import dataclass
 from itertools import islice
 
 from rich.console import RenderableType
 
 from runner import given, interrupt, tables
-from runner.choose import choose, find_dataset, find_evaluator
+from runner.asked import Asked
+from runner.choose import Choice, find_dataset, find_evaluator
 from runner.cli import COULD_NOT_JUDGE, DONE, INTERRUPTED
 from runner.dataset import open_dataset
 from runner.engine import refuse_unfit, score
@@ -21,16 +23,27 @@ from sandboxes.registry import create
 _TRIED = 3
 
 
-def check(script: str, dataset: str | None, paths: tuple[str, ...], literals: tuple[str, ...]) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Options(Asked):
+    """The command line of `check`, as click parsed it."""
+
+    script: str
+    dataset: str | None
+    paths: tuple[str, ...]
+    literals: tuple[str, ...]
+
+
+def check(options: Options) -> int:
     """Prints it; returns the exit code. Raises what `evaluate` does."""
+    script, dataset = options.script, options.dataset
     evaluator = find_evaluator(script)
-    mapping = given.mapping(paths, literals)
+    mapping = given.mapping(options.paths, options.literals)
     binding = bind(evaluator, mapping)
-    choice = choose(evaluator)
+    choice = options.choice(evaluator, script)
     sandbox = create(choice.config.model_copy(update={"jobs": 1}))  # starts sooner than workers do
     refuse_unfit(evaluator, sandbox)
     out = tables.out()
-    out.print(tables.facts(_facts(evaluator, binding.describe(), choice.why)))
+    out.print(tables.facts(_facts(evaluator, binding.describe(), choice)))
     if dataset is None:
         return DONE
     results: list[Result] = []
@@ -59,7 +72,7 @@ async def _try(
                     results.append(result)
 
 
-def _facts(evaluator: Evaluator, bound: dict[str, str], why: str) -> list[tuple[str, RenderableType]]:
+def _facts(evaluator: Evaluator, bound: dict[str, str], choice: Choice) -> list[tuple[str, RenderableType]]:
     text = tables.text
     rows: list[tuple[str, RenderableType]] = [
         ("evaluator", text(f"{evaluator.name}, {evaluator.language}, version {evaluator.version}")),
@@ -75,8 +88,8 @@ def _facts(evaluator: Evaluator, bound: dict[str, str], why: str) -> list[tuple[
         rows.append(("output", text("no config: any label, any finite score")))
     if evaluator.requires_python:
         rows.append(("python", text(evaluator.requires_python)))
-    rows.append(("packages", text(", ".join(evaluator.packages) or "none")))
-    rows.append(("sandbox", text(why)))
+    rows.append(("packages", text(", ".join(choice.config.packages) or "none")))
+    rows.append(("sandbox", text(choice.why)))
     return rows
 
 

@@ -16,6 +16,7 @@ from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.registry import Backend, backends, find
 
 _LANGUAGES = {"py": "python", "ts": "typescript"}
+_GRANTS = {"files": "files (--file)", "env": "variables (--env)", "network": "network (--allow-network)"}
 
 
 def list_templates() -> int:
@@ -67,12 +68,12 @@ def _about(backend: Backend) -> list[tuple[str, str]]:
     except SandboxUnavailableError as e:
         state = f"not available: {e}"
     can = found.capabilities
-    grants = [name for name in ("network", "env") if getattr(can, name)]
+    grants = [words for name, words in _GRANTS.items() if getattr(can, name)]
     return [
         ("state", state),
         ("languages", ", ".join(can.languages)),
-        ("packages", "installs what the script declares" if can.packages else "the standard library only"),
+        ("packages", "installs what the script declares, and --with" if can.packages else "the standard library only"),
         ("isolation", f"{', '.join(can.isolation)} (the first is the default)"),
-        ("can grant", ", ".join(grants) or "neither network nor variables"),
+        ("can grant", ", ".join(grants) or "nothing: no files, no variables, no network"),
         *(("enforced" if not number else "", words) for number, words in enumerate(can.enforced)),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
@@ -12,33 +12,33 @@ from time import perf_counter
 from pydantic import ValidationError
 
 from runner import given, interrupt, tables
-from runner.choose import Choice, choose, find_dataset, find_evaluator, is_path
+from runner.asked import Asked
+from runner.choose import find_dataset, find_evaluator, is_path
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.dataset import Dataset, open_dataset
 from runner.engine import refuse_unfit, score
 from runner.errors import InputError
 from runner.gates import Gate, parse_gate
+from runner.manifest import Run, State
 from runner.mapping import bind
+from runner.outputs import Outputs
 from runner.progress import Progress
-from runner.results import ResultsFiles
+from runner.results import WriteError
 from runner.summary import Summary, Tally
-from runner.types import Case, Evaluator, InputMapping, Result
+from runner.types import Case, Result
 from runner.worst import Worst
-from sandboxes.base import MB, Isolation, Limits, Sandbox
+from sandboxes.base import MB, Limits
 from sandboxes.registry import create
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class Options(Asked):
     """The command line of `run`, as click parsed it."""
 
     evaluator: str
     dataset: str
-    sandbox: str | None
     timeout: float | None
     memory: int | None
-    isolation: Isolation | None
-    jobs: int | None
     seed: int | None
     paths: tuple[str, ...]
     literals: tuple[str, ...]
@@ -56,17 +56,18 @@ def run(options: Options) -> int:
     mapping = given.mapping(options.paths, options.literals)
     bind(evaluator, mapping)
     limits = _limits(options)
-    choice = _choice(evaluator, options)
+    choice = options.choice(evaluator, options.evaluator)
     sandbox = create(choice.config)
     if options.quiet:
         sandbox.progress = lambda line: None
     refuse_unfit(evaluator, sandbox)
     path = find_dataset(options.dataset, options.evaluator)
-    files = ResultsFiles(options.files, inputs=_inputs(options, path), outputs=tuple(evaluator.outputs))
+    inputs = _inputs(options, path, choice.config.files.values())
+    outputs = Outputs(options.files, inputs=inputs, lock=options.lock, outputs=tuple(evaluator.outputs))
     with open_dataset(path, stdin=given.standard_input() if path == "-" else None) as dataset:
         if not options.quiet:
             tables.err().say(tables.text(f"sandbox: {choice.why}", "dim"))
-        work = _Work(evaluator, dataset, sandbox, files, limits, mapping, options)
+        work = _Work(Run(options, evaluator, mapping, limits, sandbox), dataset, outputs)
         interrupted = work.do()
         return _report(work, dataset, gates, options, interrupted)
 
@@ -74,51 +75,49 @@ def run(options: Options) -> int:
 class _Work:
     """One run under way, and what it adds up to."""
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        dataset: Dataset,
-        sandbox: Sandbox,
-        files: ResultsFiles,
-        limits: Limits,
-        mapping: InputMapping,
-        options: Options,
-    ) -> None:
-        self._evaluator = evaluator
+    def __init__(self, run: Run, dataset: Dataset, outputs: Outputs) -> None:
+        self._run = run
         self._dataset = dataset
-        self._sandbox = sandbox
-        self._files = files
-        self._limits = limits
-        self._mapping = mapping
-        self._options = options
-        self._tally = Tally(evaluator.outputs)
-        self._progress = Progress(not options.quiet)
+        self._outputs = outputs
+        self._tally = Tally(run.evaluator.outputs)
+        self._progress = Progress(not run.options.quiet)
         self._seconds = 0.0
-        self.worst = Worst(next(iter(evaluator.outputs.values()), None))
+        self.worst = Worst(next(iter(run.evaluator.outputs.values()), None))
 
     def do(self) -> bool:
         """Returns whether a signal stopped it."""
-        return interrupt.run(self._score())
+        try:
+            interrupted = interrupt.run(self._score())
+        except Exception:
+            with suppress(WriteError):  # what went wrong first is what is told
+                self._end("failed")
+            raise
+        self._end("interrupted" if interrupted else "finished")
+        return interrupted
 
     def summary(self) -> Summary:
         return self._tally.summary(self._seconds)
 
+    def _end(self, state: State) -> None:
+        self._outputs.end(state, self.summary(), self._dataset.notes)
+
     async def _score(self) -> None:
-        options = self._options
-        cases: Iterable[Case] = self._dataset if options.limit is None else islice(self._dataset, options.limit)
-        async with self._sandbox as opened:
+        run, limit = self._run, self._run.options.limit
+        cases: Iterable[Case] = self._dataset if limit is None else islice(self._dataset, limit)
+        async with run.sandbox as opened:
             with ExitStack() as stack:
-                stack.enter_context(self._files)
+                stack.enter_context(self._outputs)
+                self._outputs.begin(run)
                 stack.enter_context(self._progress)
                 self._progress.total = self._total()
                 began = perf_counter()
                 found = score(
-                    self._evaluator,
+                    run.evaluator,
                     cases,
                     opened,
-                    limits=self._limits,
-                    mapping=self._mapping,
-                    seed=options.seed,
+                    limits=run.limits,
+                    mapping=run.mapping,
+                    seed=run.options.seed,
                 )
                 async with aclosing(found):
                     try:
@@ -128,13 +127,13 @@ class _Work:
                         self._seconds = perf_counter() - began
 
     def _take(self, result: Result) -> None:
-        self._files.add(result)
+        self._outputs.add(result)
         self._tally.add(result)
         self.worst.add(result)
         self._progress.add(result)
 
     def _total(self) -> int | None:
-        total, limit = self._dataset.total() if self._progress.shown else None, self._options.limit
+        total, limit = self._dataset.total() if self._progress.shown else None, self._run.options.limit
         return total if limit is None or total is None else min(total, limit)
 
 
@@ -144,12 +143,13 @@ def _report(work: _Work, dataset: Dataset, gates: list[Gate], options: Options, 
         for note in dataset.notes:
             err.say(tables.text(f"note: {note}"))
     if interrupted:
-        err.say(tables.text(f"interrupted after {_rows(summary.rows)}; {_kept(options)}", "yellow"))
+        when = f"after {_rows(summary.rows)}; {_kept(options)}" if summary.rows else "before the first row was done"
+        err.say(tables.text(f"interrupted {when}", "yellow"))
         err.print(tables.summary_view(summary))
         return INTERRUPTED
     _print(work, summary, options)
     if not summary.scored:
-        err.say(tables.text(_nothing(summary), "bold red"))
+        err.say(tables.text(_nothing(summary), "bold red", tables.ERROR))
         return COULD_NOT_JUDGE
     values = [(gate, gate.value(summary)) for gate in gates]
     failed = [(gate, value) for gate, value in values if value is not None and gate.broken_by(value)]
@@ -191,9 +191,9 @@ def _kept(options: Options) -> str:
     return f"they are in {', '.join(options.files)}" if options.files else "with -o FILE they would be kept"
 
 
-def _inputs(options: Options, path: str) -> list[str]:
+def _inputs(options: Options, path: str, files: Iterable[str]) -> list[str]:
     scripts = [options.evaluator] if is_path(options.evaluator) else []
-    return scripts + ([path] if path != "-" else [])
+    return [*scripts, *([path] if path != "-" else []), *files]
 
 
 def _limits(options: Options) -> Limits:
@@ -203,8 +203,3 @@ def _limits(options: Options) -> Limits:
     except ValidationError as e:
         first = e.errors()[0]
         raise InputError(f"--{first['loc'][0]}: {first['msg']}") from e
-
-
-def _choice(evaluator: Evaluator, options: Options) -> Choice:
-    config, why = choose(evaluator, options.sandbox)
-    return Choice(config.model_copy(update={"isolation": options.isolation, "jobs": options.jobs}), why)

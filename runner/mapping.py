@@ -66,6 +66,14 @@ class Binding:
                 positional.append(value)
         return tuple(positional), keywords
 
+    @property
+    def mapping(self) -> InputMapping:
+        """What is filled, with the columns that bind by name as the paths that they are."""
+        return InputMapping(
+            paths={s.name: s.path.text if s.path else f"$.{s.name}" for s in self._sources if s.path or s.by_name},
+            literals={s.name: s.literal for s in self._sources if not (s.path or s.by_name)},
+        )
+
     def describe(self) -> dict[str, str]:
         """Where each parameter's value comes from, in words."""
         words = {source.name: _words(source) for source in self._sources}

@@ -32,13 +32,21 @@ class ResultsFiles:
     """
     Any number of results files. Nothing is touched before `open`, which empties files that exist.
 
-    `inputs` are the files that the run reads. Raises OutputError for a path that must or can not be written.
+    `inputs` are the files that the run reads, `taken` those that it writes besides. Raises OutputError for a path
+    that must or can not be written.
     """
 
-    def __init__(self, paths: Sequence[str], *, inputs: Iterable[str] = (), outputs: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        inputs: Iterable[str] = (),
+        taken: Sequence[str] = (),
+        outputs: Sequence[str] = (),
+    ) -> None:
         inputs = list(inputs)
         for number, path in enumerate(paths):
-            _check(path, inputs, paths[:number])
+            _check(path, inputs, [*taken, *paths[:number]])
         self._paths = tuple(paths)
         self._outputs = tuple(outputs) if len(outputs) > 1 else ()
         self._writers: list[tuple[str, Writer]] = []
@@ -118,20 +126,19 @@ def _check(path: str, inputs: Sequence[str], earlier: Sequence[str]) -> None:
         raise OutputError(f"-o {path}: the suffix decides the format; end it with one of: {SUFFIXES}")
     if suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise OutputError(f"-o {path} needs pyarrow; run: pip install 'evalcell[parquet]'")
-    if os.path.isdir(path):
-        raise OutputError(f"-o {path} is a directory; name a file in it")
     folder = Path(path).parent
     if not folder.is_dir():
         raise OutputError(f"-o {path}: there is no directory {folder}; create it first")
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
         raise OutputError(f"-o {path} cannot be written (no permission); choose another place")
-    if any(_same(path, other) for other in inputs):
+    if any(same_file(path, other) for other in inputs):
         raise OutputError(f"-o {path} would overwrite what the run reads; choose another name")
-    if any(_same(path, other) for other in earlier):
+    if any(same_file(path, other) for other in earlier):
         raise OutputError(f"-o {path} is given twice; name different files")
 
 
-def _same(a: str, b: str) -> bool:
+def same_file(a: str, b: str) -> bool:
+    """Whether both paths are one file, or would be."""
     try:
         return os.path.samefile(a, b)
     except OSError:

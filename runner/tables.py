@@ -16,6 +16,9 @@ from runner.gates import Gate
 from runner.summary import Stats, Summary
 from runner.worst import Entry, Worst, safe
 
+ERROR = 1000
+"""Characters of an error that is shown in full: its end is the next step."""
+
 _SHOWN_LABELS = 8
 _OUTCOME_STYLES = {"failed": "red", "lost": "red", "abstained": "yellow"}
 _DIRECTIONS = {"minimize": "lower is better", "maximize": "higher is better"}
@@ -54,9 +57,9 @@ def err() -> Terminal:
     return Terminal(sys.stderr)
 
 
-def text(words: str, style: str = "") -> Text:
-    """Data, safe to print."""
-    return Text(safe(words, 400), style=style)
+def text(words: str, style: str = "", limit: int = 400) -> Text:
+    """Data, safe to print, cut after `limit` characters."""
+    return Text(safe(words, limit), style=style)
 
 
 def table(*headers: str) -> Table:
@@ -115,7 +118,7 @@ def summary_view(summary: Summary) -> RenderableType:
         rows += _stats(f"{safe(name, 20)} " if name else "", stats)
     for number, error in enumerate(summary.errors):
         words = f"{error.kind} {error.count:,}, as in row {safe(error.example, 40)}: {error.message}"
-        rows.append(("errors" if not number else "", text(words, "red")))
+        rows.append(("errors" if not number else "", text(words, "red", ERROR)))
     if summary.seconds is not None and summary.rows_per_second is not None:
         rows.append(("time", Text(f"{summary.seconds:,.1f} s, {summary.rows_per_second:,.0f} rows/s")))
     return facts(rows)

@@ -14,7 +14,9 @@ from runner.cli import cli
 from tests.cli.commands import LENGTH, evalcell, header, run, write_rows
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["check"], ["templates"], ["show"], ["sandboxes"]])
+@pytest.mark.parametrize(
+    "command", [[], ["run"], ["check"], ["templates"], ["show"], ["sandboxes"], ["cache"], ["cache", "prune"]]
+)
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_reads_well_in_80_columns(command: list[str], flag: str) -> None:
     result = evalcell(*command, flag)
@@ -25,10 +27,22 @@ def test_help_reads_well_in_80_columns(command: list[str], flag: str) -> None:
 
 def test_help_names_every_command_and_exit_code() -> None:
     text = evalcell("--help").stdout
-    for word in ("run", "check", "templates", "show", "sandboxes", "--version", "--debug", "130 interrupted"):
+    for word in ("run", "check", "templates", "show", "sandboxes", "cache", "--version", "--debug", "130 interrupted"):
         assert word in text
     for parameter in cli.commands["run"].params:
         assert isinstance(parameter, click.Argument) or parameter.help
+
+
+def test_the_help_of_run_lists_every_option_once_under_a_heading() -> None:
+    text = evalcell("run", "--help").stdout
+    headings = ["Rows:", "Sandbox:", "Packages:", "What the script may use:", "Results:", "Other:"]
+    assert [line for line in text.splitlines() if line in headings] == headings
+    lines = text.partition("\nRows:\n")[2].splitlines()
+    options = [p for p in cli.commands["run"].params if isinstance(p, click.Option)]
+    listed = [line.split()[0].rstrip(",") for line in lines if line.startswith("  -")]
+    assert sorted(listed) == sorted([*(option.opts[0] for option in options), "-h"])
+    starts = [(option.help or "")[:12] for option in options]
+    assert len({line.index(start) for start in starts for line in lines if start in line}) == 1
 
 
 def test_version() -> None:
@@ -184,7 +198,10 @@ USAGE = [
     (["run", "length.py", "data.jsonl", "-o", "x.xml"], "end it with one of"),
     (["run", "length.py", "data.jsonl", "-o", "data.jsonl"], "would overwrite"),
     (["check", "broken.py"], "broken.py"),
-    (["check", "needs.py"], "no sandbox of this version installs packages yet"),
+    (["check", "needs.py", "--sandbox", "wasm"], "(numpy), which the wasm sandbox cannot install"),
+    (["run", "needs.py", "data.jsonl", "--sandbox", "wasm"], "take them out of its `dependencies`"),
+    (["run", "length.py", "data.jsonl", "--with", "numpy", "--sandbox", "wasm"], "choose a sandbox that installs"),
+    (["run", "length.py", "data.jsonl", "--install-timeout", "0"], "--install-timeout"),
     (["show", "nothing"], "there is no template named 'nothing'"),
     (["show", "json-distance", "--lang", "ts"], "is not written in typescript"),
     (["nothing"], "No such command"),
@@ -252,6 +269,15 @@ def test_a_missing_module_says_which_sandbox_would_have_it(here: Path) -> None:
     assert result.exit_code == 3
     assert "ModuleNotFoundError: No module named 'sklearn'" in result.stderr
     assert "process sandbox" in result.stderr
+
+
+def test_the_next_step_is_shown_after_however_long_an_error(here: Path) -> None:
+    (here / "long.py").write_text("raise ModuleNotFoundError('x' * 5000, name='sklearn')\n" + LENGTH)
+    result = run("long.py", "data.jsonl", "-q", "-o", "x.jsonl")
+    assert result.exit_code == 3
+    assert "process" in result.stderr.split("xx… ")[-1].partition(". ")[2]
+    row = json.loads(Path("x.jsonl").read_text().splitlines()[0])
+    assert "process" in row["error"]["message"]
 
 
 @pytest.mark.parametrize("quiet", [True, False])

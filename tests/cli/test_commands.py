@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import templates
 from tests.cli.commands import LENGTH, evalcell, header, run, write_rows
 
@@ -49,6 +51,13 @@ def test_show_prints_the_source_and_nothing_else(here: Path) -> None:
     assert run("mine.py", "demo", "-q", "--limit", "5").exit_code == 0
 
 
+@pytest.mark.usefixtures("theirs")
+def test_what_a_sandbox_can_grant_is_listed_with_the_option_for_it() -> None:
+    text = " ".join(evalcell("sandboxes").stdout.partition("theirs")[2].split())
+    assert "packages installs what the script declares, and --with" in text
+    assert "can grant files (--file), variables (--env), network (--allow-network)" in text
+
+
 def test_templates_and_sandboxes_are_listed() -> None:
     result = evalcell("templates")
     assert result.exit_code == 0
@@ -59,5 +68,6 @@ def test_templates_and_sandboxes_are_listed() -> None:
     assert result.exit_code == 0
     for word in ("wasm", "state", "available", "python", "isolation", "call, batch", "enforced", "memory"):
         assert word in result.stdout
+    assert "nothing: no files, no variables, no network" in result.stdout
     assert "fake" not in result.stdout
     assert all(len(line) <= 80 for line in result.stdout.splitlines())

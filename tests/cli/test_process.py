@@ -116,6 +116,20 @@ def test_ctrl_c_while_stdin_says_nothing_exits_130(here: Path) -> None:
     assert "Fatal" not in err
 
 
+def test_ctrl_c_before_the_first_row_does_not_promise_any(here: Path) -> None:
+    process = start(here, "run", "slow.py", "-", "-o", "run/", stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write("\n")  # it does not begin before it has seen how its input begins
+    process.stdin.flush()
+    wait_for_rows(here / "run" / "manifest.json", 1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130
+    _, err = process.communicate()
+    assert "interrupted before the first row was done\n" in err
+    assert "they are in" not in err
+    assert json.loads((here / "run" / "manifest.json").read_text())["state"] == "interrupted"
+
+
 @pytest.mark.parametrize("arguments", [["run", "json-distance", "demo"], ["show", "json-distance"], ["--help"]])
 def test_a_closed_pipe_is_quiet(here: Path, arguments: list[str]) -> None:
     read, write = os.pipe()
@@ -186,3 +200,14 @@ def test_help_does_not_wait_for_what_it_does_not_need() -> None:
     done = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
     assert "Usage: evalcell run" in done.stdout
+
+
+def test_a_run_without_packages_does_not_load_what_installs_them(here: Path) -> None:
+    code = (
+        "import sys\nfrom runner.cli import cli\n"
+        "try: cli.main(['run', 'slow.py', 'data.jsonl', '-q', '--sandbox', 'fake', '--limit', '1'])\n"
+        "except SystemExit as e: assert not e.code\n"
+        "print([m for m in sys.modules if m.startswith(('sandboxes.packages', 'sandboxes.process', 'wasmtime'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=here, env=ENV, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

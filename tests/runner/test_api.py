@@ -148,11 +148,26 @@ def test_what_the_caller_got_wrong_is_raised_in_words(script: Path, tmp_path: Pa
         evaluate(script, ROWS, sandbox="wasn")
 
 
-def test_a_script_that_declares_packages_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_script_that_declares_packages_is_refused_where_they_cannot_be_installed(tmp_path: Path) -> None:
     path = tmp_path / "needs.py"
     path.write_text('# /// script\n# dependencies = ["numpy"]\n# ///\n' + LENGTH)
-    for sandbox in (None, "wasm", SandboxConfig(packages=("numpy",))):
-        with pytest.raises(UnsupportedConfigError, match="numpy"):
+    for sandbox in ("wasm", SandboxConfig(backend="wasm"), SandboxConfig(backend="wasm", packages=("numpy",)), "fake"):
+        with pytest.raises(UnsupportedConfigError, match=r"declares packages \(numpy\), which the \w+ sandbox cannot"):
             evaluate(path, ROWS, sandbox=sandbox)
-    with pytest.raises(UnsupportedConfigError, match="no sandbox of this version installs packages yet"):
-        evaluate(path, ROWS)
+
+
+def test_a_direct_reference_is_refused_with_the_files_name(tmp_path: Path) -> None:
+    path = tmp_path / "needs.py"
+    path.write_text('# /// script\n# dependencies = ["x @ file:///etc/hostname"]\n# ///\n' + LENGTH)
+    for sandbox in (None, "wasm", "process"):
+        with pytest.raises(UnsupportedConfigError, match=r"needs\.py, `dependencies`: .* is a direct reference"):
+            evaluate(path, ROWS, sandbox=sandbox)
+    with pytest.raises(UnsupportedConfigError, match=r"^needs, `dependencies`: "):
+        evaluate(read_evaluator(path), ROWS)
+
+
+def test_a_configs_packages_are_requirements_and_nothing_else() -> None:
+    with pytest.raises(
+        UnsupportedConfigError, match="the config's packages: '-r /etc/hostname' is an installer's option"
+    ):
+        evaluate("json-distance", ROWS, sandbox=SandboxConfig(packages=("-r /etc/hostname",)))

@@ -173,7 +173,6 @@ def test_an_existing_file_is_overwritten_but_not_before_the_run(tmp_path: Path) 
     [
         ("x", "the suffix decides the format; end it with one of: .jsonl, .json, .csv, .parquet"),
         ("x.txt", "the suffix decides"),
-        ("folder.jsonl", "is a directory"),
         ("nowhere/x.jsonl", "there is no directory"),
         ("data.jsonl", "would overwrite what the run reads"),
         ("link.jsonl", "would overwrite what the run reads"),
@@ -181,7 +180,6 @@ def test_an_existing_file_is_overwritten_but_not_before_the_run(tmp_path: Path) 
     ],
 )
 def test_a_path_that_must_not_be_written_is_refused_first(tmp_path: Path, name: str, message: str) -> None:
-    (tmp_path / "folder.jsonl").mkdir()
     (tmp_path / "sub").mkdir()
     data = tmp_path / "data.jsonl"
     data.write_text("{}")

@@ -1,0 +1,136 @@
+"""The options that commands share, and their order in the help: click knows no groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from click.types import OptionHelpExtra
+
+_Decorator = Callable[[Any], Any]
+
+
+class Plain(click.Option):
+    """An option whose help does not tell its range."""
+
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        """Called by click. A range that any sane value is in would only take room."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
+
+class Option(Plain):
+    """An option that stands under a heading."""
+
+    def __init__(self, *words: Any, heading: str, **settings: Any) -> None:
+        super().__init__(*words, **settings)
+        self.heading = heading
+
+
+class Command(click.Command):
+    """Lists its options under their headings, in the order in which the headings first come."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Called by click."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                groups.setdefault(getattr(parameter, "heading", "Other"), []).append(record)
+        width = max(len(first) for group in groups.values() for first, _ in group)
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                # As wide in each group as in the widest, so that the texts stand in one column.
+                formatter.write_dl([(first.ljust(width), text) for first, text in records])
+
+
+def option(heading: str, *words: str, **settings: Any) -> _Decorator:
+    """Declares an option under a heading."""
+    return click.option(*words, cls=Option, heading=heading, **settings)
+
+
+def several(*options: _Decorator) -> _Decorator:
+    """Declares options, which stand in the help as they stand here."""
+
+    def decorate(command: Any) -> Any:
+        for one in reversed(options):
+            command = one(command)
+        return command
+
+    return decorate
+
+
+def seconds(heading: str, *words: str, help: str) -> _Decorator:
+    """Declares an option for a time of a day at most."""
+    return option(heading, *words, type=click.FloatRange(0, 86_400, min_open=True), metavar="S", help=help)
+
+
+_ROWS, _SANDBOX, _PACKAGES, _ALLOWED, _RESULTS = "Rows", "Sandbox", "Packages", "What the script may use", "Results"
+
+mapping = several(
+    option(
+        _ROWS, "--map", "paths", metavar="NAME=PATH", multiple=True, help="Take a parameter from a path: a=$.output.x."
+    ),
+    option(_ROWS, "--set", "literals", metavar="NAME=JSON", multiple=True, help="Give a parameter a value: limit=3."),
+)
+
+rows = several(
+    mapping,
+    option(_ROWS, "--limit", type=click.IntRange(1), metavar="N", help="Score the first N rows only."),
+    option(_ROWS, "--seed", type=int, metavar="N", help="Make the script's random numbers repeat."),
+)
+
+sandbox = option(_SANDBOX, "--sandbox", metavar="NAME", help="Where the script runs.  [default: what fits it]")
+
+limits = several(
+    sandbox,
+    seconds(_SANDBOX, "--timeout", help="Seconds a call may take.  [default: 10]"),
+    option(
+        _SANDBOX,
+        "--memory",
+        type=click.IntRange(1, 1 << 20),
+        metavar="MB",
+        help="Memory a call may use.  [default: 256]",
+    ),
+    option(_SANDBOX, "--isolation", type=click.Choice(["call", "batch"]), help="What gets a fresh state."),
+    option(
+        _SANDBOX,
+        "-j",
+        "--jobs",
+        type=click.IntRange(1, 256),
+        metavar="N",
+        help="Runs at once.  [default: the cores]",
+    ),
+)
+
+asked = several(
+    option(
+        _PACKAGES, "--with", "packages", metavar="PKG", multiple=True, help="Install this too, as in scikit-learn>=1.5."
+    ),
+    option(_PACKAGES, "--lock", metavar="FILE", help="Install exactly what an earlier run saved."),
+    seconds(_PACKAGES, "--install-timeout", help="Seconds to install them.  [default: 300]"),
+    option(
+        _ALLOWED,
+        "--file",
+        "readable",
+        metavar="NAME=PATH",
+        multiple=True,
+        help="Read this file; os.environ[NAME] is its path.",
+    ),
+    option(_ALLOWED, "--env", metavar="NAME", multiple=True, help="See this variable of yours."),
+    option(_ALLOWED, "--allow-network", "network", is_flag=True, help="Reach the network."),
+    option(_ALLOWED, "--allow-weak-isolation", "weak", is_flag=True, help="Run where your files cannot be hidden."),
+)
+
+results = several(
+    option(
+        _RESULTS, "-o", "--output", "files", metavar="FILE", multiple=True, help="Write each row here; FOLDER/ for all."
+    ),
+    option(_RESULTS, "--json", "as_json", is_flag=True, help="Print the summary as one JSON object only."),
+    option(_RESULTS, "-q", "--quiet", is_flag=True, help="Print errors only."),
+    option(_RESULTS, "--fail-if", "gates", metavar="GATE", multiple=True, help="Exit with 1 if it holds: 'mean>0.2'."),
+)

@@ -1,0 +1,87 @@
+"""`evalcell cache`: what is kept, how large it is, and making room."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import evalcell, run
+
+DAY = 86_400
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of its own."""
+    monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path / "kept"))
+    return tmp_path / "kept"
+
+
+def keep(path: Path, size: int, days: int = 0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(size))
+    then = time.time() - days * DAY - 60
+    os.utime(path, (then, then))
+    return path
+
+
+def test_an_empty_cache_says_so_and_where_it_is(kept: Path) -> None:
+    result = evalcell("cache")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"nothing in {kept}, which EVALCELL_CACHE_DIR can move\n"
+    result = evalcell("cache", "prune")
+    assert (result.exit_code, result.stdout) == (0, "nothing to delete that no run has wanted for 30 days\n")
+    assert evalcell("cache", "prune", "--all").stdout == "nothing to delete\n"
+
+
+def test_what_is_kept_is_listed_and_summed(kept: Path) -> None:
+    keep(kept / "wasm" / "a-1.bin", 3_000_000, days=40)
+    keep(kept / "wasm" / "b-2.bin", 2_000_000, days=1)
+    keep(kept / "other" / "c-3.bin", 1_500)
+    result = evalcell("cache")
+    assert result.exit_code == 0, result.stderr
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines() if line.strip()]
+    assert lines[0] == "kind holds size last used"
+    assert "wasm the compiled sandbox (2 times) 5 MB yesterday" in lines
+    assert lines.index("wasm the compiled sandbox (2 times) 5 MB yesterday") < lines.index(
+        "other kept results 2 KB today"
+    )
+    assert f"3 things, 5 MB in {kept}, which EVALCELL_CACHE_DIR can move" in result.stdout
+    assert all(len(line) <= 80 for line in result.stdout.splitlines() if str(kept) not in line)
+
+
+def test_prune_deletes_what_no_run_has_wanted(kept: Path) -> None:
+    old, new = keep(kept / "wasm" / "a-1.bin", 3000, days=40), keep(kept / "wasm" / "b-2.bin", 2000, days=10)
+    result = evalcell("cache", "prune")
+    assert (result.exit_code, result.stdout) == (0, "deleted 1 thing, 3 KB\n")
+    assert (old.exists(), new.exists()) == (False, True)
+    assert evalcell("cache", "prune", "--unused", "11").stdout == (
+        "nothing to delete that no run has wanted for 11 days\n"
+    )
+    assert evalcell("cache", "prune", "--unused", "9").stdout == "deleted 1 thing, 2 KB\n"
+    assert not new.exists()
+
+
+def test_prune_all_leaves_a_cache_that_works(kept: Path, here: Path) -> None:
+    assert run("length.py", "data.jsonl", "-q").exit_code == 0
+    assert "the compiled sandbox" in evalcell("cache").stdout
+    result = evalcell("cache", "prune", "--all")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("deleted ")
+    assert "nothing in" in evalcell("cache").stdout
+    assert run("length.py", "data.jsonl", "-q").exit_code == 0
+
+
+def test_what_a_strangers_file_name_says_is_not_obeyed(kept: Path) -> None:
+    keep(kept / "\x1b[2Jodd" / "a-1.bin", 10)
+    result = evalcell("cache")
+    assert result.exit_code == 0
+    assert all(c.isprintable() or c == "\n" for c in result.stdout)
+
+
+@pytest.mark.parametrize("arguments", [["prune", "--unused", "-1"], ["prune", "--unused", "x"], ["nothing"]])
+def test_wrong_usage_is_2(kept: Path, arguments: list[str]) -> None:
+    assert evalcell("cache", *arguments).exit_code == 2

@@ -5,37 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
 import subprocess
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, NamedTuple
 
 from sandboxes.base import Limits
 from sandboxes.errors import SandboxLostError
 from sandboxes.process import tree
 from sandboxes.process.channel import Channel
-from sandboxes.process.pipes import Printed, Results
+from sandboxes.process.pipes import Printed, Requests, Results
 from sandboxes.process.plan import Plan
+from sandboxes.process.runs import Request, Run, ending
+from sandboxes.process.watch import Watch
 from sandboxes.replies import Raw
 
 GRACE = 2.0
 """Seconds that a box's own processes have for what takes them milliseconds; then they are ended from outside."""
 
-LOOK = 0.05
-"""Seconds between two looks at the memory of a run."""
+PROMPT = 0.05
+"""Seconds in which a run that is done has ended by itself."""
+
+STOP = 0.3
+"""Seconds that stopping a run may take, which takes some milliseconds; then the whole box is ended."""
 
 ROOM = 1 << 30
 """Bytes, on top of the memory limit, that importing packages may reserve without using them."""
 
 _ZYGOTE_ENDED = 70  # see inside/guardian.py
-
-
-class Request(NamedTuple):
-    """One call, as `answers` reads it."""
-
-    call: int
-    payload: bytes
 
 
 class BoxError(Exception):
@@ -54,6 +50,7 @@ class Box:
         self._words = Printed(self._event.set, 4096, 1 << 62)
         self._closed = False
         self._zygote = 0
+        self._watch = Watch(self._watched, self._event.set, self.close)
         life, self._life = os.pipe()
         theirs = self._channel.theirs
         try:
@@ -114,24 +111,28 @@ class Box:
             message = {"do": "load", "seed": 0, "memory": limits.memory + ROOM}
             await self._channel.say(message, [source.encode("utf-8", "surrogatepass")], [printed.write])
             printed.handed_over()
-            while (told := await self._loaded(printed, limits, until)) is None:
-                await self._channel.pause(min(until, self._loop.time() + LOOK))
+            self._watch.begin(limits.memory)
+            while (told := await self._loaded(printed, until)) is None:
+                await self._channel.pause(until)
             kept, said = printed.cut()
             return Raw(0, *told, self._loop.time() - began, kept, said)
         finally:
+            self._watch.end()
             printed.close()
 
-    async def _loaded(self, printed: Printed, limits: Limits, until: float) -> tuple[str, bytes] | None:
+    async def _loaded(self, printed: Printed, until: float) -> tuple[str, bytes] | None:
+        if self._watch.full:
+            return "memory", b""
         if (heard := self._channel.message()) is not None:
             message, reply = heard
-            return ("reply", reply) if "loaded" in message else ("ended", str(message.get("failed")).encode())
+            if "loaded" not in message:
+                return "ended", str(message.get("failed")).encode()
+            return ("ended", b"it left processes behind") if self._left_behind() else ("reply", reply)
         if printed.flooded:
             return "flood", b""
         if not self.alive:
             return "ended", (await self._why()).encode()
-        if self._loop.time() > until:
-            return "timeout", b""
-        return ("memory", b"") if self._over(limits.memory) else None
+        return ("timeout", b"") if self._loop.time() > until else None
 
     async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
         """
@@ -142,80 +143,85 @@ class Box:
         """
         rest = list(requests)
         while rest and self.alive:
-            run = _Run(rest if shared else rest[:1], shared)
+            run = Run(rest if shared else rest[:1], shared)
             async with contextlib.aclosing(self._attempt(run, limits)) as told:
                 async for raw in told:
                     yield raw
             rest = rest[run.place :]
 
-    async def _attempt(self, run: _Run, limits: Limits) -> AsyncGenerator[Raw]:
+    async def _attempt(self, run: Run, limits: Limits) -> AsyncGenerator[Raw]:
         """One child: the requests it came through, and the one that ended it."""
+        requests = Requests([r.payload for r in run.requests])
         results = Results(self._event.set, self._channel.longest)
-        printed = Printed(self._event.set, limits.output, limits.flood)
+        printed = Printed(self._event.set, limits.output, limits.flood, run.mark, len(run.requests))
         try:
-            message = {"do": "run", "mark": run.mark.hex(), "memory": self._room(limits.memory)}
-            await self._channel.say(message, [r.payload for r in run.requests], [results.write, printed.write])
-            results.handed_over()
-            printed.handed_over()
-            run.begin(self._loop.time())
+            self._watch.begin(limits.memory)
+            message = {"do": "run", "calls": len(run.requests), "mark": run.mark.hex()}
+            message["memory"] = self._room(limits.memory)
+            with contextlib.suppress(SandboxLostError):  # the script has ended it, which is told below
+                await self._channel.say(message, (), [requests.read, results.write, printed.write])
+            for pipe in (requests, results, printed):
+                pipe.handed_over()
+            run.began = self._loop.time()
             while run.place < len(run.requests) and not run.broken:
-                while (told := await self._told(run, results, printed, limits)) is None:
-                    await self._channel.pause(min(run.began + limits.timeout, run.look) + 0.001)
+                while (told := await self._told(run, results, printed, limits.timeout)) is None:
+                    await self._channel.pause(run.began + limits.timeout + 0.001)
                 how, payload, took = told
                 spent = self._loop.time() - run.began
                 if how == "reply" and 0 <= took < spent:  # it is what the child says; coming here took time too
                     spent = took
-                kept, said = printed.cut(run.mark if how == "reply" else b"")
+                kept, said = printed.cut(how == "reply")
                 call = run.requests[run.place].call
                 run.next(how, self._loop.time())
+                self._watch.next()
                 yield Raw(call, how, payload, spent, kept, said)
         finally:
-            results.close()
-            printed.close()
-            if run.ended is None and self.alive:
+            for pipe in (requests, results, printed):
+                pipe.close()
+            if self.alive:
                 await asyncio.shield(self._settle(run))
+            self._watch.end()
 
     async def _told(
-        self, run: _Run, results: Results, printed: Printed, limits: Limits
+        self, run: Run, results: Results, printed: Printed, timeout: float
     ) -> tuple[str, bytes, float] | None:
         """
         How the request at hand has gone, by what is known so far: how, the reply or why, the seconds it says it took.
 
         What the child has sent counts before anything that speaks against it.
         """
-        while (found := results.next(run.place)) is None and results.pull():
-            pass
-        if found is not None:
+        if (found := results.next(run.place)) is not None:
             return "reply", *found
+        if self._watch.full:
+            return "memory", b"", 0.0
         if printed.flooded:
             return "flood", b"", 0.0
         if results.flawed:
             return "unreadable", results.flawed.encode(), 0.0
         if run.ended is not None:
-            return "ended", _ending(run.ended).encode(), 0.0
+            return "ended", ending(run.ended).encode(), 0.0
         if (heard := self._channel.message()) is not None:
             run.ended = heard[0]
-            return await self._told(run, results, printed, limits)
+            return await self._told(run, results, printed, timeout)
         if not self.alive:
             return "ended", (await self._why()).encode(), 0.0
-        now = self._loop.time()
-        if now > run.began + limits.timeout:
-            return "timeout", b"", 0.0
-        if now > run.look:
-            run.look = now + LOOK
-            if self._over(limits.memory):
-                return "memory", b"", 0.0
-        return None
+        return ("timeout", b"", 0.0) if self._loop.time() > run.began + timeout else None
 
-    async def _settle(self, run: _Run) -> None:
-        """Waits for the run's end, or stops it where it goes on; a box that does not answer is closed."""
+    async def _settle(self, run: Run) -> None:
+        """
+        Waits for the run's end, or stops it where it goes on.
+
+        A box that does not answer, or not as it should, or that holds more than it may, is closed.
+        """
         try:
-            if run.place == len(run.requests) and not run.broken:
+            if run.ended is None and run.place == len(run.requests) and not run.broken:
                 with contextlib.suppress(TimeoutError):
-                    await self._channel.heard(self._loop.time() + LOOK)
-                    return
-            await self._channel.say({"do": "stop"})
-            await self._channel.heard(self._loop.time() + GRACE)
+                    run.ended, _ = await self._channel.heard(self._loop.time() + PROMPT)
+            if run.ended is None:
+                await self._channel.say({"do": "stop"})
+                run.ended, _ = await self._channel.heard(self._loop.time() + STOP)
+            if await self._watch.still_full() or "ended" not in run.ended or self._left_behind():
+                await self.close()
         except (TimeoutError, SandboxLostError):
             await self.close()
 
@@ -227,10 +233,12 @@ class Box:
             raise BoxError("its processes cannot be seen from outside")
         return below[-1]
 
-    def _over(self, limit: int) -> bool:
-        """Whether the script and all it started hold more memory than the limit."""
-        found = [self._zygote, *tree.descendants(self._zygote)]
-        return len(found) >= tree.MOST or tree.memory(found, limit) > limit
+    def _watched(self) -> list[int]:
+        return [self._zygote, *tree.descendants(self._zygote)]
+
+    def _left_behind(self) -> bool:
+        """Whether there are processes that the zygote has not ended, as it should."""
+        return bool(tree.children(self._zygote))
 
     def _room(self, memory: int) -> int:
         """The RLIMIT_DATA of a child: what the zygote has reserved, and what is left of the limit."""
@@ -243,6 +251,9 @@ class Box:
 
     async def _why(self) -> str:
         """Why the box has gone. Raises SandboxLostError where the script cannot have done it."""
+        if self._channel.spoilt:
+            await self.close()
+            return "it broke the process that holds the script"
         status: int | None = None
         with contextlib.suppress(TimeoutError):
             status = await asyncio.wait_for(self._exit(), GRACE)
@@ -261,6 +272,7 @@ class Box:
         await asyncio.shield(self._end())
 
     async def _end(self) -> None:
+        await self._watch.close()
         try:
             await asyncio.wait_for(self._exit(), GRACE)
         except TimeoutError:
@@ -273,38 +285,3 @@ class Box:
             await self._exit()
         finally:
             self._words.close()
-
-
-class _Run:
-    """How far a run has come."""
-
-    def __init__(self, requests: list[Request], shared: bool) -> None:
-        self.requests = requests
-        self.mark = secrets.token_bytes(16) if shared else b""
-        """What the child prints after each call that others follow."""
-        self.place = 0
-        self.began = self.look = 0.0
-        self.broken = False
-        self.ended: dict[str, Any] | None = None
-        """What the zygote told of the child's end."""
-
-    def begin(self, now: float) -> None:
-        self.began, self.look = now, now + LOOK
-
-    def next(self, how: str, now: float) -> None:
-        self.place += 1
-        self.broken = how != "reply"
-        self.began = now
-
-
-def _ending(message: dict[str, Any]) -> str:
-    """How the child ended, as the kernel told its parent."""
-    status = message.get("ended")
-    if type(status) is not int or not 0 <= status < 1 << 16:
-        return "it broke the process that holds the script"
-    if os.WIFSIGNALED(status):
-        try:
-            return f"it was killed by {signal.Signals(os.WTERMSIG(status)).name}"
-        except ValueError:
-            return f"it was killed by signal {os.WTERMSIG(status)}"
-    return f"it ended its own process with exit code {os.WEXITSTATUS(status)}"

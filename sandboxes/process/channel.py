@@ -32,6 +32,8 @@ class Channel:
         """Bytes that may come in one message, besides its head."""
         self.gone = False
         """Nothing more comes: the box has ended, or has said what is no message."""
+        self.spoilt = False
+        """It has said what is no message."""
         self._loop.add_reader(self._ours.fileno(), self._readable)
 
     async def say(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
@@ -52,6 +54,7 @@ class Channel:
         try:
             return wire.first(self._inbox, self.longest)
         except (ValueError, RecursionError, struct.error):
+            self.spoilt = True
             self._give_up()
             return None
 
@@ -83,7 +86,8 @@ class Channel:
         except OSError:
             got = b""
         self._inbox += got
-        if not got or len(self._inbox) > self.longest + 2 * _CHUNK:
+        self.spoilt = len(self._inbox) > self.longest + 2 * _CHUNK
+        if not got or self.spoilt:
             self._give_up()
         self._event.set()
 

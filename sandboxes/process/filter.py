@@ -21,6 +21,8 @@ Code = list[tuple[int, int, int, int]]
 
 _MACHINES = {"x86_64": (0xC000_003E, X86_64), "aarch64": (0xC000_00B7, AARCH64)}
 
+_KNOWN = X86_64.keys() | AARCH64.keys()
+
 # linux/bpf_common.h and linux/seccomp.h
 _LOAD, _JUMP, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x45, 0x54, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
@@ -52,12 +54,13 @@ _REFUSED = """
     personality syslog lookup_dcookie nfsservctl vhangup uselib ustat sysfs _sysctl iopl ioperm modify_ldt
     fanotify_init fanotify_mark inotify_init inotify_init1 inotify_add_watch inotify_rm_watch
     mbind set_mempolicy set_mempolicy_home_node migrate_pages move_pages remap_file_pages cachestat
-    vmsplice splice tee sync syncfs ioprio_set
+    vmsplice splice tee sync syncfs ioprio_set landlock_add_rule
 """
 """
 Programs, other processes, kernel services that no evaluator needs, memory that no limit counts.
 
-inotify tells the names of files that cannot be opened, and `sync` stalls the whole machine.
+inotify tells the names of files that cannot be opened, and `sync` stalls the whole machine. A nested Landlock domain
+needs no rules, which the kernel keeps in memory that it counts nowhere.
 """
 
 _METADATA = """
@@ -85,8 +88,14 @@ _IOCTL = (0x5401, 0x802C_542A, 0x540F, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 _IOCTL_NETWORK = (0x8910, 0x8912, 0x8913, 0x8915, 0x891B, 0x8921, 0x8927, 0x8933)
 """Reading the interfaces' names, addresses, flags and sizes."""
 
-# SETLEASE, NOTIFY, SET_RW_HINT, SET_FILE_RW_HINT: they hold up or mark files of others.
-_FCNTL = (1024, 1026, 1036, 1038)
+# SETLEASE, NOTIFY, SET_RW_HINT, SET_FILE_RW_HINT: they hold up or mark files of others. SETPIPE_SZ: kernel memory.
+_FCNTL = (1024, 1026, 1036, 1038, 1031)
+
+# MAP_SHARED and MAP_ANONYMOUS together: such memory stays, and is nobody's, once it is no longer mapped.
+_SHARED_MEMORY = 0x21
+
+# SOL_SOCKET, and SNDBUF, RCVBUF, SNDBUFFORCE, RCVBUFFORCE: memory of the kernel.
+_SOCKET_LEVEL, _SOCKET_BUFFERS = 1, (7, 8, 32, 33)
 
 _PROCESS = 0  # of setpriority: not a group of processes, not all that the user runs
 _UNIX, _INET, _INET6 = 1, 2, 10
@@ -111,7 +120,10 @@ def program(machine: str, *, network: bool, metadata: bool) -> bytes:
             "choose another with --sandbox, for instance wasm"
         )
     architecture, numbers = _MACHINES[machine]
-    rules = {numbers[name]: code for name, code in _rules(network, metadata).items() if name in numbers}
+    rules = {}
+    for name, code in _rules(network, metadata).items():
+        if name in numbers or name not in _KNOWN:  # a name that no machine has is a mistake
+            rules[numbers[name]] = code
     for first, last in UNUSED[machine]:
         rules |= dict.fromkeys(range(first, last + 1), _ENOSYS)
     search = _load(_NUMBER) + _search(_pieces(rules))
@@ -130,6 +142,8 @@ def _rules(network: bool, metadata: bool) -> dict[str, Code]:
     return rules | {
         "clone3": _ENOSYS,
         "clone": _argument(0) + _branch(_ANY_BIT, _CLONE_FLAGS, _EPERM, _ALLOWED),
+        "mmap": _one_of(3, (_SHARED_MEMORY,), _EPERM, _ALLOWED, mask=_SHARED_MEMORY),
+        "setsockopt": _one_of(1, (_SOCKET_LEVEL,), _one_of(2, _SOCKET_BUFFERS, _EPERM, _ALLOWED), _ALLOWED),
         "prctl": _one_of(0, _PRCTL, _EPERM, _ALLOWED),
         "ioctl": _one_of(1, _IOCTL + (_IOCTL_NETWORK if network else ()), _ALLOWED, _EPERM),
         "fcntl": _one_of(1, _FCNTL, _EPERM, _ALLOWED),

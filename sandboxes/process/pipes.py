@@ -1,27 +1,43 @@
-"""The host's ends of a box's pipes: read as data comes, and never more than is bounded."""
+"""The host's ends of a run's pipes: what comes is read as it comes, and never more than is bounded."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from sandboxes.process.inside import wire
 
 _CHUNK = 1 << 18
+_VECTORS = 256  # pieces written at once; the kernel takes 1024
 
 
-class Pipe:
-    """The read end of a pipe. `wake` is called when data has come or the other side has closed."""
+class Pipe(ABC):
+    """
+    The read end of a pipe. `wake` is called when data has come or the other side has closed.
+
+    While it is full nothing is read, so that who writes has to wait.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self.read, self.write = os.pipe()
         os.set_blocking(self.read, False)
-        self.data = bytearray()
         self.ended = False
         self._wake = wake
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self.read, self._ready)
+        self._listening = False
+        self._listen()
+
+    @property
+    @abstractmethod
+    def full(self) -> bool:
+        """Whether what has come must be taken before more is read."""
+
+    @abstractmethod
+    def take(self, got: bytes) -> None:
+        """Keeps what has come."""
 
     def handed_over(self) -> None:
         """Closes the write end, which another process has by now."""
@@ -29,32 +45,44 @@ class Pipe:
             os.close(self.write)
             self.write = -1
 
-    def _ready(self) -> None:
-        self.pull()
-        self._wake()
-
     def pull(self) -> bool:
-        """Takes a chunk of what is there; False when there was none."""
+        """Reads a chunk of what is there, full or not; False when there was none."""
         if self.ended:
             return False
         try:
             got = os.read(self.read, _CHUNK)
         except BlockingIOError:
+            self._listen()
             return False
-        if not got:
-            self._loop.remove_reader(self.read)
+        if got:
+            self.take(got)
+        else:
             self.ended = True
-            return False
-        self.take(got)
-        return True
+            self._deaf()
+        return bool(got)
 
-    def take(self, got: bytes) -> None:
-        self.data += got
+    def _ready(self) -> None:
+        if self.full:
+            self._deaf()
+        else:
+            self.pull()
+        self._wake()
+
+    def _listen(self) -> None:
+        if not self._listening:
+            self._listening = True
+            self._loop.add_reader(self.read, self._ready)
+
+    def _deaf(self) -> None:
+        if self._listening:
+            self._listening = False
+            self._loop.remove_reader(self.read)
 
     def close(self) -> None:
+        """Safe twice."""
         self.handed_over()
         if self.read >= 0:
-            self._loop.remove_reader(self.read)
+            self._deaf()
             os.close(self.read)
             self.read, self.ended = -1, True
 
@@ -63,68 +91,135 @@ class Results(Pipe):
     """Results as the child sends them, in the order of its requests."""
 
     def __init__(self, wake: Callable[[], None], longest: int) -> None:
-        super().__init__(wake)
+        self._data = bytearray()
         self._longest = longest
         self.flawed = ""
         """Why nothing more is read: what came is no result."""
+        super().__init__(wake)
+
+    @property
+    def full(self) -> bool:
+        return len(self._data) > _CHUNK
 
     def take(self, got: bytes) -> None:
-        # One that is on its way, and those that have come meanwhile; a child that sends more is not ours.
-        if len(self.data) + len(got) > 2 * (self._longest + _CHUNK):
-            self.flawed = "more came from it than it was asked for"
-            return
-        super().take(got)
+        self._data += got
 
     def next(self, place: int) -> tuple[bytes, float] | None:
         """The payload of the request at this place and the seconds it says it took; None: not there yet."""
-        if self.flawed or len(self.data) < wire.RESULT.size:
+        while (found := self._first(place)) is None and not self.flawed and self.pull():
+            pass
+        return found
+
+    def _first(self, place: int) -> tuple[bytes, float] | None:
+        if len(self._data) < wire.RESULT.size:
             return None
-        length, found, seconds = wire.RESULT.unpack_from(self.data)
+        length, found, seconds = wire.RESULT.unpack_from(self._data)
         if length > self._longest or found != place:
             self.flawed = "what came from it is no result"
             return None
         end = wire.RESULT.size + length
-        if len(self.data) < end:
+        if len(self._data) < end:
             return None
-        payload = bytes(self.data[wire.RESULT.size : end])
-        del self.data[:end]
+        payload = bytes(self._data[wire.RESULT.size : end])
+        del self._data[:end]
         return payload, seconds
 
 
 class Printed(Pipe):
-    """What a call prints: the tail of it, and how much there was."""
+    """
+    What calls print: the tail of each, and how much it was.
 
-    def __init__(self, wake: Callable[[], None], keep: int, flood: int) -> None:
+    `mark` ends what one call printed where others follow, `calls` in all. A script that knows the mark can attribute
+    to its own run's calls what it likes.
+    """
+
+    def __init__(self, wake: Callable[[], None], keep: int, flood: int, mark: bytes = b"", calls: int = 1) -> None:
+        self._keep, self._flood, self._mark = keep, flood, mark
+        self._left = calls - 1 if mark else 0
+        self._done: deque[tuple[bytes, int]] = deque()
+        self._current = bytearray()
+        self._said = 0
         super().__init__(wake)
-        self._keep, self._flood = keep, flood
-        self.said = 0
 
     @property
     def flooded(self) -> bool:
-        return self.said > self._flood
+        """Whether the first call that has not been told of has printed more than it may."""
+        return not self._done and self._said > self._flood
+
+    @property
+    def full(self) -> bool:
+        return self._said > self._flood
 
     def take(self, got: bytes) -> None:
-        self.said += len(got)
-        super().take(got)
-        if len(self.data) > 2 * (self._keep + _CHUNK):
-            del self.data[: -(self._keep + _CHUNK)]
+        self._said += len(got)
+        self._current += got
+        while self._left and (end := self._current.find(self._mark)) >= 0:
+            after = len(self._current) - end
+            self._done.append((self._tail(end), self._said - after))
+            del self._current[: end + len(self._mark)]
+            self._said = after - len(self._mark)
+            self._left -= 1
+        if len(self._current) > self._keep + _CHUNK:
+            del self._current[: -(self._keep + len(self._mark))]
 
-    def cut(self, mark: bytes = b"") -> tuple[bytes, int]:
+    def cut(self, whole: bool = True) -> tuple[bytes, int]:
         """
-        What the call printed whose result has come: the tail, and how many bytes it was in all.
+        What the next call printed: the tail, and how many bytes it was in all.
 
-        `mark` ends it where calls share the pipe; a script that broke the stream may have lost it.
+        `whole`: its result has come, so that its mark is there by now; a script that broke the stream has lost it.
         """
-        while True:
-            end = self.data.find(mark) if mark else -1
-            if end >= 0 or self.flooded or not self.pull():
-                break
-        rest = b""
-        if end >= 0:
-            rest = bytes(self.data[end + len(mark) :])
-            del self.data[end:]
-            self.said -= len(rest) + len(mark)
-        kept, said = bytes(self.data[max(0, len(self.data) - self._keep) :]), self.said
-        self.data[:] = rest
-        self.said = len(rest)
+        while not (self._done and whole) and not self.flooded and self.pull():
+            pass
+        if self._done:
+            return self._done.popleft()
+        kept, said = self._tail(len(self._current)), self._said
+        self._current.clear()
+        self._said = 0
         return kept, said
+
+    def _tail(self, end: int) -> bytes:
+        return bytes(self._current[max(0, end - self._keep) : end])
+
+
+class Requests:
+    """What a child reads, one request after the other, as fast as it takes them."""
+
+    def __init__(self, payloads: Sequence[bytes]) -> None:
+        self.read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._loop = asyncio.get_running_loop()
+        self._rest = deque(memoryview(part) for p in payloads for part in (wire.HEAD.pack(len(p)), p))
+
+    def handed_over(self) -> None:
+        """Closes the read end, which another process has by now, and begins to write."""
+        os.close(self.read)
+        self.read = -1
+        self._loop.add_writer(self._write, self._feed)
+        self._feed()
+
+    def _feed(self) -> None:
+        try:
+            while self._rest:
+                written = os.writev(self._write, [*self._rest][:_VECTORS])
+                while self._rest and written >= len(self._rest[0]):
+                    written -= len(self._rest.popleft())
+                if written:
+                    self._rest[0] = self._rest[0][written:]
+        except BlockingIOError:
+            return
+        except OSError:  # the child has ended; why is told elsewhere
+            pass
+        self._end()
+
+    def _end(self) -> None:
+        if self._write >= 0:
+            self._loop.remove_writer(self._write)
+            os.close(self._write)
+            self._write = -1
+
+    def close(self) -> None:
+        """Safe twice."""
+        self._end()
+        if self.read >= 0:
+            os.close(self.read)
+            self.read = -1

@@ -33,8 +33,13 @@ TMP = "/tmp"
 TMP_SIZE, TMP_FILES = 64 << 20, 4096
 """Bytes and files in the private folder; the kernel would let files without content go on for ever."""
 
-PROCESSES = 64
-"""Processes and threads of a box; a numeric library starts a handful."""
+PROCESSES, DESCRIPTORS = 48, 64
+"""
+Processes and threads of a box, and open files of each: a numeric library needs a handful.
+
+What the kernel keeps for them (sockets' and pipes' buffers, page tables) is bounded by these alone, to about half a
+gigabyte; it is no process's own memory.
+"""
 
 _INSIDE = Path(__file__).parent / "inside"
 _SHARED = Path(__file__).parent.parent / "inside"
@@ -50,7 +55,7 @@ _VARIABLES = {
     "MKL_NUM_THREADS": "1",
     "LD_BIND_NOW": "1",
 }
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
 _SPARE_UIDS = range(61184, 65520)
 """What systemd gives to services that exist for a while; no user has them."""
 
@@ -182,7 +187,7 @@ def _limits(others: int) -> dict[str, int]:
     return {
         "CORE": 0,
         "FSIZE": TMP_SIZE,
-        "NOFILE": 256,
+        "NOFILE": DESCRIPTORS,
         "NPROC": others + PROCESSES,
         "MEMLOCK": 0,
         "MSGQUEUE": 0,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from sandboxes import replies
 from sandboxes.base import Call, Execution, Limits, Program
 from sandboxes.errors import SandboxLostError
-from sandboxes.process.box import Box, Request
+from sandboxes.process.box import Box
+from sandboxes.process.runs import Request
 
 if TYPE_CHECKING:
     from sandboxes.process.sandbox import ProcessSandbox

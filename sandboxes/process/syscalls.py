@@ -21,6 +21,7 @@ COMMON = {
     "process_madvise": 440,
     "mount_setattr": 442,
     "quotactl_fd": 443,
+    "landlock_add_rule": 445,
     "memfd_secret": 447,
     "process_mrelease": 448,
     "set_mempolicy_home_node": 450,
@@ -38,6 +39,7 @@ COMMON = {
 }
 
 X86_64 = COMMON | {
+    "mmap": 9,
     "ioctl": 16,
     "shmget": 29,
     "shmat": 30,
@@ -48,6 +50,7 @@ X86_64 = COMMON | {
     "bind": 49,
     "listen": 50,
     "socketpair": 53,
+    "setsockopt": 54,
     "clone": 56,
     "execve": 59,
     "semget": 64,
@@ -256,11 +259,13 @@ AARCH64 = COMMON | {
     "listen": 201,
     "accept": 202,
     "connect": 203,
+    "setsockopt": 208,
     "add_key": 217,
     "request_key": 218,
     "keyctl": 219,
     "clone": 220,
     "execve": 221,
+    "mmap": 222,
     "swapon": 224,
     "swapoff": 225,
     "remap_file_pages": 234,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 
 _PROC = Path("/proc")
+_OWN = ("RssAnon", "RssShmem", "VmSwap", "VmPTE", "HugetlbPages")
+_PATIENCE = 0.5  # seconds
 
 MOST = 1024
 """Processes looked at; a tree with more is over any limit."""
@@ -50,17 +54,18 @@ def memory(pids: list[int], limit: int) -> int:
     Bytes of memory of their own that the processes hold together; files mapped for reading are not counted.
 
     Pages that a fork shares are counted once where it matters, that is where counting them twice is over `limit`.
+    May take long where a script has made it hard to count; then it is over the limit.
     """
-    held = [field(pid, "RssAnon") + field(pid, "RssShmem") for pid in pids]
-    together = sum(held)
+    together = sum(sum(fields(pid, _OWN)) for pid in pids)
     if together <= limit or len(pids) < 2:
         return together
-    exact = [_proportional(pid) for pid in pids]
-    if None not in exact:
-        return sum(share for share in exact if share is not None)
-    # They cannot be told apart from outside: what every fork may share with the smallest is taken off.
-    alive = [each for each in held if each]
-    return together - (len(alive) - 1) * min(alive)
+    until = time.monotonic() + _PATIENCE
+    exact = 0
+    for pid in pids:
+        exact += _proportional(pid)
+        if exact > limit or time.monotonic() > until:
+            return together
+    return exact
 
 
 def threads_of(uid: int) -> int:
@@ -77,24 +82,35 @@ def threads_of(uid: int) -> int:
 
 def field(pid: int, name: str) -> int:
     """A line of the process's status, in bytes; 0 when it has ended."""
+    return fields(pid, (name,))[0]
+
+
+def fields(pid: int, names: tuple[str, ...]) -> list[int]:
+    """Some lines of a process's status, in bytes; zeros when it has ended."""
+    found = _status(_PROC / str(pid) / "status")
+    if found is not None and "VmSize" not in found:  # its first thread has ended, and others go on
+        with contextlib.suppress(OSError):
+            tasks = (_PROC / str(pid) / "task").iterdir()
+            found = next((s for task in tasks if (s := _status(task / "status")) and "VmSize" in s), None)
+    return [(found or {}).get(name, 0) for name in names]
+
+
+def _status(path: Path) -> dict[str, int] | None:
     try:
-        status = (_PROC / str(pid) / "status").read_text()
+        lines = (line.partition(":") for line in path.read_text().splitlines())
+        return {name: int(rest.split()[0]) * 1024 for name, _, rest in lines if rest.endswith("kB")}
     except (OSError, ValueError):
-        return 0
-    for line in status.splitlines():
-        if line.startswith(name + ":"):
-            return int(line.split()[1]) * 1024
-    return 0
+        return None
 
 
-def _proportional(pid: int) -> int | None:
+def _proportional(pid: int) -> int:
+    """As `_OWN`, but each page divided by how many share it."""
     try:
-        lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+        lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()[1:]
+        shares = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        own = shares["Pss_Anon"] + shares.get("Pss_Shmem", 0) + shares.get("SwapPss", 0)
     except FileNotFoundError:
         return 0
-    except (OSError, ValueError):
-        return None
-    shares = {line.split(":")[0]: int(line.split()[1]) for line in lines[1:] if line.endswith("kB")}
-    if "Pss_Anon" not in shares:
-        return None
-    return (shares["Pss_Anon"] + shares.get("Pss_Shmem", 0)) * 1024
+    except (OSError, ValueError, KeyError):  # the kernel does not tell us, or not of a process without first thread
+        return sum(fields(pid, _OWN))
+    return own * 1024 + field(pid, "VmPTE")

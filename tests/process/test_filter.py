@@ -29,7 +29,7 @@ REFUSED = """
     memfd_create memfd_secret shmget msgget semget mq_open name_to_handle_at open_by_handle_at kexec_load
     kexec_file_load init_module finit_module delete_module reboot swapon swapoff acct quotactl settimeofday
     clock_settime adjtimex clock_adjtime personality syslog fanotify_init inotify_init1 inotify_add_watch iopl ioperm
-    mbind set_mempolicy move_pages migrate_pages vmsplice
+    mbind set_mempolicy move_pages migrate_pages vmsplice landlock_add_rule
 """
 METADATA = """
     chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat setxattr lsetxattr
@@ -48,7 +48,7 @@ NEEDED = {
     },
 }  # fmt: skip
 COMMON = {"pidfd_open": 434, "close_range": 436, "openat2": 437, "landlock_create_ruleset": 444,
-          "landlock_add_rule": 445, "landlock_restrict_self": 446, "futex_wait": 455}  # fmt: skip
+          "landlock_restrict_self": 446, "futex_wait": 455}  # fmt: skip
 
 every_machine = pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 every_box = pytest.mark.parametrize(
@@ -186,7 +186,20 @@ def test_prctl_fcntl_and_ioctl(machine: str) -> None:
         assert judged(machine, "ioctl", 0, request) == ALLOW
     for command in (0, 1, 2, 3, 4, 6, 1030):
         assert judged(machine, "fcntl", 0, command) == ALLOW
-    assert judged(machine, "fcntl", 0, 1024) == errno.EPERM
+    for command in (1024, 1031):
+        assert judged(machine, "fcntl", 0, command) == errno.EPERM
+
+
+@every_machine
+def test_no_memory_that_is_nobodys(machine: str) -> None:
+    for flags in (0x21, 0x23, 0x4021, 0x8021):  # SHARED or SHARED_VALIDATE with ANONYMOUS, NORESERVE, POPULATE
+        assert judged(machine, "mmap", 0, 4096, 3, flags) == errno.EPERM
+    for flags in (0x22, 0x2, 0x1, 0x4022, 0x20022):
+        assert judged(machine, "mmap", 0, 4096, 3, flags) == ALLOW
+    for option in (7, 8, 32, 33):
+        assert judged(machine, "setsockopt", 3, 1, option) == errno.EPERM
+    assert judged(machine, "setsockopt", 3, 1, 2) == ALLOW
+    assert judged(machine, "setsockopt", 3, 6, 7) == ALLOW
 
 
 @every_machine

@@ -158,10 +158,9 @@ def test_the_package_that_would_bring_the_module_is_named() -> None:
     assert (package_of("multiprocessing.pool"), package_hint("_ctypes")) == (None, None)
 
 
-def test_the_wasm_sandbox_names_the_sandbox_that_would_have_it() -> None:
-    for module, step in (("sklearn", "--sandbox process --with scikit-learn"), ("_ctypes", "--sandbox process")):
+def test_the_wasm_sandbox_names_what_would_bring_the_module() -> None:
+    for module, step in (("sklearn", "add --with scikit-learn"), ("_ctypes", "add --sandbox process")):
         error = {"type": "ModuleNotFoundError", "message": "No module", "traceback": "", "missing": module}
         found = wasm.execution(raw({"status": "error", "error": error}), LIMITS).error
         assert found
-        assert found.hint
-        assert found.hint.endswith(f"the process sandbox has more: add {step}")
+        assert step in str(found.hint)

@@ -77,7 +77,7 @@ def first(inbox: bytearray, longest: int) -> tuple[dict[str, Any], bytes] | None
     if len(inbox) < head:
         return None
     message = _decode(inbox[HEAD.size : head].decode())
-    sizes = message.pop("sizes") if type(message) is dict else None
+    sizes = message.pop("sizes", None) if type(message) is dict else None
     if type(sizes) is not list or not all(type(size) is int and size >= 0 for size in sizes):
         raise ValueError("no message")
     end = head + sum(sizes)

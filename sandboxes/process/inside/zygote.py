@@ -65,10 +65,11 @@ def _serve(channel, boot):
         message, parts, fds = wire.receive(channel)
         if message["do"] == "load":
             evaluate, told = _load(message, parts, fds, boot)
-            wire.send(channel, {"loaded": True}, [told])
+            end_all(0, boot["confined"])
             _wipe(boot["tmp"])
+            wire.send(channel, {"loaded": True}, [told])
         elif message["do"] == "run":  # and a `stop` that came too late is none
-            wire.send(channel, _run(channel, evaluate, message, parts, fds, boot))
+            wire.send(channel, _run(channel, evaluate, message, fds, boot))
 
 
 def _load(message, parts, fds, boot):
@@ -101,14 +102,13 @@ def _load(message, parts, fds, boot):
     return (loaded or [None])[0], told
 
 
-def _run(channel, evaluate, message, requests, fds, boot):
+def _run(channel, evaluate, message, pipes, boot):
     """One run in a child of its own; what to tell the host when nothing is left of it."""
-    results, output = fds
     pid = os.fork()
     if pid == 0:
-        child.run(channel, evaluate, message, requests, results, output, boot)
-    os.close(results)
-    os.close(output)
+        child.run(channel, evaluate, message, *pipes, boot)
+    for fd in pipes:
+        os.close(fd)
     status = _wait(channel, pid)
     strays = end_all(pid, boot["confined"])
     _wipe(boot["tmp"])
@@ -158,8 +158,9 @@ def end_all(pid, confined):
 
 def _end_descendants(pid):
     """Where others cannot be told apart by the kernel: our children, to which orphans come, and the child's group."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, _END)
+    if pid:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, _END)
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             left = [int(word) for word in file.read().split()]
@@ -171,10 +172,13 @@ def _end_descendants(pid):
 
 
 def _wipe(tmp):
-    """Leaves the private folder empty, however deep and closed what is in it; raises OSError where it cannot."""
+    """Leaves the private folder as it was, however deep and closed what is in it; raises OSError where it cannot."""
     if not tmp:
         return
     root = tmp[0]
+    os.chmod(root, 0o700)
+    for name in os.listxattr(root):
+        os.removexattr(root, name)
     while names := os.listdir(root):
         for name in names:
             path = f"{root}/{name}"
@@ -188,6 +192,7 @@ def _wipe(tmp):
                 else:
                     os.unlink(inner.path)
             os.rmdir(path)
+    os.utime(root, (0, 0))
 
 
 def _name():

@@ -1,0 +1,47 @@
+"""One run in a box: what is asked, and how far it has come."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+from typing import Any, NamedTuple
+
+
+class Request(NamedTuple):
+    """One call, as `answers` reads it."""
+
+    call: int
+    payload: bytes
+
+
+class Run:
+    """How far a run has come."""
+
+    def __init__(self, requests: list[Request], shared: bool) -> None:
+        self.requests = requests
+        self.mark = secrets.token_bytes(16) if shared else b""
+        """What the child prints after each call that others follow."""
+        self.place = 0
+        self.began = 0.0
+        self.broken = False
+        self.ended: dict[str, Any] | None = None
+        """What the zygote told of the child's end."""
+
+    def next(self, how: str, now: float) -> None:
+        self.place += 1
+        self.broken = how != "reply"
+        self.began = now
+
+
+def ending(message: dict[str, Any]) -> str:
+    """How the child ended, as the kernel told its parent."""
+    status = message.get("ended")
+    if type(status) is not int or not 0 <= status < 1 << 16:
+        return "it broke the process that holds the script"
+    if os.WIFSIGNALED(status):
+        try:
+            return f"it was killed by {signal.Signals(os.WTERMSIG(status)).name}"
+        except ValueError:
+            return f"it was killed by signal {os.WTERMSIG(status)}"
+    return f"it ended its own process with exit code {os.WEXITSTATUS(status)}"

@@ -6,15 +6,16 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from runner.choose import Choice, choose
+from runner.choose import Choice, choose, is_path
 from runner.errors import InputError
 from runner.locks import plain
 from runner.shown import close_name, printable, whole
 from runner.types import Evaluator
 from sandboxes.base import Isolation, SandboxConfig
+from templates import demo_files, names
 
 MAX_LOCK = 4 << 20
 """Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
@@ -59,6 +60,13 @@ class Asked:
         """The sandbox for an evaluator that was named so. Raises as `config` and `choose` do."""
         lock = "--lock" if self.lock is None else f"--lock {printable(whole(self.lock))}"
         return choose(evaluator, self.config(), script=script, lock=lock)
+
+
+    def for_demo(self, evaluator: str, dataset: str | None) -> Self:
+        """With the files that a template's demo needs, where that is the dataset and none were given."""
+        if dataset != "demo" or self.readable or is_path(evaluator) or evaluator.replace("_", "-") not in names():
+            return self
+        return replace(self, readable=tuple(f"{name}={path}" for name, path in demo_files(evaluator).items()))
 
 
 def read_bounded(option: str, path: str, most: int) -> str:

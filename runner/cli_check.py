@@ -36,6 +36,7 @@ class Options(Asked):
 def check(options: Options) -> int:
     """Prints it; returns the exit code. Raises what `evaluate` does."""
     script, dataset = options.script, options.dataset
+    options = options.for_demo(script, dataset)
     evaluator = find_evaluator(script)
     mapping = given.mapping(options.paths, options.literals)
     binding = bind(evaluator, mapping)

@@ -51,6 +51,7 @@ class Options(Asked):
 
 def run(options: Options) -> int:
     """Scores a dataset; returns the exit code. Raises what `evaluate` does, OutputError and WriteError."""
+    options = options.for_demo(options.evaluator, options.dataset)
     evaluator = find_evaluator(options.evaluator)
     gates = [parse_gate(text, evaluator.outputs) for text in options.gates]
     mapping = given.mapping(options.paths, options.literals)

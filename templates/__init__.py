@@ -6,6 +6,8 @@ from pathlib import Path
 
 _HERE = Path(__file__).parent
 _FILES = {"python": "evaluator.py", "typescript": "evaluator.ts"}
+_DEMOS = {"char_ngram_cosine": "token_cosine", "tfidf_cosine": "token_cosine"}
+"""Whose dataset a template without its own is tried on."""
 
 
 def names() -> tuple[str, ...]:
@@ -28,9 +30,19 @@ def path(name: str, language: str = "python") -> Path:
 
 
 def demo(name: str) -> Path | None:
-    """A dataset to try the template on, if it has one. Raises KeyError for an unknown name."""
-    found = _folder(name) / "demo.jsonl"
+    """A dataset to try the template on, if there is one. Raises KeyError for an unknown name."""
+    folder = _folder(name)
+    found = _HERE / _DEMOS.get(folder.name, folder.name) / "demo.jsonl"
     return found if found.is_file() else None
+
+
+def demo_files(name: str) -> dict[str, Path]:
+    """
+    The files that the template needs beside a dataset, by the variable that holds their path, for the demo.
+
+    Raises KeyError for an unknown name.
+    """
+    return {path.name.split(".")[1]: path for path in sorted(_folder(name).glob("demo.*.json"))}
 
 
 def _folder(name: str) -> Path:

@@ -182,7 +182,7 @@ USAGE = [
     (["run", "length.py", "data.jsonl", "--nope"], "--nope"),
     (["run", "nothing.py", "data.jsonl"], "nothing.py"),
     (["run", "json-distanze", "data.jsonl"], "did you mean json-distance?"),
-    (["run", "zzz", "data.jsonl"], "the templates are: json-distance"),
+    (["run", "zzz", "data.jsonl"], "the templates are: char-ngram-cosine"),
     (["run", "length.py", "nothing.jsonl"], "nothing.jsonl"),
     (["run", "length.py", "data.jsonl", "--sandbox", "nope"], "choose one of: wasm"),
     (["run", "length.py", "data.jsonl", "--map", "output"], "is not NAME=VALUE"),

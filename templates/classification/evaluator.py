@@ -1,0 +1,66 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["scikit-learn==1.9.1"]
+#
+# [tool.evalcell.output]
+# kind = "continuous"
+# lower_bound = 0
+# upper_bound = 1
+# direction = "maximize"
+# ///
+"""
+How well predicted labels match the true ones: accuracy, or F1.
+
+`output` and `reference` are a label each, or lists of labels that belong together by position. Labels are texts,
+whole numbers or booleans, compared as they are. Where one side is null, "" or [], the label is `missing` and the
+score is 0; 0 and false are labels.
+
+`metric` is "accuracy" or "f1". For F1, `average` is "binary" (of the label `positive`), "macro" (the mean over all
+labels), "weighted" (the same, by how often each is true) or "micro" (over all decisions). F1 of a label that neither
+side has is undefined: the label is `undefined` and there is no score, unless `zero_division` gives one.
+"""
+
+import math
+
+from sklearn.metrics import accuracy_score, f1_score
+
+
+def evaluate(
+    output: object,
+    reference: object,
+    metric: str = "accuracy",
+    average: str = "binary",
+    positive: object = 1,
+    zero_division: float | None = None,
+) -> dict[str, object]:
+    if metric not in ("accuracy", "f1"):
+        raise ValueError(f"`metric` must be 'accuracy' or 'f1', not {metric!r}")
+    found, wanted = labels(output), labels(reference)
+    if not found or not wanted:
+        return {"label": "missing", "score": 0.0, "explanation": "Missing output or reference."}
+    if metric == "accuracy":
+        score, name = float(accuracy_score(wanted, found)), "Accuracy"
+    elif average == "binary":
+        score, name = binary_f1(found, wanted, positive, zero_division), f"F1 of the label {positive!r}"
+    else:
+        score, name = float(f1_score(wanted, found, average=average)), f"F1 ({average})"
+    if math.isnan(score):
+        return {"label": "undefined", "score": None, "explanation": f"{name} is undefined: neither side has it."}
+    return {"score": score, "explanation": f"{name}: {score:.4f} over {len(wanted)} label(s)."}
+
+
+def labels(value: object) -> list[object]:
+    if isinstance(value, list):
+        return value
+    return [] if value is None or value == "" else [value]
+
+
+def binary_f1(found: list[object], wanted: list[object], positive: object, zero_division: float | None) -> float:
+    # scikit-learn notices a positive label of the wrong type in some rows, and scores 0 in the others.
+    if isinstance(wanted[0], str) and not isinstance(positive, str):
+        raise ValueError(
+            f"the labels are text such as {wanted[0]!r}: name the one that counts as positive (evalcell: --set "
+            "'positive=\"…\"'), or choose another average (--set 'average=\"macro\"')"
+        )
+    instead = math.nan if zero_division is None else zero_division
+    return float(f1_score(wanted, found, pos_label=positive, zero_division=instead))

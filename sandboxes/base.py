@@ -45,6 +45,7 @@ class SandboxConfig(Model):
     """Which backend, and what it is asked to allow."""
 
     backend: str = "wasm"
+    """The runner chooses by what else is asked where this is left out."""
     isolation: Isolation | None = None
     """None: the backend's own default, the first of its `capabilities.isolation`."""
     jobs: int | None = Field(default=None, ge=1, le=256)

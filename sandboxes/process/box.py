@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import AsyncGenerator, Sequence
 
+from sandboxes import replies
 from sandboxes.base import Limits
 from sandboxes.errors import SandboxLostError
 from sandboxes.process import tree
@@ -97,13 +98,9 @@ class Box:
             await self.close()
             raise
 
-    async def load(self, source: str, limits: Limits, longest: int) -> Raw:
-        """
-        How loading went; a reply in this box is at most `longest` bytes.
-
-        The box is of no more use where that was not well. Raises SandboxLostError.
-        """
-        self._channel.longest = longest
+    async def load(self, source: str, limits: Limits) -> Raw:
+        """How loading went. The box is of no more use where that was not well. Raises SandboxLostError."""
+        self._channel.longest = replies.longest(limits)
         printed = Printed(self._event.set, limits.output, limits.flood)
         began = self._loop.time()
         until = began + limits.load_timeout
@@ -126,7 +123,8 @@ class Box:
         if (heard := self._channel.message()) is not None:
             message, reply = heard
             if "loaded" not in message:
-                return "ended", str(message.get("failed")).encode()
+                why = message.get("failed", "it broke the process that holds the script")
+                return "ended", str(why).encode("utf-8", "replace")
             return ("ended", b"it left processes behind") if self._left_behind() else ("reply", reply)
         if printed.flooded:
             return "flood", b""
@@ -152,7 +150,7 @@ class Box:
     async def _attempt(self, run: Run, limits: Limits) -> AsyncGenerator[Raw]:
         """One child: the requests it came through, and the one that ended it."""
         requests = Requests([r.payload for r in run.requests])
-        results = Results(self._event.set, self._channel.longest)
+        results = Results(self._event.set, replies.longest(limits))
         printed = Printed(self._event.set, limits.output, limits.flood, run.mark, len(run.requests))
         try:
             self._watch.begin(limits.memory)

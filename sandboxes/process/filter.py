@@ -54,13 +54,14 @@ _REFUSED = """
     personality syslog lookup_dcookie nfsservctl vhangup uselib ustat sysfs _sysctl iopl ioperm modify_ldt
     fanotify_init fanotify_mark inotify_init inotify_init1 inotify_add_watch inotify_rm_watch
     mbind set_mempolicy set_mempolicy_home_node migrate_pages move_pages remap_file_pages cachestat
-    vmsplice splice tee sync syncfs ioprio_set landlock_add_rule
+    vmsplice splice tee sync syncfs ioprio_set landlock_add_rule setsid
 """
 """
 Programs, other processes, kernel services that no evaluator needs, memory that no limit counts.
 
 inotify tells the names of files that cannot be opened, and `sync` stalls the whole machine. A nested Landlock domain
-needs no rules, which the kernel keeps in memory that it counts nowhere.
+needs no rules, which the kernel keeps in memory that it counts nowhere. The scheduler gives each session an equal share
+of the processor, so that a box has to stay one.
 """
 
 _METADATA = """

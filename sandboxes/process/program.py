@@ -21,7 +21,8 @@ class ProcessProgram(Program):
     """A script, loaded in as many boxes as there are jobs."""
 
     def __init__(self, sandbox: ProcessSandbox, source: str, limits: Limits) -> None:
-        self._sandbox, self._source, self._limits = sandbox, source, limits
+        self._sandbox = sandbox
+        self.closed = False
         self._free: asyncio.Queue[_Lane] = asyncio.Queue()
         self._lanes = [_Lane(sandbox, source, limits) for _ in range(sandbox.concurrency)]
         for lane in self._lanes:
@@ -73,6 +74,7 @@ class ProcessProgram(Program):
             requests = requests[done:]
 
     async def close(self) -> None:
+        self.closed = True
         await asyncio.gather(*(lane.close() for lane in self._lanes))
 
 
@@ -100,7 +102,7 @@ class _Lane:
 
     async def _load(self) -> Execution:
         self.box = await self._sandbox.box()
-        raw = await self.box.load(self._source, self._limits, replies.longest(self._limits))
+        raw = await self.box.load(self._source, self._limits)
         loaded = self._sandbox.told(raw, self._limits, loading=True)
         if loaded.status != "ok":
             await self.box.close()

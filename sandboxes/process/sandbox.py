@@ -6,7 +6,7 @@ import asyncio
 import os
 import platform
 import stat
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -64,6 +64,7 @@ class ProcessSandbox(Sandbox):
         self._started: Started | None = None
         self._spare: list[Box] = []
         self._boxes: set[Box] = set()
+        self._programs: list[ProcessProgram] = []
 
     @property
     def concurrency(self) -> int:
@@ -97,20 +98,18 @@ class ProcessSandbox(Sandbox):
     @classmethod
     def check(cls) -> str:
         """Tries the tiers, strongest first."""
-        started, refused = None, []
 
-        async def body() -> None:
-            nonlocal started
+        async def body() -> Started:
             started = await start(Shown(view=view()), None, weak=True)
             await started.box.close()
+            return started
 
-        _aside(body)
-        assert started is not None
-        refused = [f"tier {tier}: {why}" for tier, why in started.refused.items()]
-        if started.tier == "C":
-            raise SandboxUnavailableError(words.only_weak(started.refused))
-        note = f"tier {started.tier} ({PROTECTS[started.tier]})"
-        return "; not available: ".join([note, *refused])
+        with ThreadPoolExecutor(1) as aside:  # an event loop may run in this thread already
+            found = aside.submit(lambda: asyncio.run(body())).result()
+        if found.tier == "C":
+            raise SandboxUnavailableError(words.none_works(found.refused, None))
+        refused = [f"tier {tier}: {why}" for tier, why in found.refused.items()]
+        return "; not available: ".join([f"tier {found.tier} ({PROTECTS[found.tier]})", *refused])
 
     async def open(self) -> None:
         config = self.config
@@ -153,6 +152,7 @@ class ProcessSandbox(Sandbox):
 
     async def load(self, source: str, limits: Limits) -> Program:
         program = ProcessProgram(self, source, limits)
+        self._programs = [kept for kept in self._programs if not kept.closed] + [program]
         try:
             await program.load()
         except BaseException:
@@ -165,6 +165,8 @@ class ProcessSandbox(Sandbox):
         return self._masks.execution(replies.execution(raw, limits, loading=loading, deaths=words.DEATHS_HERE))
 
     async def close(self) -> None:
+        programs, self._programs = self._programs, []
+        await asyncio.gather(*(program.close() for program in programs))
         boxes, self._boxes, self._spare, self._started = self._boxes, set(), [], None
         await asyncio.gather(*(box.close() for box in boxes))
 
@@ -185,20 +187,3 @@ def _file(name: str, path: str) -> str:
     if not os.access(found, os.R_OK):
         raise UnsupportedConfigError(f"--file {name}={path} may not be read by you; check its permissions")
     return str(found)
-
-
-def _aside(work: Any) -> None:
-    """Runs a coroutine function to its end, also where an event loop runs already."""
-    failed: list[BaseException] = []
-
-    def body() -> None:
-        try:
-            asyncio.run(work())
-        except BaseException as e:
-            failed.append(e)
-
-    thread = threading.Thread(target=body, name="evalcell-check")
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import shutil
 import sys
@@ -87,6 +86,6 @@ def _bubblewraps() -> list[str]:
 
 
 async def _box(tier: Tier, shown: Shown, bwrap: str | None) -> Box:
-    box = Box(await asyncio.to_thread(plan, tier, shown, bwrap))
+    box = Box(plan(tier, shown, bwrap))
     await box.start(_SECONDS)
     return box

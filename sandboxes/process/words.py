@@ -38,10 +38,6 @@ def none_works(refused: Mapping[Tier, str], wanted: Tier | None) -> str:
     )
 
 
-def only_weak(refused: Mapping[Tier, str]) -> str:
-    return none_works(refused, None)
-
-
 def weaker(tier: Tier, refused: Mapping[Tier, str]) -> str:
     reasons = "; ".join(f"tier {stronger} is not available: {why}" for stronger, why in refused.items())
     return f"isolation by tier {tier}, {PROTECTS[tier]} ({reasons})"

@@ -30,6 +30,7 @@ REFUSED = """
     kexec_file_load init_module finit_module delete_module reboot swapon swapoff acct quotactl settimeofday
     clock_settime adjtimex clock_adjtime personality syslog fanotify_init inotify_init1 inotify_add_watch iopl ioperm
     mbind set_mempolicy move_pages migrate_pages vmsplice landlock_add_rule
+    setsid
 """
 METADATA = """
     chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat setxattr lsetxattr

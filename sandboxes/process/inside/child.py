@@ -27,7 +27,7 @@ _pack = wire.RESULT.pack
 def run(channel, evaluate, message, requests, results, output, boot):
     """Never returns."""
     try:
-        os.setsid()
+        os.setpgid(0, 0)
         channel.close()
         os.dup2(output, 1)
         os.dup2(output, 2)
@@ -92,9 +92,9 @@ def reply(told):
 
 def flush():
     """What was printed, on its way; a script may have closed or replaced the streams."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
         try:
-            stream.flush()
+            getattr(sys, name).flush()
         except BaseException:
             continue
 

@@ -29,7 +29,6 @@ def run(channel, boot, program, guardian):
     """Never returns."""
     try:
         status = 0
-        os.setsid()
         _harden(boot, program, guardian)
         wire.send(channel, {"hello": os.getpid()})
         _serve(channel, boot)

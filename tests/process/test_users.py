@@ -47,7 +47,7 @@ assert libc.capset(header, struct.pack("6I", *words)) == 0
 """
 
 
-def told(python: str, code: str, cache: Path, **as_user: int) -> list[str]:
+def told(python: str, code: str, cache: Path, uid: int | None = None) -> list[str]:
     packages = next(p for p in sys.path if p.endswith("site-packages"))
     environment = {
         "PYTHONPATH": f"{ROOT}:{packages}",
@@ -55,9 +55,15 @@ def told(python: str, code: str, cache: Path, **as_user: int) -> list[str]:
         "EVALCELL_CACHE_DIR": str(cache),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    extra = {"extra_groups": []} if as_user else {}
     done = subprocess.run(
-        [python, "-c", code], env=environment, capture_output=True, text=True, timeout=60, **as_user, **extra
+        [python, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        user=uid,
+        group=uid,
+        extra_groups=None if uid is None else [],
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.splitlines()
@@ -77,7 +83,7 @@ def test_as_an_ordinary_user(tier: str, tmp_path_factory: pytest.TempPathFactory
     cache.mkdir()
     os.chown(cache, UID, UID)
     try:
-        found = told(python, SOURCE + TRIES, cache, user=UID, group=UID)
+        found = told(python, SOURCE + TRIES, cache, UID)
     finally:
         shutil.rmtree(cache)
     assert f"('{tier}', 'ok', 1, True)" in found

@@ -39,10 +39,10 @@ def evaluate(x=None):
 @pytest.fixture(params=BACKENDS, ids=lambda b: b.id)
 def backend(request: pytest.FixtureRequest) -> Backend:
     chosen: Backend = request.param
-    if why := unavailable(chosen):
-        pytest.skip(why)
-    if (needs := request.node.get_closest_marker("needs")) and (why := chosen.gaps.get(needs.args[0])):
-        pytest.skip(f"known gap: {why}")
+    if missing := unavailable(chosen):
+        pytest.skip(missing)
+    if (needs := request.node.get_closest_marker("needs")) and (gap := chosen.gaps.get(needs.args[0])):
+        pytest.skip(f"known gap: {gap}")
     return chosen
 
 

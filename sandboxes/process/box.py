@@ -49,7 +49,7 @@ class Box:
         self._event = asyncio.Event()
         self._channel = Channel(self._event)
         self._words = Printed(self._event.set, 4096, 1 << 62)
-        self._closed = False
+        self.closed = False
         self._zygote = 0
         self._watch = Watch(self._watched, self._event.set, self.close)
         life, self._life = os.pipe()
@@ -78,7 +78,7 @@ class Box:
 
     @property
     def alive(self) -> bool:
-        return not (self._channel.gone or self._closed)
+        return not (self._channel.gone or self.closed)
 
     async def start(self, seconds: float) -> None:
         """Waits until the doors are closed and the box is ready for a script. Raises BoxError."""
@@ -165,6 +165,9 @@ class Box:
                 while (told := await self._told(run, results, printed, limits.timeout)) is None:
                     await self._channel.pause(run.began + limits.timeout + 0.001)
                 how, payload, took = told
+                if how == "again":
+                    run.broken = True
+                    break
                 spent = self._loop.time() - run.began
                 if how == "reply" and 0 <= took < spent:  # it is what the child says; coming here took time too
                     spent = took
@@ -176,8 +179,7 @@ class Box:
         finally:
             for pipe in (requests, results, printed):
                 pipe.close()
-            if self.alive:
-                await asyncio.shield(self._settle(run))
+            await asyncio.shield(self._settle(run) if self.alive else self.close())
             self._watch.end()
 
     async def _told(
@@ -186,12 +188,13 @@ class Box:
         """
         How the request at hand has gone, by what is known so far: how, the reply or why, the seconds it says it took.
 
-        What the child has sent counts before anything that speaks against it.
+        What the child has sent counts before anything that speaks against it. `again`: nothing speaks against this
+        request, but its child has to end.
         """
         if (found := results.next(run.place)) is not None:
             return "reply", *found
-        if self._watch.full:
-            return "memory", b"", 0.0
+        if self._watch.full:  # an earlier call may have filled it, whose result was on its way
+            return "memory" if self._watch.blames else "again", b"", 0.0
         if printed.flooded:
             return "flood", b"", 0.0
         if results.flawed:
@@ -262,9 +265,9 @@ class Box:
 
     async def close(self) -> None:
         """Ends every process of the box; safe twice."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         os.close(self._life)
         self._channel.close()
         await asyncio.shield(self._end())

@@ -64,6 +64,7 @@ class ProcessProgram(Program):
                 for request in requests:
                     yield again.model_copy(update={"call": request.call})
                 return
+            assert lane.box is not None
             done = 0
             async with contextlib.aclosing(lane.box.run(requests, limits, shared)) as told:
                 async for raw in told:
@@ -84,7 +85,7 @@ class _Lane:
     def __init__(self, sandbox: ProcessSandbox, source: str, limits: Limits) -> None:
         self._sandbox, self._source, self._limits = sandbox, source, limits
         self._loading: asyncio.Task[Execution] | None = None
-        self.box: Box
+        self.box: Box | None = None
 
     def begin(self) -> asyncio.Task[Execution]:
         if self._loading is None or (self._loading.done() and not self._usable()):
@@ -98,9 +99,11 @@ class _Lane:
     def _usable(self) -> bool:
         loading = self._loading
         assert loading is not None
-        return not loading.cancelled() and loading.exception() is None and self.box.alive
+        return not loading.cancelled() and loading.exception() is None and self.box is not None and self.box.alive
 
     async def _load(self) -> Execution:
+        if self.box is not None:
+            await self.box.close()
         self.box = await self._sandbox.box()
         raw = await self.box.load(self._source, self._limits)
         loaded = self._sandbox.told(raw, self._limits, loading=True)
@@ -117,5 +120,5 @@ class _Lane:
             return
         loading.cancel()
         await asyncio.gather(loading, return_exceptions=True)  # who waited for it was told why
-        if hasattr(self, "box"):
+        if self.box is not None:
             await self.box.close()

@@ -148,7 +148,7 @@ class ProcessSandbox(Sandbox):
         return box
 
     def _keep(self, box: Box) -> None:
-        self._boxes = {kept for kept in self._boxes if kept.alive} | {box}
+        self._boxes = {kept for kept in self._boxes if not kept.closed} | {box}
 
     async def load(self, source: str, limits: Limits) -> Program:
         program = ProcessProgram(self, source, limits)

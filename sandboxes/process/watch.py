@@ -26,6 +26,7 @@ class Watch:
         close: Callable[[], Awaitable[None]],
     ) -> None:
         self.full = False
+        self._found = 0
         self._processes, self._wake, self._close = processes, wake, close
         self._limit = 0
         self._run = self._call = 0
@@ -44,6 +45,11 @@ class Watch:
         """The next call of the run has begun."""
         self._call += 1
 
+    @property
+    def blames(self) -> bool:
+        """Whether it was found full by the call that goes on now, and by no earlier one."""
+        return self.full and self._found == self._call
+
     def end(self) -> None:
         """The run has ended, and its processes with it."""
         self._idle = True
@@ -59,6 +65,7 @@ class Watch:
             await asyncio.sleep(LOOK)
             run, call = self._run, self._call
             over = await asyncio.to_thread(self._over)
+            self._found = call
             self.full = over and (call == self._call or run == suspect == self._run)
             suspect = run if over else 0
         self._wake()

@@ -20,7 +20,7 @@ answers.hidden.add(__file__)
 _decode = json.JSONDecoder().decode
 _now = time.perf_counter
 _urandom = os.urandom
-_read, _write = os.read, os.write
+_read, _write = os.readv, os.write
 _pack = wire.RESULT.pack
 
 
@@ -63,12 +63,13 @@ def _answered(evaluate, requests, length):
 
 def _exactly(fd, count):
     """Ends the process where there is no more: the host has gone."""
-    got = _read(fd, count)
-    while len(got) < count:
-        more = _read(fd, count - len(got))
-        if not more:
+    got = bytearray(count)
+    left = memoryview(got)
+    while left:
+        read = _read(fd, [left])
+        if not read:
             os._exit(0)
-        got += more
+        left = left[read:]
     return got
 
 

@@ -8,7 +8,7 @@ sys.path[:0] = [_HERE, os.path.join(_HERE, "..", "..", "inside")]
 import guardian  # noqa: E402
 
 del sys.path[:2]
-for name in ("answers", "child", "confine", "guardian", "wire", "zygote"):
+for name in ("answers", "child", "confine", "guardian", "pages", "wire", "zygote"):
     if name in sys.modules:  # a script may want a package of that name
         del sys.modules[name]
 guardian.main(int(sys.argv[1]), int(sys.argv[2]))

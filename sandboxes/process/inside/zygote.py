@@ -17,6 +17,7 @@ import time
 import answers
 import child
 import confine
+import pages
 import wire
 
 answers.hidden.add(__file__)
@@ -92,6 +93,8 @@ def _load(message, parts, fds, boot):
             import asyncio  # noqa: F401  (once here, rather than in every fork)
 
             gc.freeze()
+        if boot["packages"] and sys.platform.startswith("linux"):
+            pages.collapse()
         return "null"
 
     told = child.reply(answers.told(step))

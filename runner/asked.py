@@ -61,7 +61,6 @@ class Asked:
         lock = "--lock" if self.lock is None else f"--lock {printable(whole(self.lock))}"
         return choose(evaluator, self.config(), script=script, lock=lock)
 
-
     def for_demo(self, evaluator: str, dataset: str | None) -> Self:
         """With the files that a template's demo needs, where that is the dataset and none were given."""
         if dataset != "demo" or self.readable or is_path(evaluator) or evaluator.replace("_", "-") not in names():

@@ -75,5 +75,6 @@ def _about(backend: Backend) -> list[tuple[str, str]]:
         ("packages", "installs what the script declares, and --with" if can.packages else "the standard library only"),
         ("isolation", f"{', '.join(can.isolation)} (the first is the default)"),
         ("can grant", ", ".join(grants) or "nothing: no files, no variables, no network"),
+        *(("tiers" if not number else "", words) for number, words in enumerate(can.tiers)),
         *(("enforced" if not number else "", words) for number, words in enumerate(can.enforced)),
     ]

@@ -78,6 +78,8 @@ class Capabilities(Model):
     env: bool = False
     enforced: tuple[str, ...] = ()
     """In words, one a limit, for people who choose a backend."""
+    tiers: tuple[str, ...] = ()
+    """In words, where protection depends on the machine: what each tier protects, strongest first."""
 
 
 class Call(Model):

@@ -47,6 +47,7 @@ class ProcessSandbox(Sandbox):
         network=True,
         env=True,
         enforced=("timeout", "memory of the process tree", "processes", "output", "result size", "no network"),
+        tiers=tuple(f"{tier}: {protects}" for tier, protects in PROTECTS.items()),
     )
 
     def __init__(self, config: SandboxConfig) -> None:
@@ -109,7 +110,7 @@ class ProcessSandbox(Sandbox):
         if found.tier == "C":
             raise SandboxUnavailableError(words.none_works(found.refused, None))
         refused = [f"tier {tier}: {why}" for tier, why in found.refused.items()]
-        return "; not available: ".join([f"tier {found.tier} ({PROTECTS[found.tier]})", *refused])
+        return "; not available: ".join([f"tier {found.tier} is active", *refused])
 
     async def open(self) -> None:
         config = self.config

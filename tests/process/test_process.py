@@ -240,7 +240,7 @@ def test_check_names_the_tier() -> None:
         note = ProcessSandbox.check()
     except SandboxUnavailableError as e:
         pytest.skip(str(e))
-    assert re.match(r"tier [AB] \(", note)
+    assert re.match(r"tier [AB] is active", note)
 
 
 def only_weak(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,7 +190,7 @@ def _names_a_module(name: Any) -> TypeGuard[str]:
 
 
 def _died(raw: Raw, limits: Limits, death: Death) -> Execution:
-    why = clean(raw.payload[:TEXT].decode("utf-8", "replace")) if raw.how != "reply" else ""
+    why = clean(raw.payload[: TEXT // 4].decode("utf-8", "replace")) if raw.how != "reply" else ""
     return _failed(raw, limits, death.status, death.type, _words(death, limits, why or "without a reason"))
 
 

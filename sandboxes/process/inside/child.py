@@ -5,6 +5,7 @@ It holds the write ends of its run's result pipe and output pipe, and nothing el
 to it reaches no further than the results of this run; the host checks those as it would check a stranger's.
 """
 
+import builtins
 import json
 import os
 import random
@@ -16,6 +17,7 @@ import confine
 import wire
 
 answers.hidden.add(__file__)
+__builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
 
 _decode = json.JSONDecoder().decode
 _now = time.perf_counter

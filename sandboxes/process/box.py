@@ -51,6 +51,8 @@ class Box:
         self._words = Printed(self._event.set, 4096, 1 << 62)
         self.closed = False
         self._zygote = 0
+        self._reserved = self._held = 0
+        """Bytes that the zygote has reserved and holds once the script is loaded: what each child starts with."""
         self._watch = Watch(self._watched, self._event.set, self.close)
         life, self._life = os.pipe()
         theirs = self._channel.theirs
@@ -112,6 +114,7 @@ class Box:
             while (told := await self._loaded(printed, until)) is None:
                 await self._channel.pause(until)
             kept, said = printed.cut()
+            self._reserved, self._held = tree.fields(self._zygote, ("VmData", "RssAnon"))
             return Raw(0, *told, self._loop.time() - began, kept, said)
         finally:
             self._watch.end()
@@ -119,7 +122,7 @@ class Box:
 
     async def _loaded(self, printed: Printed, until: float) -> tuple[str, bytes] | None:
         if self._watch.full:
-            return "memory", b""
+            return self._watch.full, b""
         if (heard := self._channel.message()) is not None:
             message, reply = heard
             if "loaded" not in message:
@@ -155,7 +158,7 @@ class Box:
         try:
             self._watch.begin(limits.memory)
             message = {"do": "run", "calls": len(run.requests), "mark": run.mark.hex()}
-            message["memory"] = self._room(limits.memory)
+            message["memory"] = self._reserved + max(0, limits.memory - self._held)
             with contextlib.suppress(SandboxLostError):  # the script has ended it, which is told below
                 await self._channel.say(message, (), [requests.read, results.write, printed.write])
             for pipe in (requests, results, printed):
@@ -194,7 +197,7 @@ class Box:
         if (found := results.next(run.place)) is not None:
             return "reply", *found
         if self._watch.full:  # an earlier call may have filled it, whose result was on its way
-            return "memory" if self._watch.blames else "again", b"", 0.0
+            return self._watch.full if self._watch.blames else "again", b"", 0.0
         if printed.flooded:
             return "flood", b"", 0.0
         if results.flawed:
@@ -203,6 +206,8 @@ class Box:
             return "ended", ending(run.ended).encode(), 0.0
         if (heard := self._channel.message()) is not None:
             run.ended = heard[0]
+            if "refused" in run.ended:
+                raise SandboxLostError("no further process could be started on this machine; stop some, or use less -j")
             return await self._told(run, results, printed, timeout)
         if not self.alive:
             return "ended", (await self._why()).encode(), 0.0
@@ -240,10 +245,6 @@ class Box:
     def _left_behind(self) -> bool:
         """Whether there are processes that the zygote has not ended, as it should."""
         return bool(tree.children(self._zygote))
-
-    def _room(self, memory: int) -> int:
-        """The RLIMIT_DATA of a child: what the zygote has reserved, and what is left of the limit."""
-        return tree.field(self._zygote, "VmData") + max(0, memory - tree.field(self._zygote, "RssAnon"))
 
     async def _exit(self) -> int:
         while (status := self._process.poll()) is None:

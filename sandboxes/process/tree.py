@@ -11,7 +11,7 @@ _OWN = ("RssAnon", "RssShmem", "VmSwap", "VmPTE", "HugetlbPages")
 _PATIENCE = 0.5  # seconds
 
 MOST = 1024
-"""Processes looked at; a tree with more is over any limit."""
+"""Processes looked at."""
 
 
 def descendants(pid: int) -> list[int]:

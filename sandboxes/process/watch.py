@@ -10,10 +10,14 @@ from sandboxes.process import tree
 LOOK = 0.05
 """Seconds between two looks."""
 
+CROWD = 96
+"""Processes at most. The kernel's limit is lower, but where a user's processes are counted together it cannot be."""
+
 
 class Watch:
     """
-    Tells when the processes hold more memory than they may, by `wake`; with nothing under way, by `close`.
+    Tells when the processes hold more memory than they may, or are too many: by `wake`; with nothing under way, by
+    `close`.
 
     A look may take long where a script has made it hard, so that it happens in a thread, and another call may have
     begun when it is done. It counts for the call that it found, and for a run when it comes to the same twice.
@@ -25,7 +29,8 @@ class Watch:
         wake: Callable[[], None],
         close: Callable[[], Awaitable[None]],
     ) -> None:
-        self.full = False
+        self.full = ""
+        """What there is too much of: `memory` or `processes`."""
         self._found = 0
         self._processes, self._wake, self._close = processes, wake, close
         self._limit = 0
@@ -48,7 +53,7 @@ class Watch:
     @property
     def blames(self) -> bool:
         """Whether it was found full by the call that goes on now, and by no earlier one."""
-        return self.full and self._found == self._call
+        return bool(self.full) and self._found == self._call
 
     def end(self) -> None:
         """The run has ended, and its processes with it."""
@@ -57,7 +62,7 @@ class Watch:
     async def still_full(self) -> bool:
         """Whether it was found full, and is so even now that the run has ended."""
         self.full = self.full and await asyncio.to_thread(self._over)
-        return self.full
+        return bool(self.full)
 
     async def _looks(self) -> None:
         suspect = 0
@@ -66,15 +71,17 @@ class Watch:
             run, call = self._run, self._call
             over = await asyncio.to_thread(self._over)
             self._found = call
-            self.full = over and (call == self._call or run == suspect == self._run)
+            self.full = over if call == self._call or run == suspect == self._run else ""
             suspect = run if over else 0
         self._wake()
         if self._idle:
             await self._close()
 
-    def _over(self) -> bool:
+    def _over(self) -> str:
         found = self._processes()
-        return len(found) >= tree.MOST or tree.memory(found, self._limit) > self._limit
+        if len(found) > CROWD:
+            return "processes"
+        return "memory" if tree.memory(found, self._limit) > self._limit else ""
 
     async def close(self) -> None:
         """Safe twice."""

@@ -12,6 +12,7 @@ from sandboxes.replies import DEATHS, Death
 _STEP = "use --sandbox wasm for a script without packages, or a remote sandbox"
 
 DEATHS_HERE = DEATHS | {
+    "processes": Death("crash", "ProcessLimit", "it had more processes than it may; start fewer"),
     "ended": Death("crash", "Crash", "its process has ended: {why}"),
     "unreadable": Death("crash", "Crash", "its process was spoilt by the script: {why}"),
 }

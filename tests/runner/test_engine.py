@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from runner.engine import BATCH, score, seed_of
+from runner.engine import BATCH, score, seed_of, shared_batch
 from runner.types import Case, Result
 from sandboxes.base import Call, Execution, Limits
 from sandboxes.fake import FakeProgram, ok
@@ -84,8 +84,17 @@ def test_where_state_is_shared_batches_depend_on_the_dataset_alone() -> None:
     for jobs in (1, 3):
         sandbox = fake(echo, isolation="batch", jobs=jobs)
         scored(cases, sandbox)
-        wanted = [tuple(ids[i : i + BATCH]) for i in range(0, len(ids), BATCH)]
+        sizes, rest, wanted = iter((16, 16, 32, 32, 64, 64, 64, 64)), ids, []
+        while rest:
+            size = next(sizes)
+            wanted.append(tuple(rest[:size]))
+            rest = rest[size:]
         assert sandbox.programs[0].runs == wanted
+
+
+def test_shared_batches_start_small_and_end_at_the_sandboxs_own_size() -> None:
+    assert [shared_batch(n, 256) for n in range(11)] == [16, 16, 32, 32, 64, 64, 128, 128, 256, 256, 256]
+    assert shared_batch(10**9, 256) == 256
 
 
 def test_a_stretch_of_broken_rows_does_not_wait_for_a_batch_to_fill() -> None:

@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from sandboxes import Isolation, Limits
+from tests.sandboxes.hostile.boxes import Boxes
 from tests.sandboxes.hostile.driven import ROOT, Driven
-from tests.sandboxes.hostile.scripts import ANY, ATTACK, CLEAN, DISTANCE, Hostile, scripts
-
-LIMITS = Limits(timeout=0.3, load_timeout=0.6, memory=64 << 20, output=4096, result=16384)
-LATE = 2.0
-"""Seconds past its deadline that a call may end on a busy machine."""
+from tests.sandboxes.hostile.judged import LIMITS, Batch, assert_nothing_left, everywhere, is_clean, judge, request
+from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile, scripts
 
 ATTACKS = [s for s in scripts() if not s.attacks_at_load]
 LOADS = [s for s in scripts() if s.attacks_at_load]
@@ -41,11 +38,6 @@ ODD_SOURCES = {
     "huge-number": "x = " + "9" * (1 << 17) + "\n" + EVALUATE,
     "no-newline": EVALUATE.strip(),
 }
-LASTING = ("poison", "kill")
-"""Categories of scripts that may change what a batch shares."""
-
-
-Batch = tuple[Isolation, list[tuple[str, str]]]
 
 
 @pytest.fixture(scope="module")
@@ -55,50 +47,6 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Driven
     yield found
     for host in found.values():
         assert_nothing_left(host)
-
-
-def assert_nothing_left(host: Driven) -> None:
-    before = host.ask({})
-    after = host.finish()
-    assert after["status"] == 0
-    assert before["children"] == after["children"] == []
-    assert before["files"] == after["files"] == []
-    assert after["descriptors"] <= before["descriptors"] < 40
-
-
-def request(*batches: Batch, source: str | None = None) -> dict[str, Any]:
-    return {"source": source, "batches": batches, "limits": LIMITS.model_dump()}
-
-
-def everywhere(hosts: dict[str, Driven], asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Asks both at once, to use both cores."""
-    for host in hosts.values():
-        host.send(asked)
-    return {name: host.receive() for name, host in hosts.items()}
-
-
-def judge(script: Hostile, execution: dict[str, Any], timeout: float = LIMITS.timeout) -> None:
-    """Whether the execution is one of those foreseen, and within every bound."""
-    assert execution["status"] in script.may, execution
-    if execution["status"] == "ok":
-        assert execution["error"] is None
-        assert script.value is ANY or (execution["value"] == script.value), execution
-    else:
-        assert execution["value"] is None
-        assert all(len(text or "") <= 4000 for text in execution["error"].values())
-        assert execution["error"]["type"]
-    assert execution["duration"] < timeout + LATE
-    assert len(execution["output"].encode("utf-8")) <= LIMITS.output
-    assert len(json.dumps(execution["value"], ensure_ascii=False)) <= LIMITS.result
-
-
-def is_clean(execution: dict[str, Any]) -> bool:
-    value = execution["value"]
-    return (
-        execution["status"] == "ok"
-        and execution["output"] == "probe\n"
-        and (value["label"], value["score"]) == ("clean", DISTANCE)
-    )
 
 
 @pytest.fixture(scope="module")
@@ -112,17 +60,17 @@ def pristine(hosts: dict[str, Driven]) -> dict[str, Any]:
 def test_a_hostile_script_harms_nobody(hosts: dict[str, Driven], pristine: dict[str, Any], script: Hostile) -> None:
     attack = (ATTACK, script.source)
     batches: list[Batch] = [("call", [CLEAN, attack, CLEAN])]
-    if script.category in LASTING:
+    if script.lasting:
         batches += [("batch", [attack, CLEAN]), ("batch", [CLEAN])]
     for name, told in everywhere(hosts, request(*batches)).items():
         assert "raised" not in told, told["raised"]
         assert [[e["call"] for e in batch] for batch in told["batches"]] == [[*range(len(b))] for _, b in batches]
         (before, attacked, after), *shared = told["batches"]
-        judge(script, attacked)
+        judge(script.ending, attacked)
         assert is_clean(before)
         assert before["value"] == after["value"] == pristine[name]
         if shared:
-            judge(script, shared[0][0])
+            judge(script.ending, shared[0][0])
             assert shared[1][0]["value"] == pristine[name]
         assert is_clean(told["clean"][0])
 
@@ -131,11 +79,29 @@ def test_a_hostile_script_harms_nobody(hosts: dict[str, Driven], pristine: dict[
 def test_a_script_that_is_hostile_while_it_loads_harms_nobody(hosts: dict[str, Driven], script: Hostile) -> None:
     for told in everywhere(hosts, request(("call", [CLEAN, CLEAN]), source=script.source)).values():
         assert "raised" not in told, told["raised"]
-        judge(script, told["loaded"], LIMITS.load_timeout)
+        judge(script.ending, told["loaded"], LIMITS.load_timeout)
         (found,) = told["batches"]
         assert [e["call"] for e in found] == [0, 1]
         assert told["loaded"]["status"] == "ok" or {e["status"] for e in found} == {told["loaded"]["status"]}
         assert is_clean(told["clean"][0])
+
+
+@pytest.fixture(scope="module")
+def boxes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boxes]:
+    """The process sandbox in the tiers that work here, each in a process of its own."""
+    found = Boxes.start(tmp_path_factory.mktemp("boxes"), ["call"])
+    yield found
+    found.finish()
+
+
+@pytest.mark.parametrize("script", ATTACKS, ids=lambda s: s.id)
+def test_a_hostile_script_in_a_process_harms_nobody(boxes: Boxes, script: Hostile) -> None:
+    boxes.attack(script)
+
+
+@pytest.mark.parametrize("script", LOADS, ids=lambda s: s.id)
+def test_a_script_that_is_hostile_while_a_process_loads_it_harms_nobody(boxes: Boxes, script: Hostile) -> None:
+    boxes.load(script)
 
 
 @pytest.mark.parametrize("source", ODD_SOURCES.values(), ids=ODD_SOURCES)
@@ -153,7 +119,7 @@ def test_hostile_scripts_side_by_side_in_worker_processes(tmp_path: Path) -> Non
     for script, told in zip(ATTACKS, host.ask({"together": asked})["together"], strict=True):
         assert "raised" not in told, (script.id, told["raised"])
         ((before, attacked, after),) = told["batches"]
-        judge(script, attacked)
+        judge(script.ending, attacked)
         assert is_clean(before)
         assert before["value"] == after["value"]
         assert is_clean(told["clean"][0])

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.sandboxes.hostile.boxes import TIERS, open_to_others, works
 from tests.sandboxes.hostile.driven import Driven
+from tests.sandboxes.hostile.judged import LIMITS
 from tests.sandboxes.hostile.scripts import CLEAN, DISTANCE
-from tests.sandboxes.test_hostile import LIMITS
 
 SECRET = "the-secret-of-the-host"
 FOLDER = Path(__file__).parents[3] / "shared/cases/adversarial_examples"
@@ -36,9 +37,15 @@ def listener() -> Iterator[socket.socket]:
         yield server
 
 
-@pytest.fixture(scope="module", params=["restore", "instance"])
+@pytest.fixture(scope="module", params=["restore", "instance", *TIERS])
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
-    driven = Driven(tmp_path_factory.mktemp("samples"), request.param)
+    folder, packages = tmp_path_factory.mktemp("samples"), None
+    if request.param in TIERS:
+        if not works(request.param):
+            pytest.skip(f"tier {request.param} does not work here")
+        packages = tmp_path_factory.mktemp("packages")
+        open_to_others(packages)
+    driven = Driven(folder, request.param, packages=packages)
     yield driven
     left = driven.finish()
     assert (left["status"], left["children"], left["files"]) == (0, [], [])

@@ -106,7 +106,11 @@ def _load(message, parts, fds, boot):
 
 def _run(channel, evaluate, message, pipes, boot):
     """One run in a child of its own; what to tell the host when nothing is left of it."""
-    pid = os.fork()
+    pid = _forked()
+    if pid is None:
+        for fd in pipes:
+            os.close(fd)
+        return {"refused": True}
     if pid == 0:
         child.run(channel, evaluate, message, *pipes, boot)
     for fd in pipes:
@@ -115,6 +119,16 @@ def _run(channel, evaluate, message, pipes, boot):
     strays = end_all(pid, boot["confined"])
     _wipe(boot["tmp"])
     return {"ended": status, "strays": strays}
+
+
+def _forked():
+    """As os.fork; None where others leave no room for a process, for a while."""
+    for _ in range(20):
+        try:
+            return os.fork()
+        except BlockingIOError:
+            time.sleep(0.05)
+    return None
 
 
 def _wait(channel, pid):

@@ -28,10 +28,12 @@ class Driven:
     It works in `folder`, so that files it leaves behind are seen.
     """
 
-    def __init__(self, folder: Path, reset: str, jobs: int = 1) -> None:
-        self.name = f"{reset}, {jobs} jobs"
+    def __init__(self, folder: Path, way: str, jobs: int = 1, packages: Path | None = None) -> None:
+        """`way` as `driver.py` says; `packages` for a process."""
+        self.name = f"{way}, {jobs} jobs"
         self._folder = folder
-        self._command = (sys.executable, "-m", "tests.sandboxes.hostile.driver", reset, str(jobs))
+        shown = [str(packages)] if packages else []
+        self._command = (sys.executable, "-m", "tests.sandboxes.hostile.driver", way, str(jobs), *shown)
         self._process: subprocess.Popen[str] | None = None
 
     def _start(self) -> subprocess.Popen[str]:

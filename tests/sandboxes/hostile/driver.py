@@ -5,6 +5,10 @@ Reads one JSON object a line: `limits` and `batches`, each an isolation and the 
 or for the script `source`. Answers with one: the executions of the load and of each batch, then of a clean call to
 another program. Whatever is raised is told as `raised`. `{"together": [...]}` answers several at once, `{}` tells what
 is left behind.
+
+Started with a way to reset a wasm guest and the number of jobs; or with a tier of the process sandbox, the number of
+jobs, and the folder that its scripts are shown as their packages. Then all that runs in the sandbox bears a name, and
+each answer tells how many processes of that name there are when it has become quiet.
 """
 
 from __future__ import annotations
@@ -21,16 +25,24 @@ from pathlib import Path
 from typing import Any, cast
 
 from sandboxes import Call, Execution, Limits, Program, Sandbox
+from sandboxes.process import ProcessConfig, ProcessSandbox
+from sandboxes.process.plan import Tier
+from sandboxes.process.view import View
 from sandboxes.wasm import WasmConfig, WasmSandbox
 from sandboxes.wasm.fresh import Reset
+from tests.sandboxes.hostile.boxed import boxed, named, tools
 from tests.sandboxes.hostile.scripts import CLEAN, SHELL
 
 SEED = 7
+QUIET = 3.0
+"""Seconds that ended processes have to be gone."""
 
 
 class Driver:
-    def __init__(self, sandbox: Sandbox, shell: Program, clean: Program) -> None:
-        self.sandbox, self.shell, self.clean = sandbox, shell, clean
+    def __init__(self, sandbox: Sandbox, shell: Program, clean: Program, name: str) -> None:
+        self.sandbox, self.shell, self.clean, self.name = sandbox, shell, clean, name
+        self.expected = len(named(name))
+        self.descriptors = 0
 
     async def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         if not asked:
@@ -42,6 +54,8 @@ class Driver:
         began = time.monotonic()
         try:
             source = asked.get("source")
+            if source is not None and self.name:
+                source = f"{tools(self.name)}\n{source}"
             program = await self.sandbox.load(source, limits) if source is not None else self.shell
             told["loaded"] = shown(program.loaded)
             told["batches"] = []
@@ -54,7 +68,19 @@ class Driver:
             told["raised"] = traceback.format_exc()
         told["seconds"] = time.monotonic() - began
         told["clean"] = await run(self.clean, [CLEAN], Limits())
+        if self.name:
+            told["named"] = await self.quiet()
         return told
+
+    async def quiet(self) -> list[int]:
+        """How many named processes there are, and how many there should be; descriptors, then and at first."""
+        until = time.monotonic() + QUIET
+        self.descriptors = self.descriptors or len(os.listdir("/proc/self/fd"))
+        while True:
+            found, descriptors = len(named(self.name)), len(os.listdir("/proc/self/fd"))
+            if (found, descriptors) == (self.expected, self.descriptors) or time.monotonic() > until:
+                return [found, self.expected, descriptors, self.descriptors]
+            await asyncio.sleep(0.01)
 
 
 async def run(program: Program, batch: Sequence[Sequence[Any]], limits: Limits) -> list[dict[str, Any]]:
@@ -85,12 +111,30 @@ def left_behind() -> dict[str, Any]:
     }
 
 
-async def main(reset: str, jobs: str) -> None:
-    async with WasmSandbox(WasmConfig(jobs=int(jobs), reset=cast(Reset, reset))) as sandbox:
-        driver = Driver(sandbox, *[await sandbox.load(SHELL, Limits()) for _ in range(2)])
+class BoxedSandbox(ProcessSandbox):
+    """With packages that are installed already."""
+
+    def __init__(self, tier: str, jobs: int, packages: str) -> None:
+        super().__init__(ProcessConfig(tier=cast(Tier, tier), jobs=jobs))
+        self._packages, self._folder = ("installed",), Path(packages)
+
+    async def _installed(self, host: View) -> Path:
+        return self._folder
+
+
+async def main(way: str, jobs: str, packages: str = "") -> None:
+    name = f"box{os.getpid()}" if packages else ""
+    sandbox: Sandbox
+    if packages:
+        sandbox, shell = BoxedSandbox(way, int(jobs), packages), boxed(name)
+    else:
+        sandbox, shell = WasmSandbox(WasmConfig(jobs=int(jobs), reset=cast(Reset, way))), SHELL
+    async with sandbox:
+        attacked, clean = [await sandbox.load(shell, Limits()) for _ in range(2)]
+        driver = Driver(sandbox, attacked, clean, name)
         while line := await asyncio.to_thread(sys.stdin.readline):
             print(json.dumps(await driver.answer(json.loads(line))), flush=True)
-    print(json.dumps(left_behind()), flush=True)
+    print(json.dumps(left_behind() | {"named": named(name)}), flush=True)
 
 
 if __name__ == "__main__":

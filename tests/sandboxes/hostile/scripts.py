@@ -4,6 +4,10 @@ Hostile scripts, one text file a category.
 A script begins with a line `### name [flag]: status, status = value`: what may become of it and, where it must have
 returned something, what as JSON. `[wild]` puts `wild.txt` above it. What follows is the body of a function of
 `output` and `reference`, which runs among the names of `SHELL`; in `load.txt` it is the whole of a script.
+
+A second line `### process: status = value` says what may become of it in a process instead, where some things are at
+home that the guest lacks: threads, forks, a folder for files. For a script that attacks the process that loads it,
+`### calls: status = value` says what may become of its calls. `[lasting]` may spoil the rest of its own batch.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ DISTANCE = 5.0
 """Between the two: a, b[1], b[2], d and e differ."""
 
 ANY: Any = object()
-"""For `Hostile.value`: whatever it returned."""
+"""For `Ending.value`: whatever it returned."""
 
 PROBE = """
 STATE = []
@@ -45,23 +49,51 @@ def probe(output, reference):
         return 0 if a == b else 1
     print("probe")
     seen = [
-        STATE, random.random(), sys.getrecursionlimit(), gc.isenabled(), gc.get_count(), len(sys.modules),
+        STATE, random.random(), sys.getrecursionlimit(), gc.isenabled(), len(sys.modules),
         len(warnings.filters), sys.gettrace() is None, sys.getprofile() is None, len(gc.callbacks),
-        re.sub("[aeiou]", "-", "evaluate"), id(object()), id([]), id(b"x" * 100), id(b"x" * 5000),
+        re.sub("[aeiou]", "-", "evaluate"), *KERNEL(),
     ]
+    places = [gc.get_count(), id(object()), id([]), id(b"x" * 100), id(b"x" * 5000)] if PLACES else []
     return {"label": "clean", "score": float(distance(json.loads(output), json.loads(reference))),
-            "explanation": json.dumps(seen)}
+            "explanation": json.dumps([seen, places])}
 """
-"""An evaluator like any other, that also tells of the interpreter's state, down to where the next objects lie."""
+"""An evaluator like any other, that also tells of the interpreter's state."""
 
-SHELL = f"""{PROBE}
+_SHELL = f"""{PROBE}
 def evaluate(output, reference):
     if output != {ATTACK!r}:
         return probe(output, reference)
     exec(compile(reference, "attack", "exec"), globals())
     return attack(output, reference)
 """
-"""Attacked, it runs the script that it is given: loading each one would take most of the tests' time."""
+
+SHELL = f"""
+PLACES = True
+
+def KERNEL(): return []
+{_SHELL}"""
+"""
+Attacked, it runs the script that it is given: loading each one would take most of the tests' time.
+
+Asked for a distance, it also tells where the next objects lie.
+"""
+
+
+def boxed_shell(tools: str) -> str:
+    """The same for a process: with what its attacks need, and what the kernel keeps instead of places, which vary."""
+    return f"{tools}\nPLACES = False\n{_SHELL}"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What may become of a script."""
+
+    may: frozenset[Status]
+    value: Any
+    """With the status `ok`, what it must have returned."""
+
+
+ANYTHING = Ending(frozenset(get_args(Status)), ANY)
 
 
 @dataclass(frozen=True)
@@ -70,10 +102,19 @@ class Hostile:
 
     category: str
     name: str
-    may: frozenset[Status]
-    value: Any
+    ending: Ending
     source: str
     """For `SHELL`, or with `attacks_at_load` a script by itself."""
+    boxed: Ending
+    """In a process."""
+    calls: Ending
+    """What may become of its calls, with `attacks_at_load`."""
+    lasting: bool
+    """Whether it may spoil what comes after it in its batch."""
+
+    @property
+    def may(self) -> frozenset[Status]:
+        return self.ending.may
 
     @property
     def id(self) -> str:
@@ -84,35 +125,53 @@ class Hostile:
         return self.category == "load"
 
 
-_HEAD = re.compile(r"### (?P<name>[a-z0-9-]+)(?: \[(?P<flag>wild)\])?: (?P<may>[a-z_, ]+?)(?: = (?P<value>.+))?")
+_ENDING = r"(?P<may>[a-z_, ]+?)(?: = (?P<value>.+))?"
+_HEAD = re.compile(rf"### (?P<name>[a-z0-9-]+)(?: \[(?P<flag>wild|lasting)\])?: {_ENDING}")
+_MORE = re.compile(rf"### (?P<of>process|calls): {_ENDING}")
+_LASTING = ("poison", "kill")
+"""Categories of scripts that may change what a batch shares."""
 
 
-def scripts() -> tuple[Hostile, ...]:
+def scripts(folder: Path = FOLDER, categories: tuple[str, ...] = CATEGORIES) -> tuple[Hostile, ...]:
     """All of them. Raises ValueError for a file that is not written as said above."""
-    found = tuple(script for category in CATEGORIES for script in _read(category))
+    found = tuple(script for category in categories for script in _read(folder, category))
     if len({s.id for s in found}) != len(found):
         raise ValueError("two hostile scripts have one name")
     return found
 
 
-def _read(category: str) -> Iterator[Hostile]:
-    text = (FOLDER / f"{category}.txt").read_text("utf-8")
-    for part in re.split(r"^(?=### )", text, flags=re.MULTILINE):
+def _read(folder: Path, category: str) -> Iterator[Hostile]:
+    text = (folder / f"{category}.txt").read_text("utf-8")
+    for part in re.split(r"^(?=### (?!process: |calls: ))", text, flags=re.MULTILINE):
         if not part:
             continue
         line, _, body = part.partition("\n")
         head = _HEAD.fullmatch(line)
         if head is None:
             raise ValueError(f"{category}.txt: cannot read {line!r}")
-        may = cast("frozenset[Status]", frozenset(head["may"].split(", ")))
-        if not may <= set(get_args(Status)):
-            raise ValueError(f"{category}.txt: {line!r} names no status")
-        value = json.loads(head["value"]) if head["value"] else ANY
-        yield Hostile(category, head["name"], may, value, _source(category, head["flag"], body.strip()))
+        endings = {"here": _ending(head)}
+        while more := _MORE.fullmatch(body.partition("\n")[0]):
+            endings[more["of"]], body = _ending(more), body.partition("\n")[2]
+        yield Hostile(
+            category,
+            head["name"],
+            endings["here"],
+            _source(category, head["flag"] == "wild", body.strip()),
+            boxed=endings.get("process", endings["here"]),
+            calls=endings.get("calls", ANYTHING),
+            lasting=category in _LASTING or head["flag"] == "lasting",
+        )
 
 
-def _source(category: str, flag: str | None, body: str) -> str:
+def _ending(told: re.Match[str]) -> Ending:
+    may = cast("frozenset[Status]", frozenset(told["may"].split(", ")))
+    if not may <= set(get_args(Status)):
+        raise ValueError(f"{told[0]!r} names no status")
+    return Ending(may, json.loads(told["value"]) if told["value"] else ANY)
+
+
+def _source(category: str, wild: bool, body: str) -> str:
     if category == "load":
         return body
-    top = (FOLDER / f"{flag}.txt").read_text("utf-8") if flag else ""
+    top = (FOLDER / "wild.txt").read_text("utf-8") if wild else ""
     return f"{top}\ndef attack(output, reference):\n{indent(body, '    ')}\n"

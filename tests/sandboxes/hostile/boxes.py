@@ -1,0 +1,154 @@
+"""The tests' side of attacks on the process sandbox: a host for each way to run, and what must be as before."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandboxes import Isolation, SandboxUnavailableError
+from sandboxes.cache import cache_dir
+from sandboxes.process import ProcessConfig, ProcessSandbox, plan
+from sandboxes.process.plan import Tier
+from tests.sandboxes.hostile.driven import Driven
+from tests.sandboxes.hostile.judged import LIMITS, Batch, is_clean, judge, request
+from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile
+
+TIERS: tuple[Tier, ...] = ("A", "B")
+PATIENT = 5.0
+"""Seconds for a script whose memory is to be found out, which on a busy machine takes a while."""
+LONGEST = 12.0
+"""Seconds of the host's for one attack with all around it, on a busy machine."""
+
+
+@dataclass
+class Boxes:
+    """Hosts, by tier and isolation; each runs its attacks one by one, all at the same time."""
+
+    hosts: dict[tuple[str, Isolation], Driven]
+    watched: list[Path]
+    pristine: dict[tuple[str, Isolation], Any] = field(default_factory=dict)
+    before: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, folder: Path, isolations: Sequence[Isolation]) -> Boxes:
+        """Skips the test where no tier works."""
+        packages = folder / "packages"
+        packages.mkdir()
+        (packages / "victim.py").write_text("VALUE = 1\n")
+        open_to_others(packages)
+        hosts: dict[tuple[str, Isolation], Driven] = {}
+        for tier in filter(works, TIERS):
+            for isolation in isolations:
+                place = folder / f"{tier}-{isolation}"
+                place.mkdir()
+                hosts[tier, isolation] = Driven(place, tier, packages=packages)
+        if not hosts:
+            pytest.skip("the process sandbox works in no tier here")
+        ours = Path(plan.__file__).parent
+        boxes = cls(hosts, [packages, ours / "inside", ours.parent / "inside", cache_dir() / "process"])
+        for key, told in boxes.ask({key: request((key[1], [CLEAN])) for key in hosts}).items():
+            boxes.pristine[key] = told["batches"][0][0]["value"]
+        boxes.before = boxes.files()
+        return boxes
+
+    def ask(self, asked: dict[tuple[str, Isolation], dict[str, Any]]) -> dict[tuple[str, Isolation], dict[str, Any]]:
+        for key, host in self.hosts.items():
+            host.send(asked[key])
+        return {key: host.receive() for key, host in self.hosts.items()}
+
+    def files(self) -> dict[str, tuple[int, ...]]:
+        """What a script must not change: names, owners, modes, sizes, contents."""
+        found: dict[str, tuple[int, ...]] = {}
+        for path in (p for top in self.watched for p in (top, *sorted(top.rglob("*")))):
+            about = path.stat()
+            content = zlib.crc32(path.read_bytes()) if path.is_file() else 0
+            found[str(path)] = (about.st_uid, about.st_gid, about.st_mode, about.st_size, content)
+        return found
+
+    def attack(self, script: Hostile) -> None:
+        """One call among clean ones, in every host."""
+        attack = (ATTACK, script.source)
+        timeout = PATIENT if script.category == "hogs" else LIMITS.timeout
+        asked = {}
+        for key in self.hosts:
+            batches: list[Batch] = [(key[1], [CLEAN, attack, CLEAN])]
+            if key[1] == "batch":
+                batches.append(("batch", [CLEAN]))
+            elif script.lasting and (key[0], "batch") not in self.hosts:
+                batches += [("batch", [attack]), ("batch", [CLEAN])]
+            asked[key] = request(*batches, timeout=timeout)
+        for key, told in self.ask(asked).items():
+            self._as_before(key, told)
+            before, attacked, after = told["batches"][0]
+            judge(script.boxed, attacked, timeout)
+            assert before["value"] == self.pristine[key], before
+            if key[1] == "call":
+                assert after["value"] == self.pristine[key], after
+            elif not script.lasting:
+                assert (after["status"], after["value"]["score"]) == ("ok", before["value"]["score"]), after
+            if len(told["batches"]) > 1:
+                assert told["batches"][-1][0]["value"] == self.pristine[key], told["batches"][-1][0]
+        self._unchanged()
+
+    def load(self, script: Hostile) -> None:
+        """A script that attacks while it loads: nobody else's call is any different."""
+        asked = {key: request((key[1], [CLEAN, CLEAN]), source=script.source) for key in self.hosts}
+        for key, told in self.ask(asked).items():
+            self._as_before(key, told)
+            judge(script.boxed, told["loaded"], LIMITS.load_timeout)
+            (found,) = told["batches"]
+            assert [e["call"] for e in found] == [0, 1], found
+            for execution in found:
+                if told["loaded"]["status"] == "ok":
+                    judge(script.calls, execution)
+                else:
+                    assert execution["status"] == told["loaded"]["status"], execution
+        self._unchanged()
+
+    def _as_before(self, key: tuple[str, Isolation], told: dict[str, Any]) -> None:
+        assert "raised" not in told, told["raised"]
+        assert told["seconds"] < LONGEST, told["seconds"]
+        assert is_clean(told["clean"][0]), told["clean"]
+        found, expected, descriptors, at_first = told["named"]
+        assert found == expected == 2, f"{found - expected} processes are left"
+        assert descriptors <= at_first, f"{descriptors - at_first} descriptors are left"
+
+    def _unchanged(self) -> None:
+        before, self.before = self.before, self.files()  # so that only the first is blamed
+        changed = [path for path, _ in before.items() ^ self.before.items()]
+        assert not changed, changed
+
+    def finish(self) -> None:
+        for host in self.hosts.values():
+            left = host.finish()
+            assert (left["status"], left["children"], left["files"], left["named"]) == (0, [], [], []), left
+        self._unchanged()
+
+
+def works(tier: Tier) -> bool:
+    """On this machine."""
+
+    async def body() -> None:
+        async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1)):
+            pass
+
+    try:
+        asyncio.run(body())
+    except SandboxUnavailableError:
+        return False
+    return True
+
+
+def open_to_others(path: Path) -> None:
+    """The tests' own folders are closed to the user that root's scripts run as."""
+    if os.geteuid() == 0:
+        for folder in (path, *path.parents):
+            if not folder.stat().st_mode & 0o005:
+                folder.chmod(folder.stat().st_mode | 0o005)

@@ -13,8 +13,9 @@ from sandboxes import replies
 from sandboxes.base import Limits
 from sandboxes.errors import SandboxLostError
 from sandboxes.process import tree
+from sandboxes.process.attempt import Attempt
 from sandboxes.process.channel import Channel
-from sandboxes.process.pipes import Printed, Requests, Results
+from sandboxes.process.pipes import Printed, Results
 from sandboxes.process.plan import Plan
 from sandboxes.process.runs import Request, Run, ending
 from sandboxes.process.watch import Watch
@@ -143,27 +144,43 @@ class Box:
         lost for a reason that is not the script's.
         """
         rest = list(requests)
+        ahead: Attempt | None = None
         while rest and self.alive:
-            run = Run(rest if shared else rest[:1], shared)
-            async with contextlib.aclosing(self._attempt(run, limits)) as told:
+            attempt = ahead or await self._announced(Run(rest if shared else rest[:1], shared), limits)
+            following = rest[1:2] if not shared and self._plan.boot["confined"] else []
+            async with contextlib.aclosing(self._attempt(attempt, following, limits)) as told:
                 async for raw in told:
                     yield raw
-            rest = rest[run.place :]
+            ahead = attempt.ahead
+            rest = rest[attempt.run.place :]
+        if ahead is not None:
+            ahead.close()
 
-    async def _attempt(self, run: Run, limits: Limits) -> AsyncGenerator[Raw]:
-        """One child: the requests it came through, and the one that ended it."""
-        requests = Requests([r.payload for r in run.requests])
-        results = Results(self._event.set, replies.longest(limits))
-        printed = Printed(self._event.set, limits.output, limits.flood, run.mark, len(run.requests))
+    async def _announced(self, run: Run, limits: Limits) -> Attempt:
+        """A run that the zygote knows of, and whose child waits for its requests."""
+        attempt = Attempt(run, limits, self._event.set)
+        message = {"do": "run", "calls": len(run.requests), "mark": run.mark.hex()}
+        message["memory"] = self._reserved + max(0, limits.memory - self._held)
+        try:
+            await self._channel.say(message, (), attempt.theirs)
+        except SandboxLostError:
+            pass  # the script has ended it, which is told when the run begins
+        except BaseException:
+            attempt.close()
+            raise
+        return attempt
+
+    async def _attempt(self, attempt: Attempt, following: list[Request], limits: Limits) -> AsyncGenerator[Raw]:
+        """
+        One child: the requests it came through, and the one that ended it.
+
+        When it is done the run of the `following` request is announced, so that its child is forked meanwhile.
+        """
+        run, results, printed = attempt.run, attempt.results, attempt.printed
+        done = False
         try:
             self._watch.begin(limits.memory)
-            message = {"do": "run", "calls": len(run.requests), "mark": run.mark.hex()}
-            message["memory"] = self._reserved + max(0, limits.memory - self._held)
-            with contextlib.suppress(SandboxLostError):  # the script has ended it, which is told below
-                await self._channel.say(message, (), [requests.read, results.write, printed.write])
-            for pipe in (requests, results, printed):
-                pipe.handed_over()
-            run.began = self._loop.time()
+            attempt.begin(self._loop.time())
             while run.place < len(run.requests) and not run.broken:
                 while (told := await self._told(run, results, printed, limits.timeout)) is None:
                     await self._channel.pause(run.began + limits.timeout + 0.001)
@@ -178,11 +195,13 @@ class Box:
                 call = run.requests[run.place].call
                 run.next(how, self._loop.time())
                 self._watch.next()
+                if following and how == "reply" and run.ended is None:
+                    attempt.ahead = await self._announced(Run(following, False), limits)
                 yield Raw(call, how, payload, spent, kept, said)
+            done = True
         finally:
-            for pipe in (requests, results, printed):
-                pipe.close()
-            await asyncio.shield(self._settle(run) if self.alive else self.close())
+            attempt.close()
+            await asyncio.shield(self._settle(attempt, done) if self.alive else self.close())
             self._watch.end()
 
     async def _told(
@@ -213,23 +232,41 @@ class Box:
             return "ended", (await self._why()).encode(), 0.0
         return ("timeout", b"", 0.0) if self._loop.time() > run.began + timeout else None
 
-    async def _settle(self, run: Run) -> None:
+    async def _settle(self, attempt: Attempt, done: bool) -> None:
         """
-        Waits for the run's end, or stops it where it goes on.
+        Waits for the run's end, or stops it where it goes on; what was announced too, unless all is `done`.
 
         A box that does not answer, or not as it should, or that holds more than it may, is closed.
         """
+        run, ahead = attempt.run, attempt.ahead
         try:
-            if run.ended is None and run.place == len(run.requests) and not run.broken:
+            if ahead is not None:
+                run.ended, _ = await self._channel.heard(self._loop.time() + STOP)
+            elif run.ended is None and run.place == len(run.requests) and not run.broken:
                 with contextlib.suppress(TimeoutError):
                     run.ended, _ = await self._channel.heard(self._loop.time() + PROMPT)
             if run.ended is None:
                 await self._channel.say({"do": "stop"})
                 run.ended, _ = await self._channel.heard(self._loop.time() + STOP)
-            if await self._watch.still_full() or "ended" not in run.ended or self._left_behind():
+            if await self._watch.still_full() or "ended" not in run.ended or not await self._clean(ahead):
                 await self.close()
+            if ahead is not None and not done:
+                ahead.close()
+                if self.alive:
+                    await self._settle(ahead, done)
         except (TimeoutError, SandboxLostError):
             await self.close()
+
+    async def _clean(self, ahead: Attempt | None) -> bool:
+        """Whether nothing is left of a run. The child of one that was announced may be there, and nothing else."""
+        until = self._loop.time() + STOP
+        while len(tree.children(self._zygote)) > (ahead is not None):
+            if ahead is None or self._loop.time() > until:
+                return False
+            await self._channel.say({"do": "reap"})
+            if "reaped" not in (await self._channel.heard(until))[0]:
+                return False
+        return True
 
     # What the host sees from outside.
 

@@ -69,7 +69,7 @@ def _serve(channel, boot):
             _wipe(boot["tmp"])
             wire.send(channel, {"loaded": True}, [told])
         elif message["do"] == "run":  # and a `stop` that came too late is none
-            wire.send(channel, _run(channel, evaluate, message, fds, boot))
+            _runs(channel, evaluate, message, fds, boot)
 
 
 def _load(message, parts, fds, boot):
@@ -104,21 +104,41 @@ def _load(message, parts, fds, boot):
     return (loaded or [None])[0], told
 
 
-def _run(channel, evaluate, message, pipes, boot):
-    """One run in a child of its own; what to tell the host when nothing is left of it."""
-    pid = _forked()
+def _runs(channel, evaluate, message, pipes, boot):
+    """
+    A run in a child of its own, and those that the host announces before one has ended.
+
+    Such a one is forked while the child before ends, which takes as long, and gets its requests when nothing is left
+    of that.
+    """
+    pid = _started(channel, evaluate, message, pipes, boot)
     if pid is None:
-        for fd in pipes:
-            os.close(fd)
-        return {"refused": True}
+        wire.send(channel, {"refused": True})
+    while pid:
+        status, announced = _wait(channel, pid, boot)
+        ahead = None
+        if announced:
+            os.kill(-1, _END)
+            ahead = _started(channel, evaluate, *announced, boot)
+            status = os.waitpid(pid, 0)[1]
+            _reap()
+        else:
+            end_all(pid, boot["confined"])
+        _wipe(boot["tmp"])
+        wire.send(channel, {"ended": status})
+        pid = ahead
+        if announced and pid is None:
+            wire.send(channel, {"refused": True})
+
+
+def _started(channel, evaluate, message, pipes, boot):
+    """The child of a run; None where there is no room for one."""
+    pid = _forked()
     if pid == 0:
         child.run(channel, evaluate, message, *pipes, boot)
     for fd in pipes:
         os.close(fd)
-    status = _wait(channel, pid)
-    strays = end_all(pid, boot["confined"])
-    _wipe(boot["tmp"])
-    return {"ended": status, "strays": strays}
+    return pid
 
 
 def _forked():
@@ -131,8 +151,8 @@ def _forked():
     return None
 
 
-def _wait(channel, pid):
-    """The status with which the child ended, be it because the host said stop."""
+def _wait(channel, pid, boot):
+    """The status with which the child ended, be it because the host said stop; or the run that it announced."""
     pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
     waiting = select.poll()
     for fd in (channel.fileno(), pidfd):
@@ -143,32 +163,41 @@ def _wait(channel, pid):
             ready = {fd for fd, _ in waiting.poll(None if pidfd is not None else 5)}
             found, status = os.waitpid(pid, os.WNOHANG)
             if found:
-                return status
-            if channel.fileno() in ready:
-                wire.receive(channel)  # nothing but stop is said meanwhile
+                return status, None
+            if channel.fileno() not in ready:
+                continue
+            message, _, fds = wire.receive(channel)
+            if message["do"] == "run":
+                return None, (message, fds)
+            if message["do"] == "stop":
                 os.kill(pid, _END)
-                return os.waitpid(pid, 0)[1]
+                return os.waitpid(pid, 0)[1], None
+            _reap()
+            _wipe(boot["tmp"])
+            wire.send(channel, {"reaped": True})
     finally:
         if pidfd is not None:
             os.close(pidfd)
 
 
+def _reap():
+    while os.waitpid(-1, os.WNOHANG)[0]:
+        pass
+
+
 def end_all(pid, confined):
-    """Ends every process that the child may have left, and waits for them. Their number."""
+    """Ends every process that the child may have left, and waits for them."""
     if confined:
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, _END)
-    ended = 0
     while True:
         if not confined:
             _end_descendants(pid)
         try:
             found, _ = os.waitpid(-1, 0 if confined else os.WNOHANG)
         except ChildProcessError:
-            return ended
-        if found:
-            ended += 1
-        else:
+            return
+        if not found:
             time.sleep(0.001)
 
 

@@ -1,0 +1,38 @@
+"""A run, and the pipes between its child and the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sandboxes import replies
+from sandboxes.base import Limits
+from sandboxes.process.pipes import Printed, Requests, Results
+from sandboxes.process.runs import Run
+
+
+class Attempt:
+    """One child's run. `wake` is called when something has come from it."""
+
+    def __init__(self, run: Run, limits: Limits, wake: Callable[[], None]) -> None:
+        self.run = run
+        self.results = Results(wake, replies.longest(limits))
+        self.printed = Printed(wake, limits.output, limits.flood, run.mark, len(run.requests))
+        self._requests = Requests([request.payload for request in run.requests])
+        self.ahead: Attempt | None = None
+        """The one that was announced while this one ended."""
+
+    @property
+    def theirs(self) -> tuple[int, int, int]:
+        """The child's ends."""
+        return self._requests.read, self.results.write, self.printed.write
+
+    def begin(self, now: float) -> None:
+        """Gives the child its requests; its time counts from now on."""
+        for pipe in (self._requests, self.results, self.printed):
+            pipe.handed_over()
+        self.run.began = now
+
+    def close(self) -> None:
+        """Safe twice."""
+        for pipe in (self._requests, self.results, self.printed):
+            pipe.close()

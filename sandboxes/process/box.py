@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
-import subprocess
 from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes import replies
@@ -18,6 +15,7 @@ from sandboxes.process.channel import Channel
 from sandboxes.process.pipes import Printed, Results
 from sandboxes.process.plan import Plan
 from sandboxes.process.runs import Request, Run, ending
+from sandboxes.process.spawned import BoxError, Spawned
 from sandboxes.process.watch import Watch
 from sandboxes.replies import Raw
 
@@ -36,10 +34,6 @@ ROOM = 1 << 30
 _ZYGOTE_ENDED = 70  # see inside/guardian.py
 
 
-class BoxError(Exception):
-    """A box could not be started; the message is what was said about it."""
-
-
 class Box:
     """One guardian with what it guards. Loads one script, then does one run at a time."""
 
@@ -49,35 +43,20 @@ class Box:
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._channel = Channel(self._event)
-        self._words = Printed(self._event.set, 4096, 1 << 62)
-        self.closed = False
+        self._ending: asyncio.Future[None] | None = None
         self._zygote = 0
         self._reserved = self._held = 0
         """Bytes that the zygote has reserved and holds once the script is loaded: what each child starts with."""
         self._watch = Watch(self._watched, self._event.set, self.close)
-        life, self._life = os.pipe()
-        theirs = self._channel.theirs
         try:
-            self._process = subprocess.Popen(
-                [*plan.command, str(theirs.fileno()), str(life)],
-                stdin=subprocess.DEVNULL,
-                stdout=self._words.write,
-                stderr=self._words.write,
-                env=plan.variables,
-                cwd="/",
-                pass_fds=(theirs.fileno(), life, *plan.descriptors),
-                start_new_session=True,
-            )
-        except OSError as e:
-            os.close(self._life)
+            self._first = Spawned(plan, self._channel.theirs, self._event.set)
+        except BaseException:
             self._channel.close()
-            self._words.close()
-            raise BoxError(f"{plan.command[0]} cannot be started ({e.strerror})") from e
-        finally:
-            theirs.close()
-            for fd in (life, *plan.descriptors):
-                os.close(fd)
-        self._words.handed_over()
+            raise
+
+    @property
+    def closed(self) -> bool:
+        return self._ending is not None
 
     @property
     def alive(self) -> bool:
@@ -92,11 +71,9 @@ class Box:
                 raise BoxError(str(message.get("failed")))
             self._zygote = self._find_zygote()
         except (SandboxLostError, TimeoutError) as e:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._exit(), 1)
-            said = self._words.cut()[0].decode("utf-8", "replace").strip().splitlines()
+            said = await self._first.last_words()
             await self.close()
-            raise BoxError(said[-1] if said else f"no sign of life ({type(e).__name__})") from e
+            raise BoxError(said or f"no sign of life ({type(e).__name__})") from e
         except BaseException:
             await self.close()
             raise
@@ -271,7 +248,7 @@ class Box:
     # What the host sees from outside.
 
     def _find_zygote(self) -> int:
-        below = tree.descendants(self._process.pid)
+        below = tree.descendants(self._first.pid)
         if not below:
             raise BoxError("its processes cannot be seen from outside")
         return below[-1]
@@ -283,11 +260,6 @@ class Box:
         """Whether there are processes that the zygote has not ended, as it should."""
         return bool(tree.children(self._zygote))
 
-    async def _exit(self) -> int:
-        while (status := self._process.poll()) is None:
-            await asyncio.sleep(0.002)
-        return status
-
     async def _why(self) -> str:
         """Why the box has gone. Raises SandboxLostError where the script cannot have done it."""
         if self._channel.spoilt:
@@ -295,7 +267,7 @@ class Box:
             return "it broke the process that holds the script"
         status: int | None = None
         with contextlib.suppress(TimeoutError):
-            status = await asyncio.wait_for(self._exit(), GRACE)
+            status = await asyncio.wait_for(self._first.exit(), GRACE)
         await self.close()
         if status in (None, _ZYGOTE_ENDED):
             return "it ended the process that holds the script"
@@ -303,24 +275,12 @@ class Box:
 
     async def close(self) -> None:
         """Ends every process of the box; safe twice."""
-        if self.closed:
-            return
-        self.closed = True
-        os.close(self._life)
-        self._channel.close()
-        await asyncio.shield(self._end())
+        if self._ending is None:
+            self._channel.close()
+            self._first.let_go()
+            self._ending = asyncio.ensure_future(self._end())
+        await asyncio.shield(self._ending)
 
     async def _end(self) -> None:
         await self._watch.close()
-        try:
-            await asyncio.wait_for(self._exit(), GRACE)
-        except TimeoutError:
-            while left := tree.descendants(self._process.pid):
-                for pid in left:
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.kill(pid, signal.SIGKILL)
-                await asyncio.sleep(0.005)
-            self._process.kill()
-            await self._exit()
-        finally:
-            self._words.close()
+        await self._first.end(GRACE)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.process import words
-from sandboxes.process.box import Box, BoxError
+from sandboxes.process.box import Box
 from sandboxes.process.inside import confine
 from sandboxes.process.plan import Shown, Tier, plan
+from sandboxes.process.spawned import BoxError
 
 _SECONDS = 15.0
 """For a box to be ready, which takes some 40 ms; a machine under load may be slow."""

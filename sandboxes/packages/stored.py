@@ -22,6 +22,8 @@ from sandboxes.packages.uv import DOWNLOADS, downloads_marker
 RECENT = 600.0
 """Seconds that a file half written is left to whoever may be at it."""
 
+_BUILT = {"wasm": "the compiled sandbox", "process": "what a Python needs of this machine"}
+
 
 class Entry(Model):
     """One thing in the cache."""
@@ -108,7 +110,7 @@ def _holds(folder: Path, place: Path) -> str:
         except (ValidationError, ValueError):
             return "a damaged lock"
         return f"{held(packages, kept.requirements)}, resolved on {kept.resolved}"
-    return "the compiled sandbox" if folder.name == "wasm" else "kept results"
+    return _BUILT.get(folder.name, "built files")
 
 
 def _bytes(folder: Path, place: Path) -> int:

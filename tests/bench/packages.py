@@ -19,6 +19,9 @@ from templates import path as template
 from tests.bench.measure import Figures, gaps, in_ms, spread, timed
 from tests.bench.side_by_side import bare_loop, compared, loaded, site
 
+ROWS = 5000
+"""As many as a dataset may have; the first batches are small."""
+
 SHARED = Path(__file__).parents[3] / "shared"
 EVALUATOR = read_evaluator(template("token-cosine"))
 
@@ -41,11 +44,11 @@ def texts() -> list[Call]:
 
 
 def figure_cosine(figures: Figures) -> None:
-    wanted = (texts() * 30)[:2500]
+    wanted = (texts() * 60)[:ROWS]
     found = asyncio.run(compared(script(), wanted, packages=EVALUATOR.packages, workers=(1, 2), rounds=3))
     for workers, bar in ((1, 0.8), (2, 1.3)):
         rates, ratios = [batches.rate for batches in found.boxed[workers]], found.ratios(workers)
-        name = f"token cosine (tier {found.tier}), batches, {workers} worker{'s'[: workers - 1]} / bare loop"
+        name = f"token cosine (tier {found.tier}), {ROWS:,} rows, {workers} worker{'s'[: workers - 1]} / bare loop"
         beside = f"rows/s: {spread(rates, '.0f')}, bare {spread(found.bare, '.0f')}"
         figures.add(name, spread(ratios), f"{bar}", beside, met=statistics.median(ratios) >= bar)
 

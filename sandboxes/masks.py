@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, AnyStr
+from typing import Any
 
 from sandboxes.base import Execution
 from sandboxes.replies import TEXT
@@ -32,19 +32,10 @@ class Masks:
     def __init__(self, values: Iterable[str]) -> None:
         found = {form for value in values if maskable(value) for form in _forms(value)}
         self._texts = sorted(found, key=lambda text: (-len(text), text))
-        self._bytes = [text.encode("utf-8", "surrogateescape") for text in self._texts]
         self._pattern = re.compile("|".join(map(re.escape, self._texts)))
-        self._byte_pattern = re.compile(b"|".join(map(re.escape, self._bytes)))
 
     def text(self, text: str) -> str:
         return self._pattern.sub(MASK, text) if self._texts else text
-
-    def tail(self, kept: bytes, cut: bool) -> bytes:
-        """The kept end of an output; with `cut` its beginning may be what is left of a value, which is masked too."""
-        if not self._texts:
-            return kept
-        left = _rest(kept, self._bytes) if cut else 0
-        return (MASK.encode() if left else b"") + self._byte_pattern.sub(MASK.encode(), kept[left:])
 
     def execution(self, execution: Execution) -> Execution:
         """With the values masked in the result, at any depth and in keys too, in the error and in the output."""
@@ -108,7 +99,7 @@ def _items(holder: Any) -> Iterator[tuple[Any, Any]]:
     return iter(list(holder.items())) if isinstance(holder, dict) else enumerate(holder)
 
 
-def _rest(text: AnyStr, values: list[AnyStr]) -> int:
+def _rest(text: str, values: list[str]) -> int:
     """How much of the text's beginning is the end of a value whose beginning was cut off."""
     lengths = (
         length

@@ -178,6 +178,8 @@ class Box:
             done = True
         finally:
             attempt.close()
+            if attempt.ahead is not None and not done:
+                attempt.ahead.close()
             await asyncio.shield(self._settle(attempt, done) if self.alive else self.close())
             self._watch.end()
 
@@ -227,10 +229,8 @@ class Box:
                 run.ended, _ = await self._channel.heard(self._loop.time() + STOP)
             if await self._watch.still_full() or "ended" not in run.ended or not await self._clean(ahead):
                 await self.close()
-            if ahead is not None and not done:
-                ahead.close()
-                if self.alive:
-                    await self._settle(ahead, done)
+            if ahead is not None and not done and self.alive:
+                await self._settle(ahead, done)
         except (TimeoutError, SandboxLostError):
             await self.close()
 

@@ -37,8 +37,8 @@ PROCESSES, DESCRIPTORS = 48, 64
 """
 Processes and threads of a box, and open files of each: a numeric library needs a handful.
 
-What the kernel keeps for them (sockets' and pipes' buffers, page tables) is bounded by these alone, to about half a
-gigabyte; it is no process's own memory.
+What the kernel keeps for them besides (most of all the buffers of sockets, 208 KB each) is bounded by these alone, to
+650 MB at the worst; it is no process's own memory.
 """
 
 _INSIDE = Path(__file__).parent / "inside"

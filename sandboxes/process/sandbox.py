@@ -73,7 +73,7 @@ class ProcessSandbox(Sandbox):
 
     @property
     def batch(self) -> int:
-        return 256  # with scikit-learn a fork costs as much as 15 calls
+        return 256  # with scikit-learn a fork costs as much as some twenty calls
 
     @property
     def python(self) -> str:

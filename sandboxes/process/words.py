@@ -9,7 +9,7 @@ from sandboxes.errors import UnsupportedConfigError
 from sandboxes.process.plan import PROTECTS, Tier
 from sandboxes.replies import DEATHS, Death
 
-_STEP = "use --sandbox wasm for a script without packages, or a remote sandbox"
+_STEP = "use --sandbox wasm for a script that needs no packages"
 
 DEATHS_HERE = DEATHS | {
     "processes": Death("crash", "ProcessLimit", "it had more processes than it may; start fewer"),

@@ -7,12 +7,13 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
-from sandboxes import Call, Limits, SandboxUnavailableError, UnsupportedConfigError
+from sandboxes import Call, Isolation, Limits, SandboxError, SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.process import ProcessConfig, ProcessSandbox, tiers
 from sandboxes.process.plan import Tier
 from tests.process.conftest import LIMITS, Evaluate, once, run
@@ -194,6 +195,26 @@ def evaluate(n):
     assert run(body()) == [f"print {n}\nraw {n}\nerror {n}\n" for n in range(50)]
 
 
+@pytest.mark.parametrize("isolation", ["call", "batch"])
+def test_a_run_that_is_left_early_keeps_nothing_open(tier: Tier, isolation: Isolation) -> None:
+    batch = [Call(id=n) for n in range(5)]
+
+    async def body() -> list[int]:
+        async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
+            program = await sandbox.load("def evaluate(): return 1\n", LIMITS)
+            found = []
+            for _ in range(4):
+                running = program.run(batch, LIMITS)
+                assert isinstance(running, AsyncGenerator)
+                async with aclosing(running):
+                    assert (await anext(running)).value == 1
+                found.append(len(os.listdir("/proc/self/fd")))
+            assert [e.value async for e in program.run(batch, LIMITS)] == [1] * 5
+            return found
+
+    assert len(set(run(body()))) == 1
+
+
 def test_memory_counts_all_that_the_script_started(evaluate: Evaluate) -> None:
     source = """
 import os, time
@@ -269,10 +290,9 @@ def test_weak_isolation_runs_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch
     assert run(once(config, "import socket\ndef evaluate(): socket.socket()\n")).status == "error"
 
 
-def test_it_works_inside_the_users_event_loop_and_names_the_next_step_when_it_is_not_open() -> None:
+def test_a_sandbox_that_is_not_open_names_the_next_step() -> None:
     async def body() -> None:
-        with pytest.raises(Exception, match="async with sandbox"):
+        with pytest.raises(SandboxError, match="async with sandbox"):
             await ProcessSandbox(ProcessConfig()).load(SEES, LIMITS)
 
     run(body())
-    assert os.getpid()

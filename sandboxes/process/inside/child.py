@@ -1,8 +1,8 @@
 """
 The forked process that runs calls: one, or a batch of them.
 
-It holds the write ends of its run's result pipe and output pipe, and nothing else of the box. Whatever a script does
-to it reaches no further than the results of this run; the host checks those as it would check a stranger's.
+It holds its ends of its run's three pipes, for requests, results and output, and nothing else of the box. Whatever a
+script does to it reaches no further than the results of this run; the host checks those as it would check a stranger's.
 """
 
 import builtins

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from sandboxes import replies
 from sandboxes.base import Limits
-from sandboxes.process.pipes import Printed, Requests, Results
-from sandboxes.process.runs import Run
+from sandboxes.kernel.pipes import Printed, Requests, Results
+from sandboxes.kernel.runs import Run
 
 
 class Attempt:

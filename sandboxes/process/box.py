@@ -1,4 +1,4 @@
-"""The host's side of one box: start it, load a script in it, run calls in it, and end it, whatever it does."""
+"""A box with a Python in it that forks: load a script, run calls, each run in a child of its own."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ from collections.abc import AsyncGenerator, Sequence
 from sandboxes import replies
 from sandboxes.base import Limits
 from sandboxes.errors import SandboxLostError
-from sandboxes.process import tree
+from sandboxes.kernel import tree
+from sandboxes.kernel.pipes import Printed, Results
+from sandboxes.kernel.plan import Plan
+from sandboxes.kernel.program import LoadingBox
+from sandboxes.kernel.runs import Request, Run, ending
 from sandboxes.process.attempt import Attempt
-from sandboxes.process.channel import Channel
-from sandboxes.process.pipes import Printed, Results
-from sandboxes.process.plan import Plan
-from sandboxes.process.runs import Request, Run, ending
-from sandboxes.process.spawned import BoxError, Spawned
-from sandboxes.process.watch import Watch
 from sandboxes.replies import Raw
-
-GRACE = 2.0
-"""Seconds that a box's own processes have for what takes them milliseconds; then they are ended from outside."""
 
 PROMPT = 0.05
 """Seconds in which a run that is done has ended by itself."""
@@ -31,55 +26,16 @@ STOP = 0.3
 ROOM = 1 << 30
 """Bytes, on top of the memory limit, that importing packages may reserve without using them."""
 
-_ZYGOTE_ENDED = 70  # see inside/guardian.py
 
-
-class Box:
-    """One guardian with what it guards. Loads one script, then does one run at a time."""
+class ForkingBox(LoadingBox):
+    """Loads one script, then does one run at a time."""
 
     def __init__(self, plan: Plan) -> None:
-        """Starts its first process. Raises BoxError."""
-        self._plan = plan
-        self._loop = asyncio.get_running_loop()
-        self._event = asyncio.Event()
-        self._channel = Channel(self._event)
-        self._ending: asyncio.Future[None] | None = None
-        self._zygote = 0
+        super().__init__(plan)
         self._reserved = self._held = 0
-        """Bytes that the zygote has reserved and holds once the script is loaded: what each child starts with."""
-        self._watch = Watch(self._watched, self._event.set, self.close)
-        try:
-            self._first = Spawned(plan, self._channel.theirs, self._event.set)
-        except BaseException:
-            self._channel.close()
-            raise
-
-    @property
-    def closed(self) -> bool:
-        return self._ending is not None
-
-    @property
-    def alive(self) -> bool:
-        return not (self._channel.gone or self.closed)
-
-    async def start(self, seconds: float) -> None:
-        """Waits until the doors are closed and the box is ready for a script. Raises BoxError."""
-        try:
-            await self._channel.say(self._plan.boot, [self._plan.program])
-            message, _ = await self._channel.heard(self._loop.time() + seconds)
-            if "hello" not in message:
-                raise BoxError(str(message.get("failed")))
-            self._zygote = self._find_zygote()
-        except (SandboxLostError, TimeoutError) as e:
-            said = await self._first.last_words()
-            await self.close()
-            raise BoxError(said or f"no sign of life ({type(e).__name__})") from e
-        except BaseException:
-            await self.close()
-            raise
+        """Bytes that the inner process has reserved and holds when the script is loaded: what a child starts with."""
 
     async def load(self, source: str, limits: Limits) -> Raw:
-        """How loading went. The box is of no more use where that was not well. Raises SandboxLostError."""
         self._channel.longest = replies.longest(limits)
         printed = Printed(self._event.set, limits.output, limits.flood)
         began = self._loop.time()
@@ -92,7 +48,7 @@ class Box:
             while (told := await self._loaded(printed, until)) is None:
                 await self._channel.pause(until)
             kept, said = printed.cut()
-            self._reserved, self._held = tree.fields(self._zygote, ("VmData", "RssAnon"))
+            self._reserved, self._held = tree.fields(self._inner, ("VmData", "RssAnon"))
             return Raw(0, *told, self._loop.time() - began, kept, said)
         finally:
             self._watch.end()
@@ -114,12 +70,6 @@ class Box:
         return ("timeout", b"") if self._loop.time() > until else None
 
     async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
-        """
-        One Raw a request, in their order, each as soon as it is known; `shared`: in one child as far as it lives.
-
-        Ends early when the box is no longer `alive`; the rest is for another one. Raises SandboxLostError when it is
-        lost for a reason that is not the script's.
-        """
         rest = list(requests)
         ahead: Attempt | None = None
         while rest and self.alive:
@@ -237,7 +187,7 @@ class Box:
     async def _clean(self, ahead: Attempt | None) -> bool:
         """Whether nothing is left of a run. The child of one that was announced may be there, and nothing else."""
         until = self._loop.time() + STOP
-        while len(tree.children(self._zygote)) > (ahead is not None):
+        while len(tree.children(self._inner)) > (ahead is not None):
             if ahead is None or self._loop.time() > until:
                 return False
             await self._channel.say({"do": "reap"})
@@ -245,42 +195,6 @@ class Box:
                 return False
         return True
 
-    # What the host sees from outside.
-
-    def _find_zygote(self) -> int:
-        below = tree.descendants(self._first.pid)
-        if not below:
-            raise BoxError("its processes cannot be seen from outside")
-        return below[-1]
-
-    def _watched(self) -> list[int]:
-        return [self._zygote, *tree.descendants(self._zygote)]
-
     def _left_behind(self) -> bool:
-        """Whether there are processes that the zygote has not ended, as it should."""
-        return bool(tree.children(self._zygote))
-
-    async def _why(self) -> str:
-        """Why the box has gone. Raises SandboxLostError where the script cannot have done it."""
-        if self._channel.spoilt:
-            await self.close()
-            return "it broke the process that holds the script"
-        status: int | None = None
-        with contextlib.suppress(TimeoutError):
-            status = await asyncio.wait_for(self._first.exit(), GRACE)
-        await self.close()
-        if status in (None, _ZYGOTE_ENDED):
-            return "it ended the process that holds the script"
-        raise SandboxLostError(f"the process sandbox was ended from outside (status {status})")
-
-    async def close(self) -> None:
-        """Ends every process of the box; safe twice."""
-        if self._ending is None:
-            self._channel.close()
-            self._first.let_go()
-            self._ending = asyncio.ensure_future(self._end())
-        await asyncio.shield(self._ending)
-
-    async def _end(self) -> None:
-        await self._watch.close()
-        await self._first.end(GRACE)
+        """Whether there are processes that the inner one has not ended, as it should."""
+        return bool(tree.children(self._inner))

@@ -6,36 +6,32 @@ import asyncio
 import os
 import platform
 import stat
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sandboxes import replies
-from sandboxes.base import Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig
-from sandboxes.cores import cores
-from sandboxes.errors import SandboxError, SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.base import Capabilities, Execution, Limits, SandboxConfig
+from sandboxes.errors import UnsupportedConfigError
+from sandboxes.kernel.plan import PROTECTS, Inner, Shown, plan
+from sandboxes.kernel.sandbox import BoxedSandbox, TierConfig
+from sandboxes.kernel.tiers import Make
+from sandboxes.kernel.view import View, view
 from sandboxes.masks import Masks, maskable
-from sandboxes.process import words
-from sandboxes.process.box import Box
-from sandboxes.process.plan import PROTECTS, Shown, Tier
-from sandboxes.process.program import ProcessProgram
-from sandboxes.process.tiers import Started, start
-from sandboxes.process.view import View, view
+from sandboxes.process.box import ForkingBox
 from sandboxes.replies import Raw
 
 if TYPE_CHECKING:
     from sandboxes.packages import Lock
 
+_INNER = Inner("process", processes=48, descriptors=64)  # a numeric library needs a handful
 
-class ProcessConfig(SandboxConfig):
+
+class ProcessConfig(TierConfig):
     """What only the process sandbox can be told."""
 
     backend: str = "process"
-    tier: Tier | None = None
-    """None: the strongest that works here."""
 
 
-class ProcessSandbox(Sandbox):
+class ProcessSandbox(BoxedSandbox[ForkingBox]):
     """See docs/threat-model.md for what each tier protects."""
 
     name: ClassVar[str] = "process"
@@ -59,21 +55,7 @@ class ProcessSandbox(Sandbox):
 
             self._packages = checked(config.packages)
             self._lock = read_lock(config.lock, "the lock") if config.lock is not None else None
-        self._tier = config.tier if isinstance(config, ProcessConfig) else None
-        self._jobs = config.jobs or cores()
         self._masks = Masks(())
-        self._started: Started | None = None
-        self._spare: list[Box] = []
-        self._boxes: set[Box] = set()
-        self._programs: list[ProcessProgram] = []
-
-    @property
-    def concurrency(self) -> int:
-        return self._jobs
-
-    @property
-    def batch(self) -> int:
-        return 256  # with scikit-learn a fork costs as much as some twenty calls
 
     @property
     def python(self) -> str:
@@ -92,45 +74,25 @@ class ProcessSandbox(Sandbox):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"sandbox": self.identity, "python": self.python, "platform": platform.platform()}
-        if self._started:
-            tier = self._started.tier
-            found |= {"tier": tier, "protects": PROTECTS[tier], "not_available": self._started.refused}
         packages = dict(self._lock.packages) if self._lock else {}
-        asked = {"network": self.config.network, "env": list(self.config.env), "files": list(self.config.files)}
-        return found | {"isolation": self.isolation, "packages": packages} | asked
+        config = self.config
+        asked = {"network": config.network, "env": list(config.env), "files": list(config.files)}
+        return super().manifest | {"python": self.python, "packages": packages} | asked
 
     @classmethod
-    def check(cls) -> str:
-        """Tries the tiers, strongest first."""
+    def _bare(cls) -> Make[ForkingBox]:
+        return _makes(Shown(_INNER, view()))
 
-        async def body() -> Started:
-            started = await start(Shown(view=view()), None, weak=True)
-            await started.box.close()
-            return started
-
-        with ThreadPoolExecutor(1) as aside:  # an event loop may run in this thread already
-            found = aside.submit(lambda: asyncio.run(body())).result()
-        if found.tier == "C":
-            raise SandboxUnavailableError(words.none_works(found.refused, None))
-        refused = [f"tier {tier}: {why}" for tier, why in found.refused.items()]
-        return "; not available: ".join([f"tier {found.tier} is active", *refused])
-
-    async def open(self) -> None:
+    async def _make(self) -> Make[ForkingBox]:
         config = self.config
-        variables = words.variables(config.env)
+        variables = _variables(config.env)
         self._masks = Masks(variables.values())
         for name in (name for name, value in variables.items() if not maskable(value)):
             self.progress(f"--env {name}: its value is too short to be masked in results and output")
         files = {name: _file(name, path) for name, path in config.files.items()}
         host = await asyncio.to_thread(view)
         packages = await self._installed(host) if self._packages or self._lock else None
-        shown = Shown(host, packages, files, variables, config.network)
-        self._started = await start(shown, self._tier, weak=config.allow_weak_isolation)
-        self._keep(self._started.box)
-        self._spare.append(self._started.box)
-        if self._started.refused and self._tier is None:
-            self.progress(words.weaker(self._started.tier, self._started.refused))
+        return _makes(Shown(_INNER, host, packages, files, variables, config.network))
 
     async def _installed(self, host: View) -> Path:
         from sandboxes.packages import install, resolve
@@ -141,39 +103,23 @@ class ProcessSandbox(Sandbox):
             self._lock = await resolve(self._packages, python, say=self.progress, deadline=deadline)
         return await install(self._lock, python, say=self.progress, deadline=deadline)
 
-    async def box(self) -> Box:
-        """A box without a script, ready for one."""
-        if self._started is None:
-            raise SandboxError("the process sandbox is not open; use it as `async with sandbox:`")
-        while self._spare:
-            if (box := self._spare.pop()).alive:
-                return box
-        box = await self._started.another()
-        self._keep(box)
-        return box
-
-    def _keep(self, box: Box) -> None:
-        self._boxes = {kept for kept in self._boxes if not kept.closed} | {box}
-
-    async def load(self, source: str, limits: Limits) -> Program:
-        program = ProcessProgram(self, source, limits)
-        self._programs = [kept for kept in self._programs if not kept.closed] + [program]
-        try:
-            await program.load()
-        except BaseException:
-            await program.close()
-            raise
-        return program
-
     def told(self, raw: Raw, limits: Limits, loading: bool = False) -> Execution:
-        """The execution, as it may be shown: without the values of the caller's variables."""
-        return self._masks.execution(replies.execution(raw, limits, loading=loading, deaths=words.DEATHS_HERE))
+        """Without the values of the caller's variables."""
+        return self._masks.execution(super().told(raw, limits, loading))
 
-    async def close(self) -> None:
-        programs, self._programs = self._programs, []
-        await asyncio.gather(*(program.close() for program in programs))
-        boxes, self._boxes, self._spare, self._started = self._boxes, set(), [], None
-        await asyncio.gather(*(box.close() for box in boxes))
+
+def _makes(shown: Shown) -> Make[ForkingBox]:
+    return lambda tier, bwrap: ForkingBox(plan(tier, shown, bwrap))
+
+
+def _variables(names: tuple[str, ...]) -> dict[str, str]:
+    """The caller's variables of these names. Raises UnsupportedConfigError for one that is not set."""
+    found = {}
+    for name in names:
+        if name not in os.environ:
+            raise UnsupportedConfigError(f"--env {name}: there is no such variable here; set it, or leave it out")
+        found[name] = os.environ[name]
+    return found
 
 
 def _file(name: str, path: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.table import Table
 
 from sandboxes import Call, Limits, Program
-from templates import path as template
+from templates import source as template
 
 OUTPUT = '{"name":"x","items":[1,2,3,{"a":1}],"ok":true}'
 REFERENCE = '{"name":"y","items":[1,2,4,{"a":2}],"ok":true,"extra":null}'
@@ -52,7 +52,7 @@ def calls(count: int) -> list[Call]:
 
 
 def source() -> str:
-    return template("json_distance").read_text()
+    return template("json-distance")
 
 
 async def gaps(program: Program, wanted: Sequence[Call]) -> list[float]:

@@ -11,11 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from runner.evaluator import read_evaluator
+from runner.choose import find_evaluator
 from sandboxes import Call
-from sandboxes.process.view import view
+from sandboxes.kernel.view import view
 from templates import demo
-from templates import path as template
 from tests.bench.measure import Figures, gaps, in_ms, spread, timed
 from tests.bench.side_by_side import bare_loop, compared, loaded, site
 
@@ -23,7 +22,7 @@ ROWS = 5000
 """As many as a dataset may have; the first batches are small."""
 
 SHARED = Path(__file__).parents[3] / "shared"
-EVALUATOR = read_evaluator(template("token-cosine"))
+EVALUATOR = find_evaluator("token-cosine")
 
 
 def script() -> str:

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from sandboxes import Call, Limits
-from sandboxes.process import tree
-from sandboxes.process.view import view
+from sandboxes.kernel import tree
+from sandboxes.kernel.view import view
 from tests.bench.measure import Figures, calls, dataset, gaps, held, in_ms, ms, run, score, source, spread, timed
 from tests.bench.side_by_side import compared, loaded
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from runner.engine import shared_batch
 from sandboxes import Call, Isolation, Limits, Program
 from sandboxes.process import ProcessConfig, ProcessSandbox
-from sandboxes.process.view import view
+from sandboxes.kernel.view import view
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sandboxes.process import view
+from sandboxes.kernel import view
 
 INSIDE = Path(view.__file__).parent / "inside"
 UID = 61234

@@ -10,7 +10,7 @@ import pytest
 
 from sandboxes import Call, Execution, Limits, SandboxUnavailableError
 from sandboxes.process import ProcessConfig, ProcessSandbox
-from sandboxes.process.plan import Tier
+from sandboxes.kernel.plan import Tier
 
 LIMITS = Limits(timeout=5, load_timeout=20, memory=256 << 20)
 

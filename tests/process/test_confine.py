@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.process import filter as seccomp
-from sandboxes.process.inside import confine
-from sandboxes.process.syscalls import AARCH64, NEWEST, X86_64
-from sandboxes.process.view import base_python
+from sandboxes.kernel import filter as seccomp
+from sandboxes.kernel.inside import confine
+from sandboxes.kernel.syscalls import AARCH64, NEWEST, X86_64
+from sandboxes.kernel.view import base_python
 from tests.process.boxed import INSIDE, UID, needs_root, told
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")

@@ -16,7 +16,7 @@ import pytest
 
 from sandboxes import Call, Execution, Limits, SandboxError
 from sandboxes.process import ProcessConfig, ProcessSandbox
-from sandboxes.process.plan import Tier
+from sandboxes.kernel.plan import Tier
 from tests.process.conftest import run
 from tests.sandboxes.hostile.boxed import named, tools
 from tests.sandboxes.hostile.driven import ROOT

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.process.filter import program
-from sandboxes.process.syscalls import AARCH64, NEWEST, UNUSED, X86_64
+from sandboxes.kernel.filter import program
+from sandboxes.kernel.syscalls import AARCH64, NEWEST, UNUSED, X86_64
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 NUMBERS = {"x86_64": X86_64, "aarch64": AARCH64}

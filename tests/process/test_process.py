@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from sandboxes import Call, Isolation, Limits, SandboxError, SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.process import ProcessConfig, ProcessSandbox, tiers
-from sandboxes.process.plan import Tier
+from sandboxes.kernel import tiers
+from sandboxes.process import ProcessConfig, ProcessSandbox
+from sandboxes.kernel.plan import Tier
 from tests.process.conftest import LIMITS, Evaluate, once, run
 
 SEES = "import os\ndef evaluate(): return dict(os.environ)\n"
@@ -266,7 +267,7 @@ def test_check_names_the_tier() -> None:
 
 def only_weak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "_bubblewraps", lambda: [])
-    monkeypatch.setattr("sandboxes.process.inside.confine.landlock_abi", lambda: 0)
+    monkeypatch.setattr("sandboxes.kernel.inside.confine.landlock_abi", lambda: 0)
 
 
 def test_where_files_cannot_be_hidden_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

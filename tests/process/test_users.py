@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.process.view import reachable
+from sandboxes.kernel.view import reachable
 
 ROOT = Path(__file__).parents[2]
 UID = 61234

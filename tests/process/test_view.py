@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.process import view as module
-from sandboxes.process.inside import confine
-from sandboxes.process.view import View, base_python, for_network, reachable, view
+from sandboxes.kernel import view as module
+from sandboxes.kernel.inside import confine
+from sandboxes.kernel.view import View, base_python, for_network, reachable, view
 from tests.process.boxed import UID, needs_root, told
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")

@@ -14,8 +14,9 @@ import pytest
 
 from sandboxes import Isolation, SandboxUnavailableError
 from sandboxes.cache import cache_dir
-from sandboxes.process import ProcessConfig, ProcessSandbox, plan
-from sandboxes.process.plan import Tier
+from sandboxes.kernel import plan
+from sandboxes.process import ProcessConfig, ProcessSandbox
+from sandboxes.kernel.plan import Tier
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.judged import LIMITS, Batch, is_clean, judge, request
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile
@@ -51,8 +52,8 @@ class Boxes:
                 hosts[tier, isolation] = Driven(place, tier, packages=packages)
         if not hosts:
             pytest.skip("the process sandbox works in no tier here")
-        ours = Path(plan.__file__).parent
-        boxes = cls(hosts, [packages, ours / "inside", ours.parent / "inside", cache_dir() / "process"])
+        ours = Path(plan.__file__).parents[1]
+        boxes = cls(hosts, [packages, *ours.glob("*/inside"), ours / "inside", cache_dir() / "process"])
         for key, told in boxes.ask({key: request((key[1], [CLEAN])) for key in hosts}).items():
             boxes.pristine[key] = told["batches"][0][0]["value"]
         boxes.before = boxes.files()

@@ -7,21 +7,22 @@ import socket
 import sys
 
 import confine
+import ends
 import wire
-import zygote
 
-ZYGOTE_ENDED = 70
+INNER_ENDED = 70
 """Exit status: the process that holds the script has ended, which only the script can have made it do."""
 
 _KEPT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LD_BIND_NOW")
 """Variables that libraries read, but scripts need not see."""
 
 
-def main(control, life):
+def main(control, life, serve):
     """
     Never returns. `control` is a socket to the host, `life` a pipe whose other end the host holds.
 
-    The host closes that when the box shall end; the kernel does when the host has.
+    The host closes that when the box shall end; the kernel does when the host has. `serve`, given the channel and
+    the boot message, is what the inner process does once the doors are closed.
     """
     channel = socket.socket(fileno=control)
     boot, parts, _ = wire.receive(channel)
@@ -33,9 +34,42 @@ def main(control, life):
     child = os.fork()
     if child == 0:
         os.close(life)
-        zygote.run(channel, boot, parts[0], guardian)
+        _inner(channel, boot, parts[0], guardian, serve)
     channel.close()
     _watch(life, child, boot["confined"])
+
+
+def _inner(channel, boot, program, guardian, serve):
+    """Never returns."""
+    try:
+        status = 0
+        _harden(boot, program, guardian)
+        wire.send(channel, {"hello": os.getpid()})
+        serve(channel, boot)
+    except EOFError:
+        pass  # the host is gone
+    except BaseException as error:
+        status = 1
+        wire.send(channel, {"failed": f"{type(error).__name__}: {error}"})
+    finally:
+        os._exit(status)
+
+
+def _harden(boot, program, guardian):
+    """Fails rather than run a script with a door open that the host believes closed."""
+    if sys.platform.startswith("linux"):
+        confine.subreaper()
+        if boot["scope"]:
+            confine.landlock_scope(boot["network"])
+        if program:
+            confine.seccomp(program)
+    confine.set_limits(boot["limits"])
+    if boot["confined"] and guardian != 1:
+        try:
+            os.kill(guardian, 0)
+        except PermissionError:
+            return  # kill(-1) stays within the box
+        raise RuntimeError("processes outside of the box can be signalled from inside")
 
 
 def _empty_environment():
@@ -80,7 +114,7 @@ def _moved(path, moved):
 
 
 def _watch(life, child, confined):
-    """Waits until the host lets go or the zygote ends; then ends everything in the box."""
+    """Waits until the host lets go or the inner process ends; then ends everything in the box."""
     pidfd = os.pidfd_open(child) if hasattr(os, "pidfd_open") else None
     waiting = select.poll()
     for fd in (life, pidfd):
@@ -92,8 +126,8 @@ def _watch(life, child, confined):
         gone = child in _reaped()
         if life in ready:
             break
-    zygote.end_all(child, confined)
-    os._exit(ZYGOTE_ENDED if gone else 0)
+    ends.end_all(child, confined)
+    os._exit(INNER_ENDED if gone else 0)
 
 
 def _reaped():

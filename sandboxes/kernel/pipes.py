@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from sandboxes.process.inside import wire
+from sandboxes.kernel.inside import wire
 
 _CHUNK = 1 << 18
 _VECTORS = 256  # pieces written at once; the kernel takes 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from sandboxes.process import tree
+from sandboxes.kernel import tree
 
 LOOK = 0.05
 """Seconds between two looks."""

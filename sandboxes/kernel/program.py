@@ -1,30 +1,52 @@
-"""A script in the process sandbox, loaded in as many boxes as there are jobs."""
+"""A script in boxes, loaded in as many as there are jobs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sandboxes import replies
 from sandboxes.base import Call, Execution, Limits, Program
 from sandboxes.errors import SandboxLostError
-from sandboxes.process.box import Box
-from sandboxes.process.runs import Request
+from sandboxes.kernel.box import Box
+from sandboxes.kernel.runs import Request
+from sandboxes.replies import Raw
 
 if TYPE_CHECKING:
-    from sandboxes.process.sandbox import ProcessSandbox
+    from sandboxes.kernel.sandbox import BoxedSandbox
 
 
-class ProcessProgram(Program):
+class LoadingBox(Box, ABC):
+    """A box that can hold a script."""
+
+    @abstractmethod
+    async def load(self, source: str, limits: Limits) -> Raw:
+        """How loading went. The box is of no more use where that was not well. Raises SandboxLostError."""
+
+    @abstractmethod
+    def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
+        """
+        One Raw a request, in their order, each as soon as it is known; `shared`: with one state, as far as it lives.
+
+        Ends early when the box is no longer `alive`; the rest is for another one. Raises SandboxLostError when it is
+        lost for a reason that is not the script's.
+        """
+
+
+B = TypeVar("B", bound=LoadingBox)
+
+
+class BoxedProgram(Program, Generic[B]):
     """A script, loaded in as many boxes as there are jobs."""
 
-    def __init__(self, sandbox: ProcessSandbox, source: str, limits: Limits) -> None:
+    def __init__(self, sandbox: BoxedSandbox[B], source: str, limits: Limits) -> None:
         self._sandbox = sandbox
         self.closed = False
-        self._free: asyncio.Queue[_Lane] = asyncio.Queue()
-        self._lanes = [_Lane(sandbox, source, limits) for _ in range(sandbox.concurrency)]
+        self._free: asyncio.Queue[_Lane[B]] = asyncio.Queue()
+        self._lanes = [_Lane[B](sandbox, source, limits) for _ in range(sandbox.concurrency)]
         for lane in self._lanes:
             self._free.put_nowait(lane)
 
@@ -55,7 +77,7 @@ class ProcessProgram(Program):
         finally:
             self._free.put_nowait(lane)
 
-    async def _on(self, lane: _Lane, requests: list[Request], limits: Limits) -> AsyncGenerator[Execution]:
+    async def _on(self, lane: _Lane[B], requests: list[Request], limits: Limits) -> AsyncGenerator[Execution]:
         shared = self._sandbox.isolation == "batch"
         while requests:
             again = await lane.loaded()
@@ -71,7 +93,7 @@ class ProcessProgram(Program):
                     done += 1
                     yield self._sandbox.told(raw, limits)
             if not done:
-                raise SandboxLostError("the process sandbox gave no execution")
+                raise SandboxLostError("the sandbox gave no execution")
             requests = requests[done:]
 
     async def close(self) -> None:
@@ -79,13 +101,13 @@ class ProcessProgram(Program):
         await asyncio.gather(*(lane.close() for lane in self._lanes))
 
 
-class _Lane:
+class _Lane(Generic[B]):
     """A box with the script in it, made anew when it is lost."""
 
-    def __init__(self, sandbox: ProcessSandbox, source: str, limits: Limits) -> None:
+    def __init__(self, sandbox: BoxedSandbox[B], source: str, limits: Limits) -> None:
         self._sandbox, self._source, self._limits = sandbox, source, limits
         self._loading: asyncio.Task[Execution] | None = None
-        self.box: Box | None = None
+        self.box: B | None = None
 
     def begin(self) -> asyncio.Task[Execution]:
         if self._loading is None or (self._loading.done() and not self._usable()):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sandboxes.errors import SandboxLostError
-from sandboxes.process.inside import wire
+from sandboxes.kernel.inside import wire
 
 _PATIENCE = 10.0
 """Seconds in which a box takes what is said to it."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from sandboxes.process import filter as seccomp
-from sandboxes.process import tree
-from sandboxes.process.inside import confine
-from sandboxes.process.view import View, for_network, reachable
+from sandboxes.kernel import filter as seccomp
+from sandboxes.kernel import tree
+from sandboxes.kernel.inside import confine
+from sandboxes.kernel.view import View, for_network, is_loader, reachable
 
 Tier = Literal["A", "B", "C"]
 
@@ -33,16 +33,8 @@ TMP = "/tmp"
 TMP_SIZE, TMP_FILES = 64 << 20, 4096
 """Bytes and files in the private folder; the kernel would let files without content go on for ever."""
 
-PROCESSES, DESCRIPTORS = 48, 64
-"""
-Processes and threads of a box, and open files of each: a numeric library needs a handful.
-
-What the kernel keeps for them besides (most of all the buffers of sockets, 208 KB each) is bounded by these alone, to
-650 MB at the worst; it is no process's own memory.
-"""
-
-_INSIDE = Path(__file__).parent / "inside"
-_SHARED = Path(__file__).parent.parent / "inside"
+_SANDBOXES = Path(__file__).parent.parent
+_PIPES = "/pipes"
 _PYTHON = ("-s", "-S", "-P", "-B")
 _VARIABLES = {
     # Sets of texts have the same order in every box, so that a result does not depend on where its row ran.
@@ -63,9 +55,34 @@ _SPARE_UIDS = range(61184, 65520)
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a script is shown besides its Python."""
+class Inner:
+    """What runs in a box once its doors are closed: `inside/inner.py` of a backend, and what that may start."""
 
+    backend: str
+    processes: int
+    descriptors: int
+    """
+    Processes and threads of a box, and open files of each.
+
+    What the kernel keeps for them besides (most of all the buffers of sockets, 208 KB each) is bounded by these alone;
+    it is no process's own memory.
+    """
+    program: str | None = None
+    """An executable file that it may start; none else can be."""
+    tmp: bool = True
+    """Whether it has a folder to write to, where the tier has one."""
+
+    @property
+    def folders(self) -> list[Path]:
+        """Of modules."""
+        return [_SANDBOXES / name / "inside" for name in (".", "kernel", self.backend)]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a box is shown besides its Python."""
+
+    inner: Inner
     view: View
     packages: Path | None = None
     files: dict[str, str] = field(default_factory=dict)
@@ -86,22 +103,26 @@ class Plan:
 
 
 @functools.cache
-def _compiled() -> None:
+def _compiled(inner: Inner) -> None:
     """Makes sure that the box need not compile its own modules each time it starts, where we may write beside them."""
-    for source in (*_INSIDE.glob("*.py"), *_SHARED.glob("*.py")):
+    for source in (file for folder in inner.folders for file in folder.glob("*.py")):
         kept = Path(importlib.util.cache_from_source(str(source)))
         with contextlib.suppress(OSError):
             if not kept.exists() or kept.stat().st_mtime < source.stat().st_mtime:
                 py_compile.compile(str(source), quiet=2)
 
 
-def plan(tier: Tier, shown: Shown, bwrap: str | None) -> Plan:
-    """Raises SandboxUnavailableError where this machine's processor is not known."""
-    _compiled()
-    return _own_root(shown, bwrap or "bwrap") if tier == "A" else _same_root(tier, shown)
+def plan(tier: Tier, shown: Shown, bwrap: str | None, pipes: Path | None = None) -> Plan:
+    """
+    `pipes`: a folder of the host's with named pipes in it, and maybe files, that the box may open.
+
+    Raises SandboxUnavailableError where this machine's processor is not known.
+    """
+    _compiled(shown.inner)
+    return _own_root(shown, bwrap or "bwrap", pipes) if tier == "A" else _same_root(tier, shown, pipes)
 
 
-def _own_root(shown: Shown, bwrap: str) -> Plan:
+def _own_root(shown: Shown, bwrap: str, pipes: Path | None) -> Plan:
     """Tier A: a root of its own, with what is listed here and nothing else in it."""
     root = os.geteuid() == 0
     view = shown.view
@@ -114,7 +135,9 @@ def _own_root(shown: Shown, bwrap: str) -> Plan:
     arguments += [] if shown.network else ["--unshare-net"]
     places = {name: f"/files/{name}" for name in shown.files}
     binds = {path: path for path in (*view.folders, view.python)} | view.libraries
-    binds |= {"/evalcell/process/inside": str(_INSIDE), "/evalcell/inside": str(_SHARED)}
+    binds |= {f"/evalcell/{folder.relative_to(_SANDBOXES)}": str(folder) for folder in shown.inner.folders}
+    binds |= {"/program": shown.inner.program} if shown.inner.program else {}
+    binds |= {_PIPES: str(pipes)} if pipes else {}
     binds |= for_network() if shown.network else {}
     binds |= {"/packages": str(shown.packages)} if shown.packages else {}
     binds |= {places[name]: path for name, path in shown.files.items()}
@@ -125,48 +148,60 @@ def _own_root(shown: Shown, bwrap: str) -> Plan:
     for path in view.hidden:
         arguments += ["--tmpfs", path, "--remount-ro", path]
     arguments += ["--remount-ro", "/", "--chdir", "/"]
-    command = (*arguments, view.python, *_PYTHON, "/evalcell/process/inside/start.py")
+    command = (*arguments, view.python, *_PYTHON, "/evalcell/kernel/inside/start.py", shown.inner.backend)
     uid = _spare_uid() if root else None
     boot = {
-        "tmp": [TMP, TMP_SIZE, TMP_FILES, uid, uid],
+        "tmp": [TMP, TMP_SIZE, TMP_FILES, uid, uid] if shown.inner.tmp else None,
         "uid": uid,
         "view": None,
         "confined": True,
         "packages": "/packages" if shown.packages else None,
         "variables": places | shown.variables,
-        "limits": _limits(0 if root or _counts_apart() else _own_processes()),
+        "limits": _limits(shown.inner, 0 if root or _counts_apart() else _own_processes()),
         "moved": {},
+        "program": "/program",
+        "pipes": _PIPES,
     }
     return _with_kernel(Plan("A", command, boot, b"", _VARIABLES), shown, metadata=False)
 
 
-def _same_root(tier: Tier, shown: Shown) -> Plan:
+def _same_root(tier: Tier, shown: Shown, pipes: Path | None) -> Plan:
     """Tiers B and C: the host's own file system, of which B may read what is listed here and nothing else."""
     root = os.geteuid() == 0
     view = shown.view
     uid = _spare_uid() if root else None
     packages = str(shown.packages) if shown.packages else None
-    wanted = [*view.folders, *([packages] if packages else []), *shown.files.values()]
+    started = [shown.inner.program] if shown.inner.program else []
+    wanted = [*view.folders, *([packages] if packages else []), *shown.files.values(), *started]
     moved: dict[str, str] = {}
     if uid is not None:  # what the uid may not reach by its path is reached by a descriptor
         for path in dict.fromkeys(place for place in wanted if not reachable(place)):
             moved[path] = f"/proc/self/fd/{_opened(path)}"
     read = [*view.entries, *dict.fromkeys(view.libraries.values()), *shown.files.values()]
-    read += [str(_INSIDE), str(_SHARED), *([packages] if packages else [])]
+    read += [*map(str, shown.inner.folders), *([packages] if packages else []), *([str(pipes)] if pipes else [])]
+    loader = [path for name, path in view.libraries.items() if is_loader(name)] if started else []
     read += list(for_network().values()) if shown.network else []
     boot = {
         "tmp": None,
         "uid": uid,
-        "view": {"read": read, "listed": view.folders, "devices": _DEVICES, "network": shown.network}
+        "view": {
+            "read": read,
+            "listed": view.folders,
+            "devices": [*_DEVICES, *named_pipes(pipes)],
+            "execute": [*started, *loader],
+            "network": shown.network,
+        }
         if tier == "B"
         else None,
         "confined": tier == "B",
         "packages": moved.get(packages, packages) if packages else None,
         "variables": {name: moved.get(path, path) for name, path in shown.files.items()} | shown.variables,
-        "limits": _limits(0 if root else _own_processes()),
+        "limits": _limits(shown.inner, 0 if root else _own_processes()),
         "moved": moved,
+        "program": moved.get(started[0], started[0]) if started else None,
+        "pipes": str(pipes),
     }
-    command = (view.python, *_PYTHON, str(_INSIDE / "start.py"))
+    command = (view.python, *_PYTHON, str(_SANDBOXES / "kernel" / "inside" / "start.py"), shown.inner.backend)
     descriptors = tuple(int(place.rpartition("/")[2]) for place in moved.values())
     return _with_kernel(Plan(tier, command, boot, b"", _VARIABLES, descriptors), shown, metadata=tier == "B")
 
@@ -181,16 +216,23 @@ def _with_kernel(made: Plan, shown: Shown, *, metadata: bool) -> Plan:
     linux = sys.platform.startswith("linux")
     made.boot["network"] = shown.network
     made.boot["scope"] = linux and made.tier != "C" and confine.landlock_abi() >= confine.SCOPES
-    program = seccomp.program(platform.machine(), network=shown.network, metadata=metadata) if linux else b""
+    if not linux:
+        return made
+    starts = shown.inner.program is not None
+    program = seccomp.program(platform.machine(), network=shown.network, metadata=metadata, starts=starts)
     return replace(made, program=program)
 
 
-def _limits(others: int) -> dict[str, int]:
+def named_pipes(folder: Path | None) -> list[str]:
+    return [str(path) for path in sorted(folder.iterdir()) if path.is_fifo()] if folder else []
+
+
+def _limits(inner: Inner, others: int) -> dict[str, int]:
     return {
         "CORE": 0,
         "FSIZE": TMP_SIZE,
-        "NOFILE": DESCRIPTORS,
-        "NPROC": others + PROCESSES,
+        "NOFILE": inner.descriptors,
+        "NPROC": others + inner.processes,
         "MEMLOCK": 0,
         "MSGQUEUE": 0,
     }

@@ -5,54 +5,63 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.process import words
-from sandboxes.process.box import Box
-from sandboxes.process.inside import confine
-from sandboxes.process.plan import Shown, Tier, plan
-from sandboxes.process.spawned import BoxError
+from sandboxes.kernel import words
+from sandboxes.kernel.box import Box
+from sandboxes.kernel.inside import confine
+from sandboxes.kernel.plan import Tier
+from sandboxes.kernel.spawned import BoxError
 
 _SECONDS = 15.0
 """For a box to be ready, which takes some 40 ms; a machine under load may be slow."""
 
 
+B = TypeVar("B", bound=Box)
+
+Make = Callable[[Tier, str | None], B]
+"""Makes a box in a tier, with the bubblewrap named, and starts its first process. May raise BoxError."""
+
+
 @dataclass(frozen=True)
-class Started:
+class Started(Generic[B]):
     """The strongest tier that works, with a first box in it; and why the stronger ones do not."""
 
     tier: Tier
-    box: Box
+    box: B
     refused: dict[Tier, str]
-    shown: Shown
+    make: Make[B]
     bwrap: str | None
 
-    async def another(self) -> Box:
+    async def another(self) -> B:
         """One more box in the same tier. Raises SandboxUnavailableError."""
         try:
-            return await _box(self.tier, self.shown, self.bwrap)
+            return await _box(self.make, self.tier, self.bwrap)
         except BoxError as e:
-            raise SandboxUnavailableError(f"another process sandbox could not be started: {e}") from e
+            raise SandboxUnavailableError(f"another sandbox could not be started: {e}") from e
 
 
-async def start(shown: Shown, wanted: Tier | None, *, weak: bool) -> Started:
+async def start(name: str, make: Make[B], wanted: Tier | None, *, weak: bool) -> Started[B]:
     """
     A first box in the tier that is wanted, or in the strongest that works.
 
-    Tier C only where `weak` allows it. Raises SandboxUnavailableError, with a reason for each tier.
+    Tier C only where `weak` allows it. Raises SandboxUnavailableError, which names the backend and a reason for each
+    tier.
     """
     refused: dict[Tier, str] = {}
     for tier, bwrap in _candidates(wanted, refused):
         if tier == "C" and not weak:
             break
         try:
-            box = await _box(tier, shown, bwrap)
+            box = await _box(make, tier, bwrap)
         except BoxError as e:
             refused.setdefault(tier, str(e))
             continue
-        return Started(tier, box, refused, shown, bwrap)
-    raise SandboxUnavailableError(words.none_works(refused, wanted))
+        return Started(tier, box, refused, make, bwrap)
+    raise SandboxUnavailableError(words.none_works(name, refused, wanted))
 
 
 def _candidates(wanted: Tier | None, refused: dict[Tier, str]) -> list[tuple[Tier, str | None]]:
@@ -86,7 +95,7 @@ def _bubblewraps() -> list[str]:
     return found
 
 
-async def _box(tier: Tier, shown: Shown, bwrap: str | None) -> Box:
-    box = Box(plan(tier, shown, bwrap))
+async def _box(make: Make[B], tier: Tier, bwrap: str | None) -> B:
+    box = make(tier, bwrap)
     await box.start(_SECONDS)
     return box

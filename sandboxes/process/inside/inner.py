@@ -5,7 +5,6 @@ The host does not trust it: scripts run here while they load. It only makes thin
 the host does by ending the whole box.
 """
 
-import contextlib
 import gc
 import os
 import select
@@ -17,6 +16,7 @@ import time
 import answers
 import child
 import confine
+import ends
 import pages
 import wire
 
@@ -26,46 +26,14 @@ _COROUTINE = 0x80  # inspect.CO_COROUTINE, whose module takes long to import
 _END = signal.SIGKILL
 
 
-def run(channel, boot, program, guardian):
-    """Never returns."""
-    try:
-        status = 0
-        _harden(boot, program, guardian)
-        wire.send(channel, {"hello": os.getpid()})
-        _serve(channel, boot)
-    except EOFError:
-        pass  # the host is gone
-    except BaseException as error:
-        status = 1
-        wire.send(channel, {"failed": f"{type(error).__name__}: {error}"})
-    finally:
-        os._exit(status)
-
-
-def _harden(boot, program, guardian):
-    """Fails rather than run a script with a door open that the host believes closed."""
-    if sys.platform.startswith("linux"):
-        confine.subreaper()
-        if boot["scope"]:
-            confine.landlock_scope(boot["network"])
-        if program:
-            confine.seccomp(program)
-    confine.set_limits(boot["limits"])
-    if boot["confined"] and guardian != 1:
-        try:
-            os.kill(guardian, 0)
-        except PermissionError:
-            return  # kill(-1) stays within the box
-        raise RuntimeError("processes outside of the box can be signalled from inside")
-
-
-def _serve(channel, boot):
+def serve(channel, boot):
+    """Until the host is gone, which EOFError tells."""
     evaluate = None
     while True:
         message, parts, fds = wire.receive(channel)
         if message["do"] == "load":
             evaluate, told = _load(message, parts, fds, boot)
-            end_all(0, boot["confined"])
+            ends.end_all(0, boot["confined"])
             _wipe(boot["tmp"])
             wire.send(channel, {"loaded": True}, [told])
         elif message["do"] == "run":  # and a `stop` that came too late is none
@@ -123,7 +91,7 @@ def _runs(channel, evaluate, message, pipes, boot):
             status = os.waitpid(pid, 0)[1]
             _reap()
         else:
-            end_all(pid, boot["confined"])
+            ends.end_all(pid, boot["confined"])
         _wipe(boot["tmp"])
         wire.send(channel, {"ended": status})
         pid = ahead
@@ -183,37 +151,6 @@ def _wait(channel, pid, boot):
 def _reap():
     while os.waitpid(-1, os.WNOHANG)[0]:
         pass
-
-
-def end_all(pid, confined):
-    """Ends every process that the child may have left, and waits for them."""
-    if confined:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, _END)
-    while True:
-        if not confined:
-            _end_descendants(pid)
-        try:
-            found, _ = os.waitpid(-1, 0 if confined else os.WNOHANG)
-        except ChildProcessError:
-            return
-        if not found:
-            time.sleep(0.001)
-
-
-def _end_descendants(pid):
-    """Where others cannot be told apart by the kernel: our children, to which orphans come, and the child's group."""
-    if pid:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, _END)
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            left = [int(word) for word in file.read().split()]
-    except OSError:
-        return
-    for found in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(found, _END)
 
 
 def _wipe(tmp):

@@ -234,11 +234,11 @@ def _libraries(loaded: list[str], prefix: str, folders: list[str]) -> dict[str, 
     # What stands in an odd place was found by the loader's cache; a box without one looks beside the C library.
     beside = os.path.dirname(c_library)
     own = None if prefix in _SYSTEM else prefix + os.sep  # found by a path in the interpreter
-    found = {p: real for p, real in files.items() if not (own and p.startswith(own)) and not _is_loader(p)}
+    found = {p: real for p, real in files.items() if not (own and p.startswith(own)) and not is_loader(p)}
     return {os.path.join(beside, os.path.basename(p)): real for p, real in found.items()} | files
 
 
-def _is_loader(path: str) -> bool:
+def is_loader(path: str) -> bool:
     return os.path.basename(path).startswith("ld-")
 
 

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterable
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.process.syscalls import AARCH64, NEWEST, UNUSED, X86_64
+from sandboxes.kernel.syscalls import AARCH64, NEWEST, UNUSED, X86_64
 
 Code = list[tuple[int, int, int, int]]
 """Instructions: operation, jump if true, jump if false, constant. Whatever way it is entered, it ends in a verdict."""
@@ -104,14 +104,15 @@ _STREAM, _DATAGRAM, _SEQPACKET = 1, 2, 5
 _TCP, _UDP = 6, 17
 
 
-def program(machine: str, *, network: bool, metadata: bool) -> bytes:
+def program(machine: str, *, network: bool, metadata: bool, starts: bool = False) -> bytes:
     """
     The filter for one kind of machine, as `uname -m` names it; ready for `sock_fprog`.
 
     Refused calls fail with EPERM; those that make a connection with EACCES; `clone3`, whose flags cannot be read here,
     and numbers that are unknown or of the x32 kind with ENOSYS, which C libraries answer by an older call. A call by
     the rules of another machine kills the process. `network` opens TCP and UDP; `metadata` also closes what changes
-    or tells a file's owner, mode, times and attributes, for boxes that share the host's files.
+    or tells a file's owner, mode, times and attributes, for boxes that share the host's files. `starts` allows
+    `execve`, for boxes whose inner process becomes another program; what can be started the file system says.
 
     Raises SandboxUnavailableError for a machine whose numbers are not known here.
     """
@@ -122,7 +123,7 @@ def program(machine: str, *, network: bool, metadata: bool) -> bytes:
         )
     architecture, numbers = _MACHINES[machine]
     rules = {}
-    for name, code in _rules(network, metadata).items():
+    for name, code in _rules(network, metadata, starts).items():
         if name in numbers or name not in _KNOWN:  # a name that no machine has is a mistake
             rules[numbers[name]] = code
     for first, last in UNUSED[machine]:
@@ -132,10 +133,10 @@ def program(machine: str, *, network: bool, metadata: bool) -> bytes:
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
 
-def _rules(network: bool, metadata: bool) -> dict[str, Code]:
+def _rules(network: bool, metadata: bool, starts: bool) -> dict[str, Code]:
     """What becomes of each call that is not simply allowed."""
     others = _argument(0) + _branch(_EQUAL, 0, _ALLOWED, _EPERM)
-    refused = _REFUSED.split() + (_METADATA.split() if metadata else [])
+    refused = set(_REFUSED.split() + (_METADATA.split() if metadata else [])) - ({"execve"} if starts else set())
     rules = dict.fromkeys(refused, _EPERM) | dict.fromkeys(_OTHERS, others)
     if not network:
         rules |= dict.fromkeys(_CONNECTING, _EACCES)

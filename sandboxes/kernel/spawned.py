@@ -10,9 +10,9 @@ import socket
 import subprocess
 from collections.abc import Callable
 
-from sandboxes.process import tree
-from sandboxes.process.pipes import Printed
-from sandboxes.process.plan import Plan
+from sandboxes.kernel import tree
+from sandboxes.kernel.pipes import Printed
+from sandboxes.kernel.plan import Plan
 
 
 class BoxError(Exception):

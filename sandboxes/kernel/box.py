@@ -1,0 +1,96 @@
+"""The host's side of one box: start it, watch it, and end it, whatever it does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from sandboxes.errors import SandboxLostError
+from sandboxes.kernel import tree
+from sandboxes.kernel.channel import Channel
+from sandboxes.kernel.plan import Plan
+from sandboxes.kernel.spawned import BoxError, Spawned
+from sandboxes.kernel.watch import Watch
+
+GRACE = 2.0
+"""Seconds that a box's own processes have for what takes them milliseconds; then they are ended from outside."""
+
+INNER_ENDED = 70
+"""See inside/guardian.py."""
+
+
+class Box:
+    """One guardian with what it guards, for one script."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Starts its first process. Raises BoxError."""
+        self._plan = plan
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+        self._channel = Channel(self._event)
+        self._ending: asyncio.Future[None] | None = None
+        self._inner = 0
+        self._watch = Watch(self._watched, self._event.set, self.close)
+        try:
+            self._first = Spawned(plan, self._channel.theirs, self._event.set)
+        except BaseException:
+            self._channel.close()
+            raise
+
+    @property
+    def closed(self) -> bool:
+        return self._ending is not None
+
+    @property
+    def alive(self) -> bool:
+        return not (self._channel.gone or self.closed)
+
+    async def start(self, seconds: float) -> None:
+        """Waits until the doors are closed and the box is ready for a script. Raises BoxError."""
+        try:
+            await self._channel.say(self._plan.boot, [self._plan.program])
+            message, _ = await self._channel.heard(self._loop.time() + seconds)
+            if "hello" not in message:
+                raise BoxError(str(message.get("failed")))
+            self._inner = self._find_inner()
+        except (SandboxLostError, TimeoutError) as e:
+            said = await self._first.last_words()
+            await self.close()
+            raise BoxError(said or f"no sign of life ({type(e).__name__})") from e
+        except BaseException:
+            await self.close()
+            raise
+
+    def _find_inner(self) -> int:
+        below = tree.descendants(self._first.pid)
+        if not below:
+            raise BoxError("its processes cannot be seen from outside")
+        return below[-1]
+
+    def _watched(self) -> list[int]:
+        return [self._inner, *tree.descendants(self._inner)]
+
+    async def _why(self) -> str:
+        """Why the box has gone. Raises SandboxLostError where the script cannot have done it."""
+        if self._channel.spoilt:
+            await self.close()
+            return "it broke the process that holds the script"
+        status: int | None = None
+        with contextlib.suppress(TimeoutError):
+            status = await asyncio.wait_for(self._first.exit(), GRACE)
+        await self.close()
+        if status in (None, INNER_ENDED):
+            return "it ended the process that holds the script"
+        raise SandboxLostError(f"the sandbox was ended from outside (status {status})")
+
+    async def close(self) -> None:
+        """Ends every process of the box; safe twice."""
+        if self._ending is None:
+            self._channel.close()
+            self._first.let_go()
+            self._ending = asyncio.ensure_future(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        await self._watch.close()
+        await self._first.end(GRACE)

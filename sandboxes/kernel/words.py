@@ -1,0 +1,30 @@
+"""What sandboxes in boxes say to people about what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sandboxes.kernel.plan import PROTECTS, Tier
+from sandboxes.replies import DEATHS, Death
+
+DEATHS_HERE = DEATHS | {
+    "processes": Death("crash", "ProcessLimit", "it had more processes than it may; start fewer"),
+    "ended": Death("crash", "Crash", "its process has ended: {why}"),
+    "unreadable": Death("crash", "Crash", "its process was spoilt by the script: {why}"),
+}
+
+
+def none_works(name: str, refused: Mapping[Tier, str], wanted: Tier | None) -> str:
+    """No tier, or only one that nobody allowed."""
+    reasons = "; ".join(f"tier {tier}: {why}" for tier, why in refused.items())
+    if wanted is not None:
+        return f"the {name} sandbox cannot start in tier {wanted} here ({reasons or 'not on this platform'})"
+    return (
+        f"the {name} sandbox can protect this machine's files in no way that it knows ({reasons}); "
+        "--allow-weak-isolation runs scripts that you trust"
+    )
+
+
+def weaker(tier: Tier, refused: Mapping[Tier, str]) -> str:
+    reasons = "; ".join(f"tier {stronger} is not available: {why}" for stronger, why in refused.items())
+    return f"isolation by tier {tier}, {PROTECTS[tier]} ({reasons})"

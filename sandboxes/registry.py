@@ -25,6 +25,7 @@ class Backend(Model):
 _OURS = (
     Backend(name="wasm", target="sandboxes.wasm:WasmSandbox"),
     Backend(name="process", target="sandboxes.process:ProcessSandbox"),
+    Backend(name="deno", target="sandboxes.deno:DenoSandbox", install="run: pip install 'evalcell[deno]'"),
     Backend(name="fake", target="sandboxes.fake:FakeSandbox", hidden=True),
 )
 

@@ -21,8 +21,9 @@ class Pipe(ABC):
     While it is full nothing is read, so that who writes has to wait.
     """
 
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self.read, self.write = os.pipe()
+    def __init__(self, wake: Callable[[], None], read: int | None = None) -> None:
+        """`read`: the descriptor to read, whose other end another process will open. None: a pipe of its own."""
+        self.read, self.write = os.pipe() if read is None else (read, -1)
         os.set_blocking(self.read, False)
         self.ended = False
         self._wake = wake
@@ -140,6 +141,16 @@ class Printed(Pipe):
         self._current = bytearray()
         self._said = 0
         super().__init__(wake)
+
+    def expect(self, keep: int, flood: int, mark: bytes, calls: int) -> None:
+        """
+        What comes from now on is another run's, with a mark before its first call too, and one after its last.
+
+        What is there before the first mark is nobody's: take it with `cut`.
+        """
+        self._keep, self._flood, self._mark = keep, flood, mark
+        self._left = calls + 1
+        self._done.clear()
 
     @property
     def flooded(self) -> bool:

@@ -1,0 +1,55 @@
+"""Which Deno runs scripts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from sandboxes.errors import SandboxUnavailableError
+
+VARIABLE = "EVALCELL_DENO"
+"""Names another Deno than that of the package."""
+
+INSTALL = "run: pip install 'evalcell[deno]'"
+_SECONDS = 20
+
+
+def find_deno() -> str:
+    """
+    The path of the executable: what EVALCELL_DENO names, else that of the package `deno`.
+
+    Raises SandboxUnavailableError, with what to install or set.
+    """
+    if named := os.environ.get(VARIABLE):
+        path = Path(named)
+        if not (path.is_file() and os.access(path, os.X_OK)):
+            raise SandboxUnavailableError(
+                f"{VARIABLE}={named} is no program that can be started; name one, or unset it"
+            )
+        return str(path.resolve())
+    try:
+        from deno import find_deno_bin
+    except ImportError:
+        raise SandboxUnavailableError(f"the deno sandbox needs Deno; {INSTALL}") from None
+    try:
+        return str(Path(find_deno_bin()).resolve())
+    except FileNotFoundError:
+        raise SandboxUnavailableError(
+            f"the package deno has no program for this machine; install Deno and set {VARIABLE} to its path"
+        ) from None
+
+
+@cache
+def version(program: str) -> str:
+    """Deno's own version, such as `2.9.8`, asked once. Raises SandboxUnavailableError where it does not tell."""
+    variables = {"DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1", "DENO_DIR": os.devnull, "HOME": os.devnull}
+    try:
+        done = subprocess.run([program, "--version"], env=variables, capture_output=True, timeout=_SECONDS, check=True)
+        words = done.stdout.decode("utf-8", "replace").split()
+        if words[0] != "deno":
+            raise ValueError(f"it says {words[0]!r}")
+        return words[1]
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as e:
+        raise SandboxUnavailableError(f"{program} is no Deno that works ({e}); {INSTALL}, or set {VARIABLE}") from e

@@ -1,0 +1,235 @@
+"""A box with Deno in it: load a script, run calls, and end it all where a limit is exceeded."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncGenerator, Sequence
+from functools import cache
+from pathlib import Path
+
+from sandboxes import replies
+from sandboxes.base import MB, Limits
+from sandboxes.deno.pipes import BEGUN, GONE, HELLO, LOADED, RESULT, Asked, PipesFolder, Told
+from sandboxes.errors import SandboxLostError
+from sandboxes.kernel import tree
+from sandboxes.kernel.pipes import Printed
+from sandboxes.kernel.plan import Shown, Tier, plan
+from sandboxes.kernel.program import LoadingBox
+from sandboxes.kernel.runs import Request, Run
+from sandboxes.replies import Raw
+
+START = 15.0
+"""Seconds for Deno to start, which takes some 50 ms."""
+
+ROOM = 2 << 30
+"""Bytes, on top of the memory limit, that V8 may reserve without using them."""
+
+HEAP = 24
+"""MB of V8's heap that are not the script's."""
+
+SPARE = 24 * MB
+"""What one more Worker takes, kept ready while a script runs; counted as nobody's."""
+
+GROWN = 256 * MB
+"""A process that keeps so much from calls that are over is replaced."""
+
+_INSIDE = Path(__file__).parent / "inside"
+_FULL_HEAP = (b"<--- Last few GCs --->", b"# Fatal JavaScript out of memory", b"# Fatal process out of memory")
+_FLAGS = (
+    "--no-prompt",
+    "--no-remote",
+    "--no-npm",
+    "--no-config",
+    "--no-lock",
+    "--no-check",
+    "--cached-only",
+    "--unstable-worker-options",
+)
+_VARIABLES = {
+    "NO_COLOR": "1",
+    "DENO_NO_UPDATE_CHECK": "1",
+    # Where nothing can be made: no cache, and no storage that outlives a call.
+    "DENO_DIR": "/dev/null/deno",
+    "HOME": "/nonexistent",
+}
+
+
+@cache
+def _text(name: str) -> str:
+    return (_INSIDE / name).read_text("utf-8")
+
+
+class DenoBox(LoadingBox):
+    """One Deno process, which loads one script. A Worker for each run."""
+
+    def __init__(self, tier: Tier, shown: Shown, bwrap: str | None) -> None:
+        self._folder = PipesFolder()
+        self._asked: Asked | None = None
+        self._told: Told | None = None
+        self._printed: Printed
+        self._held = 0
+        """Bytes that the process holds once the script is loaded."""
+        try:
+            made = plan(tier, shown, bwrap, self._folder.path)
+            self._folder.give(made.boot["uid"])
+            super().__init__(made)
+        except BaseException:
+            self._folder.remove()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        if self._told is None:
+            return super().alive
+        return not (self.closed or self._told.ended)
+
+    async def load(self, source: str, limits: Limits) -> Raw:
+        """As `LoadingBox` says. Raises SandboxLostError where Deno does not start."""
+        await self._launch(limits)
+        began = self._loop.time()
+        setting = {"source": source, "boot": _text("worker.js"), "seed": 0}
+        self._say([json.dumps(setting).encode()])
+        self._watch.begin(self._memory() + limits.memory + SPARE)
+        try:
+            how, payload, _ = await self._next((LOADED,), 0, began + limits.load_timeout)
+            kept, said = self._printed.cut()
+            self._held = self._memory()
+            return self._raw(0, how, payload, self._loop.time() - began, kept, said)
+        finally:
+            self._watch.end()
+
+    async def _launch(self, limits: Limits) -> None:
+        """Has the inner process become Deno. Raises SandboxLostError."""
+        self._printed = Printed(self._event.set, limits.output, limits.flood)
+        self._told = Told(self._folder.told, self._event.set)
+        self._asked = Asked(self._folder.asked)
+        boot = self._plan.boot
+        message = {
+            "arguments": _arguments(boot["pipes"], limits),
+            "variables": _VARIABLES,
+            "memory": limits.memory + ROOM,
+        }
+        await self._channel.say(message, (), [self._printed.write])
+        self._printed.handed_over()
+        how, payload, _ = await self._next((HELLO,), 0, self._loop.time() + START)
+        self._folder.remove()
+        if how != "frame":
+            said = self._printed.cut()[0].decode("utf-8", "replace").strip().splitlines()
+            heard = self._channel.message()
+            why = heard[0].get("failed") if heard else (said[0] if said else payload.decode("utf-8", "replace"))
+            await self.close()
+            raise SandboxLostError(f"Deno does not start: {why}")
+        self._told.longest = replies.longest(limits)
+
+    def _say(self, texts: Sequence[bytes]) -> None:
+        assert self._asked is not None
+        self._asked.say(texts)
+
+    def _memory(self) -> int:
+        return tree.memory([self._inner], 1 << 62)
+
+    async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
+        rest = list(requests)
+        while rest and self.alive:
+            run = Run(rest if shared else rest[:1], True)
+            async with contextlib.aclosing(self._attempt(run, limits)) as told:
+                async for raw in told:
+                    yield raw
+            rest = rest[run.place :]
+
+    async def _attempt(self, run: Run, limits: Limits) -> AsyncGenerator[Raw]:
+        """One Worker: the calls it came through, and the one that ended it. The whole process ends with some."""
+        mark = run.mark.hex().encode()
+        memory = self._memory()
+        self._printed.expect(limits.output, limits.flood, mark, len(run.requests))
+        self._watch.begin(memory + limits.memory + SPARE)
+        well = False
+        try:
+            self._say([mark, *(request.payload for request in run.requests)])
+            run.began = self._loop.time()
+            how, payload, _ = await self._next((BEGUN, GONE), 0, run.began + limits.load_timeout)
+            self._printed.cut()
+            if how == "frame" and _is_well(payload):
+                how = ""
+            while run.place < len(run.requests) and not run.broken:
+                began = run.began = self._loop.time()
+                took = -1.0
+                if not how:
+                    how, payload, took = await self._next((RESULT, GONE), run.place, began + limits.timeout)
+                spent = self._loop.time() - began
+                if how == "frame" and 0 <= took < spent:  # it is what the Worker says; coming here took time too
+                    spent = took
+                kept, said = self._printed.cut(how in ("frame", "gone"))
+                call = run.requests[run.place].call
+                run.next("reply" if how == "frame" else how, self._loop.time())
+                self._watch.next()
+                well = how in ("frame", "gone")
+                yield self._raw(call, how, payload, spent, kept, said)
+                how = ""
+        finally:
+            self._watch.end()
+            if not well or memory > self._held + GROWN:
+                await asyncio.shield(self.close())
+
+    async def _next(self, kinds: tuple[int, ...], place: int, until: float) -> tuple[str, bytes, float]:
+        """
+        What happens next: `frame` with its text and seconds; `gone` with why the Worker is; or how the process fails.
+
+        What Deno has told counts before anything that speaks against the script.
+        """
+        while (found := await self._happened(kinds, place, until)) is None:
+            await self._channel.pause(until + 0.001)
+        return found
+
+    async def _happened(self, kinds: tuple[int, ...], place: int, until: float) -> tuple[str, bytes, float] | None:
+        assert self._told is not None
+        if (frame := self._told.next()) is not None:
+            if frame.kind not in kinds or frame.place != place:
+                return "unreadable", b"what came from it is no result", 0.0
+            return "gone" if frame.kind == GONE else "frame", frame.text, frame.seconds
+        if self._watch.full:
+            return self._watch.full, b"", 0.0
+        if self._printed.flooded:
+            return "flood", b"", 0.0
+        if self._told.flawed:
+            return "unreadable", self._told.flawed.encode(), 0.0
+        if self._told.ended or self._printed.ended:
+            return "ended", (await self._why()).encode(), 0.0
+        return ("timeout", b"", 0.0) if self._loop.time() > until else None
+
+    def _raw(self, call: int, how: str, payload: bytes, spent: float, kept: bytes, said: int) -> Raw:
+        if how == "frame":
+            return Raw(call, "reply", payload, spent, kept, said)
+        if how == "ended" and (at := min((kept.find(words) for words in _FULL_HEAP if words in kept), default=-1)) >= 0:
+            return Raw(call, "memory", b"", spent, kept[:at].rstrip(b"\n#"), said - len(kept) + at)
+        return Raw(call, "ended" if how == "gone" else how, payload, spent, kept, said)
+
+    async def _end(self) -> None:
+        await super()._end()
+        self._folder.remove()
+        for pipe in (self._asked, self._told, self._printed):
+            if pipe is not None:
+                pipe.close()
+
+
+def _is_well(reply: bytes) -> bool:
+    return reply.startswith(b'{"status":"ok"')
+
+
+def _arguments(pipes: str, limits: Limits) -> list[str]:
+    """How Deno is started: its main module comes as text, for its file may be where its user cannot get."""
+    main = base64.b64encode(_text("main.ts").encode()).decode()
+    heap = limits.memory // MB + HEAP
+    return [
+        "deno",
+        "run",
+        *_FLAGS,
+        f"--v8-flags=--single-threaded,--max-old-space-size={heap}",
+        f"--allow-read={pipes}/asked",
+        f"--allow-write={pipes}/told",
+        f"data:application/typescript;base64,{main}",
+        pipes,
+    ]

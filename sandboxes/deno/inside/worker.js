@@ -1,0 +1,280 @@
+// @ts-check
+/**
+ * What runs beside a script, in its Worker: loads it, calls it, puts into JSON what came of it.
+ *
+ * Nothing it says is trusted: a script shares this realm. What it needs of the realm it takes before the script loads,
+ * so that a script that changes built-ins still gets its own replies through, and cannot reach the port.
+ */
+
+const RESULT = 2, GONE = 3, LOADED = 0;
+const MESSAGE = 4000; // characters kept of an exception's text and stack
+const SCRIPT = "evaluator.ts";
+
+const { parse, stringify } = JSON;
+const { apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor } = Reflect;
+const { isArray } = Array;
+const isFinite = Number.isFinite;
+const objects = Object.prototype;
+const arrays = Array.prototype;
+const slice = uncurried(String.prototype.slice);
+const replaceAll = uncurried(String.prototype.replaceAll);
+const includes = uncurried(String.prototype.includes);
+const encodeInto = TextEncoder.prototype.encode.bind(new TextEncoder());
+const bytes = /** @type {object} */ (getPrototypeOf(Uint8Array.prototype));
+const byteLength = uncurried(/** @type {any} */ (getOwnPropertyDescriptor(bytes, "byteLength")).get);
+const now = performance.now.bind(performance);
+const text = String;
+const random = Math.random;
+const imul = Math.imul;
+const complain = console.error.bind(console);
+const print = Deno.stdout.writeSync.bind(Deno.stdout);
+const WeakSetOf = WeakSet;
+const hasSeen = uncurried(WeakSet.prototype.has);
+const addSeen = uncurried(WeakSet.prototype.add);
+const removeSeen = uncurried(WeakSet.prototype.delete);
+const dataOf = dataGetter();
+
+/** @param {any} method @returns {any} */
+function uncurried(method) {
+  return (/** @type {any} */ self, /** @type {any[]} */ ...rest) => apply(method, self, rest);
+}
+
+/** How a message is read, whatever the script does to the class. @returns {(event: any) => any} */
+function dataGetter() {
+  const getter = getOwnPropertyDescriptor(MessageEvent.prototype, "data")?.get;
+  return getter ? uncurried(getter) : (event) => event.data;
+}
+
+/** A returned value that is no result. */
+class Refused {
+  /** @param {string} status @param {string} message */
+  constructor(status, message) {
+    this.status = status;
+    this.message = message;
+  }
+}
+
+/** @type {(message: any) => void} */
+let post;
+/** @type {any} */
+let evaluate;
+let script = "";
+
+// Random numbers: the engine's own, or repeatable ones where a call has a seed (mulberry32, Tommy Ettinger 2017).
+/** @type {number | null} */
+let state = null;
+Math.random = function random_() {
+  if (state === null) return random();
+  state = (state + 0x6d2b79f5) | 0;
+  let mixed = imul(state ^ (state >>> 15), 1 | state);
+  mixed = (mixed + imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+  return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+};
+Object.defineProperty(Math.random, "name", { value: "random" });
+
+// What would end the Worker without a word.
+const { exit } = Deno;
+const close = self.close.bind(self);
+/** @param {any} end @param {string} why */
+function telling(end, why) {
+  return (/** @type {any[]} */ ...given) => {
+    post({ kind: GONE, seconds: 0, text: why });
+    return apply(end, undefined, given);
+  };
+}
+Deno.exit = /** @type {any} */ (telling(exit, "it called Deno.exit"));
+self.close = telling(close, "it called close");
+/** @type {any} */ (globalThis).process.exit = telling(exit, "it called process.exit");
+/** @type {any} */ (globalThis).process.reallyExit = telling(exit, "it called process.reallyExit");
+
+// A promise that nobody waits for, or a timer that fails, is the script's business, and no reason to end its Worker.
+self.addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  complain("Uncaught (in promise)", event.reason);
+});
+self.addEventListener("error", (event) => {
+  event.preventDefault();
+  complain("Uncaught", event.error);
+});
+
+const scope = /** @type {any} */ (self);
+scope.onmessage = (/** @type {MessageEvent} */ first) => {
+  scope.onmessage = null;
+  const port = first.data;
+  post = port.postMessage.bind(port);
+  port.onmessage = (/** @type {any} */ event) => {
+    const asked = dataOf(event);
+    if (asked.calls === undefined) load(asked.source, asked.seed);
+    else run(asked.calls, asked.mark);
+  };
+};
+
+/** @param {string} url @param {number} seed */
+async function load(url, seed) {
+  script = url;
+  state = seed;
+  let told = '{"status":"ok","value":null}';
+  try {
+    const module = await import(url);
+    evaluate = module.evaluate === undefined ? module.default : module.evaluate;
+    if (typeof evaluate !== "function") throw new ReferenceError("the script defines no function named evaluate");
+  } catch (error) {
+    told = failure(error);
+  }
+  post({ kind: LOADED, seconds: 0, text: told });
+}
+
+/** @param {string[]} calls @param {Uint8Array} mark */
+async function run(calls, mark) {
+  const count = calls.length;
+  for (let place = 0; place < count; place++) {
+    const began = now();
+    let told;
+    try {
+      const request = parse(calls[place]);
+      state = request.seed;
+      const positional = request.positional;
+      let value = positional.length ? apply(evaluate, undefined, positional) : evaluate(request.arguments);
+      if (isThenable(value)) value = await value;
+      told = '{"status":"ok","value":' + encoded(value, request.result) + "}";
+    } catch (error) {
+      told = failure(error);
+    }
+    if (place + 1 < count) print(mark);
+    post({ kind: RESULT, seconds: (now() - began) / 1000, text: told });
+  }
+}
+
+/** @param {any} value */
+function isThenable(value) {
+  return value !== null && (typeof value === "object" || typeof value === "function") && typeof value.then === "function";
+}
+
+/** JSON text of at most `limit` bytes in UTF-8. @param {any} value @param {number} limit @returns {string} */
+function encoded(value, limit) {
+  if (value === undefined) throw new Refused("no_result", "evaluate returned undefined: return a label, a score or an object");
+  const seen = new WeakSetOf();
+  let size = 0;
+
+  /** @param {string} piece */
+  function counted(piece) {
+    size += piece.length;
+    if (size > limit) throw tooLarge(size, limit);
+    return piece;
+  }
+
+  /** @param {any} part @returns {string} */
+  function json(part) {
+    switch (typeof part) {
+      case "string":
+        return counted(stringify(part));
+      case "number":
+        if (!isFinite(part)) throw refused(`${part}: return a finite number, or the score null with a label or an explanation`);
+        return counted(stringify(part));
+      case "boolean":
+        return counted(part ? "true" : "false");
+      case "object":
+        return part === null ? counted("null") : nested(part);
+      case "bigint":
+        throw refused("a BigInt: return Number(x), or text such as String(x)");
+      default:
+        throw refused(`${typeof part === "undefined" ? "" : "a "}${typeof part}: return text, a number, or an object or array of these`);
+    }
+  }
+
+  /** @param {any} part @returns {string} */
+  function nested(part) {
+    if (hasSeen(seen, part)) throw refused("an object that contains itself: return a label, a score and an explanation");
+    addSeen(seen, part);
+    const told = isArray(part) ? list(part) : plain(part);
+    removeSeen(seen, part);
+    return told;
+  }
+
+  /** @param {any} part @returns {string} */
+  function list(part) {
+    let told = counted("[");
+    for (let at = 0; at < part.length; at++) told += (at ? counted(",") : "") + json(part[at]);
+    return told + counted("]");
+  }
+
+  /** @param {any} part @returns {string} */
+  function plain(part) {
+    const above = getPrototypeOf(part);
+    if (above !== objects && above !== null) throw refused(`${classOf(part)}: return a plain object, such as { score: 1 }`);
+    const keys = ownKeys(part);
+    let told = counted("{");
+    let first = true;
+    for (let at = 0; at < keys.length; at++) {
+      const key = keys[at];
+      if (typeof key !== "string" || !getOwnPropertyDescriptor(part, key)?.enumerable) continue;
+      const value = part[key];
+      if (value === undefined) continue; // as left out; `explanation: undefined` is common
+      told += counted((first ? "" : ",") + stringify(key) + ":") + json(value);
+      first = false;
+    }
+    return told + counted("}");
+  }
+
+  const told = json(value);
+  const exact = told.length * 3 <= limit ? 0 : byteLength(encodeInto(told));
+  if (exact > limit) throw tooLarge(exact, limit);
+  return told;
+}
+
+/** @param {string} what */
+function refused(what) {
+  return new Refused("no_result", "evaluate returned what JSON cannot hold: " + what);
+}
+
+/** @param {number} size @param {number} limit */
+function tooLarge(size, limit) {
+  return new Refused("output", `evaluate returned ${size} bytes of JSON or more; the limit is ${limit}`);
+}
+
+/** @param {any} value @returns {string} */
+function classOf(value) {
+  try {
+    const name = value.constructor.name;
+    return typeof name === "string" && name ? "an instance of " + slice(name, 0, 100) : "an object with a class";
+  } catch {
+    return "an object with a class";
+  }
+}
+
+/** How a step failed, as the host reads it. @param {any} error @returns {string} */
+function failure(error) {
+  try {
+    if (error instanceof Refused) return told(error.status, "Result", error.message, "");
+    if (error === null || typeof error !== "object") {
+      return told("error", "Thrown", cut(typeof error === "symbol" ? "a symbol" : text(error)), "");
+    }
+    const name = typeof error.name === "string" ? slice(error.name, 0, 200) : "Error";
+    const message = replaceAll(cut(text(error.message)), script, SCRIPT);
+    const stack = typeof error.stack === "string" ? replaceAll(cut(error.stack), script, SCRIPT) : "";
+    return told(statusOf(name, message), parsed(name, message), message, stack);
+  } catch {
+    return '{"status":"error","error":{"type":"Error","message":"its text cannot be shown","traceback":""}}';
+  }
+}
+
+/** Buffers that cannot be had; a heap that is full ends the process instead. @param {string} name @param {string} message */
+function statusOf(name, message) {
+  if (name !== "RangeError") return "error";
+  return includes(message, "allocation failed") || includes(message, "could not allocate memory") ? "memory" : "error";
+}
+
+/** Deno tells a syntax error as a module that cannot be loaded. @param {string} name @param {string} message */
+function parsed(name, message) {
+  return includes(message, "could not be parsed") ? "SyntaxError" : name;
+}
+
+/** @param {string} status @param {string} type @param {string} message @param {string} traceback */
+function told(status, type, message, traceback) {
+  return `{"status":"${status}","error":{"type":${stringify(type)},"message":${stringify(message)},"traceback":${stringify(traceback)}}}`;
+}
+
+/** @param {string} words */
+function cut(words) {
+  return slice(words, 0, MESSAGE);
+}

@@ -1,0 +1,67 @@
+"""TypeScript in Deno: a Worker without any permission for every batch, or for every call."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+from sandboxes.base import Capabilities, Limits, Program
+from sandboxes.cores import cores
+from sandboxes.deno.binary import find_deno, version
+from sandboxes.deno.box import DenoBox
+from sandboxes.kernel.plan import PROTECTS, Inner, Shown
+from sandboxes.kernel.sandbox import BoxedSandbox, TierConfig
+from sandboxes.kernel.tiers import Make
+from sandboxes.kernel.view import view
+
+THREADS = 48
+"""What Deno and V8 start besides a thread for each core; a thread is a process to the kernel. Nested Workers too."""
+
+
+class DenoConfig(TierConfig):
+    """What only the deno sandbox can be told."""
+
+    backend: str = "deno"
+
+
+class DenoSandbox(BoxedSandbox[DenoBox]):
+    """See docs/threat-model.md for what each tier protects."""
+
+    name: ClassVar[str] = "deno"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        languages=("typescript",),
+        isolation=("batch", "call"),
+        enforced=("timeout", "memory of the process", "threads", "output", "result size", "no network", "no files"),
+        tiers=tuple(f"{tier}: {protects}" for tier, protects in PROTECTS.items()),
+    )
+
+    @property
+    def identity(self) -> str:
+        parts = [f"deno/{version(find_deno())}"]
+        parts += [f"tier-{self._started.tier}"] if self._started else []
+        return "/".join(parts)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return super().manifest | {"deno": version(find_deno())}
+
+    @classmethod
+    def _bare(cls) -> Make[DenoBox]:
+        program = find_deno()
+        version(program)
+        inner = Inner("deno", processes=THREADS + 3 * cores(), descriptors=256, program=program, tmp=False)
+        shown = Shown(inner, view())
+        return lambda tier, bwrap: DenoBox(tier, shown, bwrap)
+
+    async def _make(self) -> Make[DenoBox]:
+        return await asyncio.to_thread(self._bare)
+
+    async def load(self, source: str, limits: Limits) -> Program:
+        return await super().load(_exporting(source), limits)
+
+
+def _exporting(source: str) -> str:
+    """The script with its `evaluate` exported."""
+    from sandboxes.deno.syntax import how_exported  # here: it takes time to import
+
+    return source + "\nexport { evaluate };\n" if how_exported(source) == "local" else source

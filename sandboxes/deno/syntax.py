@@ -1,0 +1,276 @@
+"""A TypeScript script as a syntax tree: what it defines, exports and imports. Nothing of it is run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from sandboxes.errors import SandboxUnavailableError
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Tree
+
+How: TypeAlias = Literal["evaluate", "default", "local"]
+
+NAME = "evaluate"
+INSTALL = "pip install 'evalcell[deno]'"
+PARSE_TIME = 0.75
+"""Seconds of processor time: ordinary source of 256 KB takes 0.1, a few bytes made to be slow take a minute."""
+
+_NAMES = ("identifier", "type_identifier")
+FUNCTIONS = frozenset(
+    (
+        "function_declaration",
+        "function_expression",
+        "generator_function_declaration",
+        "generator_function",
+        "arrow_function",
+    )
+)
+CLASSES = frozenset(("class_declaration", "abstract_class_declaration", "class"))
+
+_NO_FUNCTIONS = CLASSES | {
+    "array",
+    "enum_declaration",
+    "false",
+    "internal_module",
+    "null",
+    "number",
+    "object",
+    "regex",
+    "string",
+    "template_string",
+    "true",
+}
+_OWN = ("node:", "data:")
+_WRAPPERS = frozenset(
+    (
+        "as_expression",
+        "non_null_expression",
+        "parenthesized_expression",
+        "satisfies_expression",
+        "type_assertion",
+    )
+)
+
+
+class TangledError(ValueError):
+    """The source takes the parser too long."""
+
+
+class Found(NamedTuple):
+    """How the function to call is found, and what stands there: a function, or what may be one when it is run."""
+
+    how: How
+    node: Node
+
+
+def how_exported(source: str) -> How | None:
+    """
+    How `evaluate` is found: exported by that name, as the default export, or only defined at the top level.
+
+    Something that certainly is no function is none of it. None also where the source cannot be read in time; wrong
+    syntax is read as far as it goes. Raises SandboxUnavailableError.
+    """
+    try:
+        found = Script(source).found
+    except TangledError:
+        return None
+    return found.how if found else None
+
+
+def foreign_imports(source: str) -> list[tuple[str, int]]:
+    """
+    What is imported from outside the script, with the line; what Deno has of its own (`node:`) or the script brings along (`data:`) is not.
+
+    Raises SandboxUnavailableError and TangledError.
+    """
+    return Script(source).foreign
+
+
+class Script:
+    """The top level of a script, as parsed. Raises SandboxUnavailableError and TangledError."""
+
+    def __init__(self, source: str) -> None:
+        self._data = source.encode(errors="replace")
+        self._tree = _parse(self._data)
+        self.root = self._tree.root_node
+        self.bindings: dict[str, Node] = {}
+        """By name, the function, the value or the declaration that it ends up with."""
+        self.types: dict[str, list[Node]] = {}
+        """By name, the interfaces and type aliases."""
+        self.foreign: list[tuple[str, int]] = []
+        self._hoisted: dict[str, Node] = {}
+        self._exported: dict[str, Node] = {}
+        for node in self.root.named_children:
+            self._statement(node)
+        # A function is there before the first statement runs; what is assigned later replaces it.
+        self.bindings = self._hoisted | self.bindings
+
+    @property
+    def found(self) -> Found | None:
+        """The function to call, or what may be one."""
+        places: tuple[tuple[How, Node | None], ...] = (
+            ("evaluate", self._exported.get(NAME)),
+            ("default", self._exported.get("default")),
+            ("local", self.bindings.get(NAME)),
+        )
+        for how, node in places:
+            if node is not None and (resolved := self.resolved(node)).type not in _NO_FUNCTIONS:
+                return Found(how, resolved)
+        return None
+
+    @property
+    def default(self) -> Node | None:
+        """What is exported by default, whatever it is."""
+        node = self._exported.get("default")
+        return None if node is None else self.resolved(node)
+
+    def text(self, node: Node, limit: int | None = None) -> str:
+        """What stands in the source, the first `limit` bytes of it."""
+        end = node.end_byte if limit is None else min(node.end_byte, node.start_byte + limit)
+        return self._data[node.start_byte : end].decode(errors="replace")
+
+    def place(self, node: Node) -> tuple[int, int]:
+        """Line and column, in characters, from 1."""
+        before = self._data[node.start_byte - node.start_point.column : node.start_byte]
+        return node.start_point.row + 1, len(before.decode(errors="replace")) + 1
+
+    def resolved(self, node: Node) -> Node:
+        """What stands inside of casts and brackets, and behind other names."""
+        seen: set[str] = set()
+        while True:
+            if node.type in _WRAPPERS:
+                inner = [child for child in node.named_children if child.type != "comment"]
+                if not inner:
+                    return node
+                node = inner[-1] if node.type == "type_assertion" else inner[0]
+            elif node.type in _NAMES and (name := self.text(node)) not in seen and name in self.bindings:
+                seen.add(name)
+                node = self.bindings[name]
+            else:
+                return node
+
+    def _statement(self, node: Node) -> None:
+        match node.type:
+            case "export_statement":
+                self._export(node)
+            case "import_statement":
+                self._import(node)
+            case "expression_statement":
+                self._assign(node)
+            case _:
+                self._declare(node)
+
+    def _declare(self, node: Node) -> list[Node]:
+        """Records what a declaration binds; returns its names."""
+        if node.type in ("lexical_declaration", "variable_declaration"):
+            return [name for declarator in node.named_children for name in self._variable(declarator)]
+        named = node.child_by_field_name("name")
+        if named is None:
+            return []
+        name = self.text(named)
+        if node.type in ("interface_declaration", "type_alias_declaration"):
+            self.types.setdefault(name, []).append(node)
+            return []
+        if node.type in FUNCTIONS:
+            self._hoisted[name] = node
+        elif node.type in _NO_FUNCTIONS:
+            self.bindings[name] = node
+        return [named]
+
+    def _variable(self, declarator: Node) -> Iterator[Node]:
+        target, value = declarator.child_by_field_name("name"), declarator.child_by_field_name("value")
+        if target is None:
+            return
+        if target.type != "identifier":
+            # Which part of the value goes where is not for the parser to say.
+            for part in target.named_children:
+                if part.type in ("identifier", "shorthand_property_identifier_pattern"):
+                    self.bindings[self.text(part)] = target
+                    yield part
+            return
+        name = self.text(target)
+        if value is not None:
+            self.bindings[name] = value
+        elif name not in self._hoisted:
+            self.bindings.setdefault(name, declarator)
+        yield target
+
+    def _assign(self, statement: Node) -> None:
+        node = statement.named_child(0)
+        if node is None or node.type != "assignment_expression":
+            return
+        target, value = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if target is not None and value is not None and target.type == "identifier":
+            self.bindings[self.text(target)] = value
+
+    def _export(self, node: Node) -> None:
+        words = {child.type for child in node.children if not child.is_named}
+        source = node.child_by_field_name("source")
+        if "type" in words:
+            return
+        self._foreign(source)
+        declared, value = node.child_by_field_name("declaration"), node.child_by_field_name("value")
+        if declared is not None:
+            names = self._declare(declared)
+            if "default" in words:
+                self._exported["default"] = declared
+            else:
+                self._exported.update((self.text(name), name) for name in names)
+        elif value is not None:
+            self._exported["default"] = value
+        for clause in node.named_children:
+            if clause.type == "export_clause":
+                self._specifiers(clause, node if source else None)
+
+    def _specifiers(self, clause: Node, elsewhere: Node | None) -> None:
+        for specifier in clause.named_children:
+            name = specifier.child_by_field_name("name")
+            alias = specifier.child_by_field_name("alias") or name
+            if name is not None and alias is not None and all(child.type != "type" for child in specifier.children):
+                self._exported[self.text(alias).strip("\"'")] = elsewhere or name
+
+    def _import(self, node: Node) -> None:
+        if any(child.type == "type" for child in node.children):
+            return
+        self._foreign(node.child_by_field_name("source"))
+        for child in node.named_children:
+            if child.type == "import_require_clause":
+                self._foreign(child.child_by_field_name("source"))
+            elif child.type == "import_clause":
+                for name in _imported(child):
+                    self.bindings[self.text(name)] = node
+
+    def _foreign(self, source: Node | None) -> None:
+        if source is not None and not (specifier := self.text(source)[1:-1]).startswith(_OWN):
+            self.foreign.append((specifier, source.start_point.row + 1))
+
+
+def _parse(data: bytes) -> Tree:
+    try:
+        from tree_sitter import Language, Parser
+        from tree_sitter_typescript import language_typescript
+    except ImportError:
+        raise SandboxUnavailableError(f"TypeScript cannot be read without its parser; run `{INSTALL}`") from None
+    # Slices that share the memory: the parser keeps what it was given when it is stopped.
+    view = memoryview(data)
+    end = time.thread_time() + PARSE_TIME
+    parser = Parser(Language(language_typescript()))
+    try:
+        return parser.parse(lambda at, _: view[at:], progress_callback=lambda *_: time.thread_time() > end)
+    except ValueError:
+        raise TangledError(f"the parser takes more than {PARSE_TIME} s for it") from None
+
+
+def _imported(clause: Node) -> Iterator[Node]:
+    """The local names of `import a, { b, c as d } from "…"` and of `import * as e from "…"`."""
+    for child in clause.named_children:
+        if child.type == "identifier":
+            yield child
+        for inner in child.named_children:
+            if inner.type == "identifier":
+                yield inner
+            elif inner.type == "import_specifier":
+                yield inner.child_by_field_name("alias") or inner.named_children[-1]

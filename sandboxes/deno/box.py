@@ -57,6 +57,24 @@ _VARIABLES = {
 }
 
 
+_BUILTINS = """
+    _http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough _stream_readable
+    _stream_transform _stream_writable _tls_common _tls_wrap child_process cluster dgram diagnostics_channel dns
+    dns/promises domain fs fs/promises http http2 https inspector inspector/promises module net os perf_hooks process
+    readline readline/promises repl sea sqlite stream/web sys test test/reporters tls trace_events tty v8 vm wasi
+    worker_threads
+"""
+"""
+Modules of Node that no script gets. Some need no permission: net opens descriptors of the process, v8 sets flags of all
+its Workers. The rest is pure: assert, buffer, crypto, events, path, stream, timers, url, util, zlib and the like.
+"""
+
+CLOSED = "data:application/json," + json.dumps(
+    {"imports": {f"node:{name}": f"closed:node:{name}" for name in _BUILTINS.split()}}, separators=(",", ":")
+)
+"""An import map: it holds for every Worker, and for imports of computed names."""
+
+
 @cache
 def _text(name: str) -> str:
     return (_INSIDE / name).read_text("utf-8")
@@ -197,6 +215,8 @@ class DenoBox(LoadingBox):
         if self._told.flawed:
             return "unreadable", self._told.flawed.encode(), 0.0
         if self._told.ended or self._printed.ended:
+            if self._told.pull():
+                return await self._happened(kinds, place, until)
             return "ended", (await self._why()).encode(), 0.0
         return ("timeout", b"", 0.0) if self._loop.time() > until else None
 
@@ -228,6 +248,7 @@ def _arguments(pipes: str, limits: Limits) -> list[str]:
         "run",
         *_FLAGS,
         f"--v8-flags=--single-threaded,--max-old-space-size={heap}",
+        f"--import-map={CLOSED}",
         f"--allow-read={pipes}/asked",
         f"--allow-write={pipes}/told",
         f"data:application/typescript;base64,{main}",

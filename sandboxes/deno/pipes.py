@@ -17,7 +17,7 @@ from sandboxes.kernel.view import reachable
 
 LOADED, BEGUN, RESULT, GONE, HELLO = range(5)
 
-_HEAD = struct.Struct("<IIdI")
+_HEAD = struct.Struct("<16sIIdI")
 _SIZE = struct.Struct("<I")
 _CHUNK = 1 << 18
 _VECTORS = 256
@@ -105,6 +105,7 @@ class Told(Pipe):
         self._data = bytearray()
         self.longest = 1 << 16
         """Bytes that a frame's text may have."""
+        self._key = b""
         self.flawed = ""
         """Why nothing more is read: what came is no frame."""
         super().__init__(wake, os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
@@ -120,8 +121,9 @@ class Told(Pipe):
         """The next frame; None: it is not there yet."""
         if len(self._data) < _HEAD.size:
             return None
-        kind, place, seconds, size = _HEAD.unpack_from(self._data)
-        if kind > HELLO or size > self.longest:
+        key, kind, place, seconds, size = _HEAD.unpack_from(self._data)
+        self._key = self._key or key  # of the first frame, which comes before there is a script
+        if key != self._key or kind > HELLO or size > self.longest:
             self.flawed = "what came from it is no result"
             return None
         end = _HEAD.size + size

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any, ClassVar
 
-from sandboxes.base import Capabilities, Limits, Program
+from sandboxes.base import Capabilities, Execution, Limits, Program
 from sandboxes.cores import cores
 from sandboxes.deno.binary import find_deno, version
 from sandboxes.deno.box import DenoBox
@@ -13,6 +14,12 @@ from sandboxes.kernel.plan import PROTECTS, Inner, Shown
 from sandboxes.kernel.sandbox import BoxedSandbox, TierConfig
 from sandboxes.kernel.tiers import Make
 from sandboxes.kernel.view import view
+from sandboxes.replies import Raw
+
+_CLOSED = re.compile(r'^Unsupported scheme "closed" for module "closed:(node:[\w/]+)"')
+_PURE = "modules that only compute are: node:assert, buffer, crypto, events, path, stream, url, util, zlib"
+_FOREIGN = re.compile(r"^(npm specifiers were|JSR package|A remote specifier was|Import \".*\" not a dependency)")
+_NO_PACKAGES = "npm packages and other modules are not available to TypeScript evaluators yet; put it into the script"
 
 THREADS = 48
 """What Deno and V8 start besides a thread for each core; a thread is a process to the kernel. Nested Workers too."""
@@ -55,6 +62,18 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
 
     async def _make(self) -> Make[DenoBox]:
         return await asyncio.to_thread(self._bare)
+
+    def told(self, raw: Raw, limits: Limits, loading: bool = False) -> Execution:
+        """With a next step where an import failed."""
+        execution = super().told(raw, limits, loading)
+        error = execution.error
+        if error is None or execution.status != "error":
+            return execution
+        if closed := _CLOSED.search(error.message):
+            error = error.model_copy(update={"message": f"{closed[1]} is not available in the sandbox", "hint": _PURE})
+        elif _FOREIGN.search(error.message):
+            error = error.model_copy(update={"hint": _NO_PACKAGES})
+        return execution.model_copy(update={"error": error})
 
     async def load(self, source: str, limits: Limits) -> Program:
         return await super().load(_exporting(source), limits)

@@ -44,16 +44,21 @@ async function texts(): Promise<string[]> {
   return found;
 }
 
-/** Kind, place, seconds, length, and the text itself. */
+/** Stands before each frame. The host learns it before there is a script: what another wrote into the pipe lacks it. */
+const key = crypto.getRandomValues(new Uint8Array(16));
+const HEAD = key.length + 20;
+
+/** The key, kind, place, seconds, length, and the text itself. */
 function tell(kind: number, place: number, seconds: number, text: string): void {
-  const room = new Uint8Array(20 + text.length * 3);
-  const size = encoder.encodeInto(text, room.subarray(20)).written;
-  const view = new DataView(room.buffer);
+  const room = new Uint8Array(HEAD + text.length * 3);
+  const size = encoder.encodeInto(text, room.subarray(HEAD)).written;
+  const view = new DataView(room.buffer, key.length);
+  room.set(key);
   view.setUint32(0, kind, true);
   view.setUint32(4, place, true);
   view.setFloat64(8, seconds, true);
   view.setUint32(16, size, true);
-  for (let at = 0; at < 20 + size;) at += told.writeSync(room.subarray(at, 20 + size));
+  for (let at = 0; at < HEAD + size;) at += told.writeSync(room.subarray(at, HEAD + size));
 }
 
 /** A Worker; at first it has not loaded the script. */

@@ -72,20 +72,33 @@ Math.random = function random_() {
 };
 Object.defineProperty(Math.random, "name", { value: "random" });
 
-// What would end the Worker without a word.
-const { exit } = Deno;
+// Ways to other Workers and to the process. None of them needs a permission, and none is to be had from elsewhere.
+const { exit, stdout, stderr, version, build, inspect, errors } = Deno;
 const close = self.close.bind(self);
-/** @param {any} end @param {string} why */
+const realm = /** @type {any} */ (globalThis);
+for (const name of ["Worker", "BroadcastChannel", "caches", "CacheStorage", "Cache", "process", "global", "Deno"]) delete realm[name];
+const navigation = getPrototypeOf(navigator);
+for (const name of ["locks", "gpu", "storage"]) delete /** @type {any} */ (navigation)[name];
+
+/** Tells of an end that Deno would not tell of. @param {any} end @param {string} why */
 function telling(end, why) {
   return (/** @type {any[]} */ ...given) => {
     post({ kind: GONE, seconds: 0, text: why });
     return apply(end, undefined, given);
   };
 }
-Deno.exit = /** @type {any} */ (telling(exit, "it called Deno.exit"));
-self.close = telling(close, "it called close");
-/** @type {any} */ (globalThis).process.exit = telling(exit, "it called process.exit");
-/** @type {any} */ (globalThis).process.reallyExit = telling(exit, "it called process.reallyExit");
+realm.close = telling(close, "it called close");
+/** @param {typeof stdout} stream */
+const writable = (stream) => ({ write: stream.write.bind(stream), writeSync: stream.writeSync.bind(stream) });
+realm.Deno = {
+  exit: telling(exit, "it called Deno.exit"),
+  stdout: writable(stdout),
+  stderr: writable(stderr),
+  version,
+  build,
+  inspect,
+  errors,
+};
 
 // A promise that nobody waits for, or a timer that fails, is the script's business, and no reason to end its Worker.
 self.addEventListener("unhandledrejection", (event) => {

@@ -37,6 +37,7 @@ GROWN = 256 * MB
 """A process that keeps so much from calls that are over is replaced."""
 
 _INSIDE = Path(__file__).parent / "inside"
+_WELL = b'{"status":"ok"'
 _FULL_HEAP = (b"<--- Last few GCs --->", b"# Fatal JavaScript out of memory", b"# Fatal process out of memory")
 _FLAGS = (
     "--no-prompt",
@@ -87,7 +88,7 @@ class DenoBox(LoadingBox):
         self._folder = PipesFolder()
         self._asked: Asked | None = None
         self._told: Told | None = None
-        self._printed: Printed
+        self._output: Printed | None = None
         self._held = 0
         """Bytes that the process holds once the script is loaded."""
         try:
@@ -121,7 +122,7 @@ class DenoBox(LoadingBox):
 
     async def _launch(self, limits: Limits) -> None:
         """Has the inner process become Deno. Raises SandboxLostError."""
-        self._printed = Printed(self._event.set, limits.output, limits.flood)
+        self._output = Printed(self._event.set, limits.output, limits.flood)
         self._told = Told(self._folder.told, self._event.set)
         self._asked = Asked(self._folder.asked)
         boot = self._plan.boot
@@ -141,6 +142,11 @@ class DenoBox(LoadingBox):
             await self.close()
             raise SandboxLostError(f"Deno does not start: {why}")
         self._told.longest = replies.longest(limits)
+
+    @property
+    def _printed(self) -> Printed:
+        assert self._output is not None
+        return self._output
 
     def _say(self, texts: Sequence[bytes]) -> None:
         assert self._asked is not None
@@ -170,7 +176,7 @@ class DenoBox(LoadingBox):
             run.began = self._loop.time()
             how, payload, _ = await self._next((BEGUN, GONE), 0, run.began + limits.load_timeout)
             self._printed.cut()
-            if how == "frame" and _is_well(payload):
+            if how == "frame" and payload.startswith(_WELL):
                 how = ""
             while run.place < len(run.requests) and not run.broken:
                 began = run.began = self._loop.time()
@@ -230,13 +236,14 @@ class DenoBox(LoadingBox):
     async def _end(self) -> None:
         await super()._end()
         self._folder.remove()
-        for pipe in (self._asked, self._told, self._printed):
+        for pipe in (self._asked, self._told, self._output):
             if pipe is not None:
                 pipe.close()
 
 
-def _is_well(reply: bytes) -> bool:
-    return reply.startswith(b'{"status":"ok"')
+def is_well(loaded: Raw) -> bool:
+    """Whether the script has loaded, as far as the host believes what it is told."""
+    return loaded.how == "reply" and loaded.payload.startswith(_WELL)
 
 
 def _arguments(pipes: str, limits: Limits) -> list[str]:

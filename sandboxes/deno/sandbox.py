@@ -10,7 +10,9 @@ from sandboxes.base import Capabilities, Execution, Limits, Program
 from sandboxes.cores import cores
 from sandboxes.deno.binary import find_deno, version
 from sandboxes.deno.box import DenoBox
+from sandboxes.deno.turns import Turns
 from sandboxes.kernel.plan import PROTECTS, Inner, Shown
+from sandboxes.kernel.program import Holder
 from sandboxes.kernel.sandbox import BoxedSandbox, TierConfig
 from sandboxes.kernel.tiers import Make
 from sandboxes.kernel.view import view
@@ -62,6 +64,10 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
 
     async def _make(self) -> Make[DenoBox]:
         return await asyncio.to_thread(self._bare)
+
+    async def holder(self) -> Holder:
+        box = await self.box()
+        return box if self.isolation == "batch" else Turns(box, self.box)
 
     def told(self, raw: Raw, limits: Limits, loading: bool = False) -> Execution:
         """With a next step where an import failed."""

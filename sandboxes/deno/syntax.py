@@ -19,6 +19,7 @@ PARSE_TIME = 0.75
 """Seconds of processor time: ordinary source of 256 KB takes 0.1, a few bytes made to be slow take a minute."""
 
 _NAMES = ("identifier", "type_identifier")
+_HOPS = 100
 FUNCTIONS = frozenset(
     (
         "function_declaration",
@@ -82,7 +83,9 @@ def how_exported(source: str) -> How | None:
 
 def foreign_imports(source: str) -> list[tuple[str, int]]:
     """
-    What is imported from outside the script, with the line; what Deno has of its own (`node:`) or the script brings along (`data:`) is not.
+    What is imported from outside the script, with the line.
+
+    That is neither what Deno has of its own (`node:`) nor what the script brings along (`data:`), nor types alone.
 
     Raises SandboxUnavailableError and TangledError.
     """
@@ -138,19 +141,18 @@ class Script:
         return node.start_point.row + 1, len(before.decode(errors="replace")) + 1
 
     def resolved(self, node: Node) -> Node:
-        """What stands inside of casts and brackets, and behind other names."""
-        seen: set[str] = set()
-        while True:
+        """What stands inside of casts and brackets, and behind other names, as far as one may look."""
+        for _ in range(_HOPS):
             if node.type in _WRAPPERS:
                 inner = [child for child in node.named_children if child.type != "comment"]
                 if not inner:
                     return node
                 node = inner[-1] if node.type == "type_assertion" else inner[0]
-            elif node.type in _NAMES and (name := self.text(node)) not in seen and name in self.bindings:
-                seen.add(name)
-                node = self.bindings[name]
+            elif node.type in _NAMES and (named := self.bindings.get(self.text(node))) is not None:
+                node = named
             else:
                 return node
+        return node
 
     def _statement(self, node: Node) -> None:
         match node.type:

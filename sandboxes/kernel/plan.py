@@ -141,7 +141,9 @@ def _own_root(shown: Shown, bwrap: str, pipes: Path | None) -> Plan:
     binds |= for_network() if shown.network else {}
     binds |= {"/packages": str(shown.packages)} if shown.packages else {}
     binds |= {places[name]: path for name, path in shown.files.items()}
-    for folder in _above([*binds, *_DEVICES, f"{TMP}/x", "/proc/self/exe"]):  # bubblewrap would make them for its own user alone
+    for folder in _above(
+        [*binds, *_DEVICES, f"{TMP}/x", "/proc/self/exe"]
+    ):  # bubblewrap would make them for its own user alone
         arguments += ["--perms", "0755", "--dir", folder]
     arguments += [word for path, source in binds.items() for word in ("--ro-bind", source, path)]
     arguments += [word for path in _DEVICES for word in ("--dev-bind", path, path)]

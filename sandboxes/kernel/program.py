@@ -19,21 +19,38 @@ if TYPE_CHECKING:
     from sandboxes.kernel.sandbox import BoxedSandbox
 
 
-class LoadingBox(Box, ABC):
-    """A box that can hold a script."""
+class Holder(ABC):
+    """What can hold a script: a box, or several that are used as one."""
+
+    @property
+    @abstractmethod
+    def alive(self) -> bool:
+        """Whether it can be used."""
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool: ...
 
     @abstractmethod
     async def load(self, source: str, limits: Limits) -> Raw:
-        """How loading went. The box is of no more use where that was not well. Raises SandboxLostError."""
+        """How loading went. It is of no more use where that was not well. Raises SandboxLostError."""
 
     @abstractmethod
     def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
         """
         One Raw a request, in their order, each as soon as it is known; `shared`: with one state, as far as it lives.
 
-        Ends early when the box is no longer `alive`; the rest is for another one. Raises SandboxLostError when it is
-        lost for a reason that is not the script's.
+        Ends early when it is no longer `alive`; the rest is for another one. Raises SandboxLostError when it is lost
+        for a reason that is not the script's.
         """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Ends every process of it; safe twice."""
+
+
+class LoadingBox(Box, Holder):
+    """A box that can hold a script."""
 
 
 B = TypeVar("B", bound=LoadingBox)
@@ -107,7 +124,7 @@ class _Lane(Generic[B]):
     def __init__(self, sandbox: BoxedSandbox[B], source: str, limits: Limits) -> None:
         self._sandbox, self._source, self._limits = sandbox, source, limits
         self._loading: asyncio.Task[Execution] | None = None
-        self.box: B | None = None
+        self.box: Holder | None = None
 
     def begin(self) -> asyncio.Task[Execution]:
         if self._loading is None or (self._loading.done() and not self._usable()):
@@ -126,7 +143,7 @@ class _Lane(Generic[B]):
     async def _load(self) -> Execution:
         if self.box is not None:
             await self.box.close()
-        self.box = await self._sandbox.box()
+        self.box = await self._sandbox.holder()
         raw = await self.box.load(self._source, self._limits)
         loaded = self._sandbox.told(raw, self._limits, loading=True)
         if loaded.status != "ok":

@@ -14,7 +14,7 @@ from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.kernel import words
 from sandboxes.kernel.plan import PROTECTS, Tier
-from sandboxes.kernel.program import B, BoxedProgram
+from sandboxes.kernel.program import B, BoxedProgram, Holder
 from sandboxes.kernel.tiers import Make, Started, start
 from sandboxes.replies import Raw
 
@@ -97,6 +97,10 @@ class BoxedSandbox(Sandbox, Generic[B]):
         box = await self._started.another()
         self._keep(box)
         return box
+
+    async def holder(self) -> Holder:
+        """What a script is loaded in."""
+        return await self.box()
 
     def _keep(self, box: B) -> None:
         self._boxes = {kept for kept in self._boxes if not kept.closed} | {box}

@@ -122,6 +122,14 @@ class Execution(Model):
     """Seconds of wall clock that the call took, without waiting."""
 
 
+class Problem(Model):
+    """What speaks against a script that has not been run. Lines and columns count from 1."""
+
+    line: int
+    column: int
+    message: str
+
+
 class Program(ABC):
     """One evaluator's script, loaded and ready."""
 
@@ -195,6 +203,14 @@ class Sandbox(ABC):
 
         What the script does wrong while loading is told by `Program.loaded`; only the sandbox's own failure raises.
         """
+
+    async def problems(self, source: str, seconds: float = 60) -> list[Problem] | None:
+        """
+        What a compiler finds wrong with a script, such as its type errors; it is not run. The sandbox must be open.
+
+        None: there is no such check here. Raises SandboxError when it fails, or takes longer than so many seconds.
+        """
+        return None
 
     async def close(self) -> None:  # noqa: B027
         """Stops everything it started; safe twice."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandboxes import replies
 from sandboxes.base import MB, Limits
-from sandboxes.deno.pipes import BEGUN, GONE, HELLO, LOADED, RESULT, Asked, PipesFolder, Told
+from sandboxes.deno.pipes import BEGUN, GONE, HELLO, LOADED, RESULT, Asked, Folder, Told
 from sandboxes.errors import SandboxLostError
 from sandboxes.kernel import tree
 from sandboxes.kernel.pipes import Printed
@@ -39,17 +39,8 @@ GROWN = 256 * MB
 _INSIDE = Path(__file__).parent / "inside"
 _WELL = b'{"status":"ok"'
 _FULL_HEAP = (b"<--- Last few GCs --->", b"# Fatal JavaScript out of memory", b"# Fatal process out of memory")
-_FLAGS = (
-    "--no-prompt",
-    "--no-remote",
-    "--no-npm",
-    "--no-config",
-    "--no-lock",
-    "--no-check",
-    "--cached-only",
-    "--unstable-worker-options",
-)
-_VARIABLES = {
+_FLAGS = ("--no-prompt", "--no-config", "--no-check", "--unstable-worker-options")
+VARIABLES = {
     "NO_COLOR": "1",
     "DENO_NO_UPDATE_CHECK": "1",
     # Where nothing can be made: no cache, and no storage that outlives a call.
@@ -70,10 +61,11 @@ Modules of Node that no script gets. Some need no permission: net opens descript
 its Workers. The rest is pure: assert, buffer, crypto, events, path, stream, timers, url, util, zlib and the like.
 """
 
-CLOSED = "data:application/json," + json.dumps(
+_CLOSED = "data:application/json," + json.dumps(
     {"imports": {f"node:{name}": f"closed:node:{name}" for name in _BUILTINS.split()}}, separators=(",", ":")
 )
-"""An import map: it holds for every Worker, and for imports of computed names."""
+OFFLINE = ("--no-remote", "--no-npm", "--no-lock", "--cached-only", f"--import-map={_CLOSED}")
+"""The import map holds for every Worker, and for imports of computed names."""
 
 
 @cache
@@ -85,7 +77,7 @@ class DenoBox(LoadingBox):
     """One Deno process, which loads one script. A Worker for each run."""
 
     def __init__(self, tier: Tier, shown: Shown, bwrap: str | None) -> None:
-        self._folder = PipesFolder()
+        self._folder = Folder(pipes=("asked", "told"))
         self._asked: Asked | None = None
         self._told: Told | None = None
         self._output: Printed | None = None
@@ -123,12 +115,12 @@ class DenoBox(LoadingBox):
     async def _launch(self, limits: Limits) -> None:
         """Has the inner process become Deno. Raises SandboxLostError."""
         self._output = Printed(self._event.set, limits.output, limits.flood)
-        self._told = Told(self._folder.told, self._event.set)
-        self._asked = Asked(self._folder.asked)
+        self._told = Told(self._folder.path / "told", self._event.set)
+        self._asked = Asked(self._folder.path / "asked")
         boot = self._plan.boot
         message = {
             "arguments": _arguments(boot["pipes"], limits),
-            "variables": _VARIABLES,
+            "variables": VARIABLES,
             "memory": limits.memory + ROOM,
         }
         await self._channel.say(message, (), [self._printed.write])
@@ -254,8 +246,8 @@ def _arguments(pipes: str, limits: Limits) -> list[str]:
         "deno",
         "run",
         *_FLAGS,
+        *OFFLINE,
         f"--v8-flags=--single-threaded,--max-old-space-size={heap}",
-        f"--import-map={CLOSED}",
         f"--allow-read={pipes}/asked",
         f"--allow-write={pipes}/told",
         f"data:application/typescript;base64,{main}",

@@ -8,7 +8,7 @@ import shutil
 import struct
 import tempfile
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,15 +32,16 @@ class Frame(NamedTuple):
     text: bytes
 
 
-class PipesFolder:
-    """A folder of the host's with the named pipes, there until Deno has opened them."""
+class Folder:
+    """A folder of the host's that a box may read: named pipes, until Deno has opened them, or files."""
 
-    def __init__(self) -> None:
+    def __init__(self, pipes: Sequence[str] = (), files: Mapping[str, str] | None = None) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="evalcell-", dir=_place()))
-        self.asked, self.told = self.path / "asked", self.path / "told"
         try:
-            for pipe in (self.asked, self.told):
-                os.mkfifo(pipe, 0o600)
+            for name in pipes:
+                os.mkfifo(self.path / name, 0o600)
+            for name, text in (files or {}).items():
+                (self.path / name).write_bytes(text.encode("utf-8", "surrogatepass"))
         except BaseException:
             self.remove()
             raise
@@ -48,7 +49,7 @@ class PipesFolder:
     def give(self, uid: int | None) -> None:
         """To the user as whom Deno will run."""
         if uid is not None:
-            for path in (self.asked, self.told, self.path):
+            for path in (*self.path.iterdir(), self.path):
                 os.chown(path, uid, uid)
 
     def remove(self) -> None:

@@ -6,11 +6,13 @@ import asyncio
 import re
 from typing import Any, ClassVar
 
-from sandboxes.base import Capabilities, Execution, Limits, Program
+from sandboxes.base import Capabilities, Execution, Limits, Problem, Program
 from sandboxes.cores import cores
 from sandboxes.deno.binary import find_deno, version
 from sandboxes.deno.box import DenoBox
+from sandboxes.deno.check import CheckingBox
 from sandboxes.deno.turns import Turns
+from sandboxes.errors import SandboxError
 from sandboxes.kernel.plan import PROTECTS, Inner, Shown
 from sandboxes.kernel.program import Holder
 from sandboxes.kernel.sandbox import BoxedSandbox, TierConfig
@@ -56,10 +58,7 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
 
     @classmethod
     def _bare(cls) -> Make[DenoBox]:
-        program = find_deno()
-        version(program)
-        inner = Inner("deno", processes=THREADS + 3 * cores(), descriptors=256, program=program, tmp=False)
-        shown = Shown(inner, view())
+        shown = _shown()
         return lambda tier, bwrap: DenoBox(tier, shown, bwrap)
 
     async def _make(self) -> Make[DenoBox]:
@@ -81,8 +80,24 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
             error = error.model_copy(update={"hint": _NO_PACKAGES})
         return execution.model_copy(update={"error": error})
 
+    async def problems(self, source: str, seconds: float = 60) -> list[Problem]:
+        """Type errors, by strict rules."""
+        if self._started is None:
+            raise SandboxError("the deno sandbox is not open; use it as `async with sandbox:`")
+        shown = await asyncio.to_thread(_shown)
+        box = CheckingBox(self._started.tier, shown, self._started.bwrap, source)
+        await box.start(seconds)
+        return await box.problems(seconds)
+
     async def load(self, source: str, limits: Limits) -> Program:
         return await super().load(_exporting(source), limits)
+
+
+def _shown() -> Shown:
+    program = find_deno()
+    version(program)
+    inner = Inner("deno", processes=THREADS + 3 * cores(), descriptors=256, program=program, tmp=False)
+    return Shown(inner, view())
 
 
 def _exporting(source: str) -> str:

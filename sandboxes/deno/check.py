@@ -1,0 +1,103 @@
+"""A script's type errors, as the TypeScript compiler in Deno finds them. Nothing of the script is run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+from pathlib import Path
+
+from sandboxes.base import MB, Problem
+from sandboxes.deno.box import OFFLINE, VARIABLES
+from sandboxes.deno.pipes import Folder
+from sandboxes.errors import SandboxLostError
+from sandboxes.kernel.box import Box
+from sandboxes.kernel.pipes import Printed
+from sandboxes.kernel.plan import Shown, Tier, plan
+from sandboxes.text import clean
+
+MEMORY = 1024 * MB
+"""What the compiler may use; an ordinary script takes some 200 MB."""
+
+ROOM = 4 << 30
+"""Bytes that it may reserve besides, without using them."""
+
+PRINTED = 256 * 1024
+"""Bytes kept of what it says."""
+
+MOST = 50
+"""Problems told."""
+
+_SCRIPT = "evaluator.ts"
+_OPTIONS = {"compilerOptions": {"strict": True, "types": ["./evalcell.d.ts"]}}
+_AMBIENT = Path(__file__).parent / "inside" / "evalcell.d.ts"
+_PROBLEM = re.compile(
+    r"^TS(?P<number>\d+) \[ERROR\]: *(?P<message>.*)\n(?P<rest>(?:(?!TS\d+ \[ERROR\]).*\n)*?)"
+    r" *at file:///\S*/" + re.escape(_SCRIPT) + r":(?P<line>\d+):(?P<column>\d+)",
+    re.M,
+)
+_FAILED = re.compile(r"^error: (?!Type checking failed)(.*)", re.M)
+
+
+class CheckingBox(Box):
+    """A box in which a script is checked once."""
+
+    def __init__(self, tier: Tier, shown: Shown, bwrap: str | None, source: str) -> None:
+        files = {_SCRIPT: source, "deno.json": json.dumps(_OPTIONS), "evalcell.d.ts": _AMBIENT.read_text("utf-8")}
+        self._folder = Folder(files=files)
+        try:
+            made = plan(tier, shown, bwrap, self._folder.path)
+            self._folder.give(made.boot["uid"])
+            super().__init__(made)
+        except BaseException:
+            self._folder.remove()
+            raise
+
+    async def problems(self, seconds: float) -> list[Problem]:
+        """
+        What the compiler finds, at most `MOST`.
+
+        Raises SandboxLostError where it does not start, or takes longer or more memory than it may.
+        """
+        printed = Printed(self._event.set, PRINTED, 1 << 62)
+        folder = self._plan.boot["pipes"]
+        config = f"{folder}/deno.json"
+        arguments = ["deno", "check", "--quiet", "--config", config, *OFFLINE, f"{folder}/{_SCRIPT}"]
+        try:
+            message = {"arguments": arguments, "variables": VARIABLES, "memory": MEMORY + ROOM}
+            await self._channel.say(message, (), [printed.write])
+            printed.handed_over()
+            self._watch.begin(MEMORY)
+            until = self._loop.time() + seconds
+            while not printed.ended:
+                if self._watch.full:
+                    raise SandboxLostError(f"the type check needed more than {MEMORY // MB} MB; simplify the types")
+                if self._loop.time() > until:
+                    raise SandboxLostError(f"the type check took longer than {seconds:g} s; simplify the types")
+                await self._channel.pause(until + 0.001)
+                while printed.pull():
+                    pass
+            if (heard := self._channel.message()) is not None:
+                raise SandboxLostError(f"Deno does not start: {heard[0].get('failed')}")
+            return read(printed.cut()[0].decode("utf-8", "replace"))
+        finally:
+            self._watch.end()
+            printed.close()
+            await asyncio.shield(self.close())
+
+    async def _end(self) -> None:
+        with contextlib.ExitStack() as last:
+            last.callback(self._folder.remove)
+            await super()._end()
+
+
+def read(said: str) -> list[Problem]:
+    """What `deno check` said, as problems; at most `MOST`."""
+    found = []
+    for match in list(_PROBLEM.finditer(said))[:MOST]:
+        message = f"{match['message'].strip()} (TS{match['number']})"
+        found.append(Problem(line=int(match["line"]), column=int(match["column"]), message=clean(message, 1000)))
+    if not found and (failed := _FAILED.search(said)):
+        found.append(Problem(line=1, column=1, message=clean(failed[1], 1000)))
+    return found

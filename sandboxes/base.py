@@ -76,6 +76,8 @@ class Capabilities(Model):
     files: bool = False
     network: bool = False
     env: bool = False
+    checks: bool = False
+    """Whether it finds what is wrong with a script without running it, as by a compiler."""
     enforced: tuple[str, ...] = ()
     """In words, one a limit, for people who choose a backend."""
     tiers: tuple[str, ...] = ()

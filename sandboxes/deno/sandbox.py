@@ -42,6 +42,7 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
     capabilities: ClassVar[Capabilities] = Capabilities(
         languages=("typescript",),
         isolation=("batch", "call"),
+        checks=True,
         enforced=("timeout", "memory of the process", "threads", "output", "result size", "no network", "no files"),
         tiers=tuple(f"{tier}: {protects}" for tier, protects in PROTECTS.items()),
     )

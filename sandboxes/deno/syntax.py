@@ -124,12 +124,6 @@ class Script:
                 return Found(how, resolved)
         return None
 
-    @property
-    def default(self) -> Node | None:
-        """What is exported by default, whatever it is."""
-        node = self._exported.get("default")
-        return None if node is None else self.resolved(node)
-
     def text(self, node: Node, limit: int | None = None) -> str:
         """What stands in the source, the first `limit` bytes of it."""
         end = node.end_byte if limit is None else min(node.end_byte, node.start_byte + limit)

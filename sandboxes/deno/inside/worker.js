@@ -24,8 +24,8 @@ const bytes = /** @type {object} */ (getPrototypeOf(Uint8Array.prototype));
 const byteLength = uncurried(/** @type {any} */ (getOwnPropertyDescriptor(bytes, "byteLength")).get);
 const now = performance.now.bind(performance);
 const text = String;
-const random = Math.random;
-const imul = Math.imul;
+const hex = uncurried(Number.prototype.toString);
+const padded = uncurried(String.prototype.padStart);
 const complain = console.error.bind(console);
 const print = Deno.stdout.writeSync.bind(Deno.stdout);
 const WeakSetOf = WeakSet;
@@ -60,17 +60,53 @@ let post;
 let evaluate;
 let script = "";
 
-// Random numbers: the engine's own, or repeatable ones where a call has a seed (mulberry32, Tommy Ettinger 2017).
-/** @type {number | null} */
-let state = null;
-Math.random = function random_() {
-  if (state === null) return random();
-  state = (state + 0x6d2b79f5) | 0;
-  let mixed = imul(state ^ (state >>> 15), 1 | state);
-  mixed = (mixed + imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-  return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-};
+// Random numbers: the engine's own, or repeatable ones where a call has a seed, by sfc32 (Chris Doty-Humphrey, PractRand).
+const random = Math.random;
+const fillRandomly = uncurried(Crypto.prototype.getRandomValues);
+const randomId = uncurried(Crypto.prototype.randomUUID);
+let seeded = false;
+let a = 0, b = 0, c = 0, counter = 0;
+
+/** @param {number | null} value */
+function seed(value) {
+  seeded = value !== null;
+  if (value === null) return;
+  const halves = new Uint32Array(new Float64Array([value]).buffer); // tells more numbers apart than 32 bits of an integer
+  a = halves[0];
+  b = halves[1];
+  c = 0;
+  counter = 1;
+  for (let round = 0; round < 15; round++) drawn();
+}
+
+/** 32 bits. */
+function drawn() {
+  const next = (a + b + counter++) | 0;
+  a = b ^ (b >>> 9);
+  b = (c + (c << 3)) | 0;
+  c = (((c << 21) | (c >>> 11)) + next) | 0;
+  return next >>> 0;
+}
+
+Math.random = () => (seeded ? ((drawn() >>> 5) * 67108864 + (drawn() >>> 6)) / 9007199254740992 : random());
 Object.defineProperty(Math.random, "name", { value: "random" });
+Crypto.prototype.getRandomValues = /** @type {any} */ (
+  function getRandomValues(/** @type {any} */ array) {
+    fillRandomly(crypto, array); // refuses what it cannot fill
+    if (!seeded) return array;
+    const view = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+    for (let at = 0; at < view.length; at++) view[at] = drawn();
+    return array;
+  }
+);
+Crypto.prototype.randomUUID = function randomUUID() {
+  if (!seeded) return randomId(crypto);
+  let digits = "";
+  for (let at = 0; at < 4; at++) digits += padded(hex(drawn(), 16), 8, "0");
+  const variant = hex(8 + (drawn() & 3), 16);
+  const last = variant + slice(digits, 17, 20) + "-" + slice(digits, 20);
+  return slice(digits, 0, 8) + "-" + slice(digits, 8, 12) + "-4" + slice(digits, 13, 16) + "-" + last;
+};
 
 // Ways to other Workers and to the process. None of them needs a permission, and none is to be had from elsewhere.
 const { exit, stdout, stderr, version, build, inspect, errors } = Deno;
@@ -122,10 +158,10 @@ scope.onmessage = (/** @type {MessageEvent} */ first) => {
   };
 };
 
-/** @param {string} url @param {number} seed */
-async function load(url, seed) {
+/** @param {string} url @param {number} first */
+async function load(url, first) {
   script = url;
-  state = seed;
+  seed(first);
   let told = '{"status":"ok","value":null}';
   try {
     const module = await import(url);
@@ -145,7 +181,7 @@ async function run(calls, mark) {
     let told;
     try {
       const request = parse(calls[place]);
-      state = request.seed;
+      seed(request.seed);
       const positional = request.positional;
       let value = positional.length ? apply(evaluate, undefined, positional) : evaluate(request.arguments);
       if (isThenable(value)) value = await value;

@@ -76,7 +76,8 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         if error is None or execution.status != "error":
             return execution
         if closed := _CLOSED.search(error.message):
-            error = error.model_copy(update={"message": f"{closed[1]} is not available in the sandbox", "hint": _PURE})
+            said = f"{closed[1]} is not available in the sandbox"
+            error = error.model_copy(update={"message": said, "traceback": "", "hint": _PURE})
         elif _FOREIGN.search(error.message):
             error = error.model_copy(update={"hint": _NO_PACKAGES})
         return execution.model_copy(update={"error": error})

@@ -9,6 +9,7 @@
 const RESULT = 2, GONE = 3, LOADED = 0;
 const MESSAGE = 4000; // characters kept of an exception's text and stack
 const SCRIPT = "evaluator.ts";
+const UNPARSED = "SyntaxError: "; // how Deno begins the message of a module that cannot be parsed
 
 const { parse, stringify } = JSON;
 const { apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor } = Reflect;
@@ -19,6 +20,8 @@ const arrays = Array.prototype;
 const slice = uncurried(String.prototype.slice);
 const replaceAll = uncurried(String.prototype.replaceAll);
 const includes = uncurried(String.prototype.includes);
+const startsWith = uncurried(String.prototype.startsWith);
+const split = uncurried(String.prototype.split);
 const encodeInto = TextEncoder.prototype.encode.bind(new TextEncoder());
 const bytes = /** @type {object} */ (getPrototypeOf(Uint8Array.prototype));
 const byteLength = uncurried(/** @type {any} */ (getOwnPropertyDescriptor(bytes, "byteLength")).get);
@@ -300,8 +303,9 @@ function failure(error) {
     }
     const name = typeof error.name === "string" ? slice(error.name, 0, 200) : "Error";
     const message = replaceAll(cut(text(error.message)), script, SCRIPT);
-    const stack = typeof error.stack === "string" ? replaceAll(cut(error.stack), script, SCRIPT) : "";
-    return told(statusOf(name, message), parsed(name, message), message, stack);
+    const stack = typeof error.stack === "string" ? shown(error.stack) : "";
+    if (startsWith(message, UNPARSED)) return told("error", "SyntaxError", slice(message, UNPARSED.length), stack);
+    return told(statusOf(name, message), name, message, stack);
   } catch {
     return '{"status":"error","error":{"type":"Error","message":"its text cannot be shown","traceback":""}}';
   }
@@ -313,9 +317,14 @@ function statusOf(name, message) {
   return includes(message, "allocation failed") || includes(message, "could not allocate memory") ? "memory" : "error";
 }
 
-/** Deno tells a syntax error as a module that cannot be loaded. @param {string} name @param {string} message */
-function parsed(name, message) {
-  return includes(message, "could not be parsed") ? "SyntaxError" : name;
+/** A stack without the frames of this file. @param {string} stack @returns {string} */
+function shown(stack) {
+  let told = "";
+  const lines = split(replaceAll(cut(stack), script, SCRIPT), "\n");
+  for (let at = 0; at < lines.length; at++) {
+    if (!includes(lines[at], import.meta.url)) told += (told ? "\n" : "") + lines[at];
+  }
+  return told;
 }
 
 /** @param {string} status @param {string} type @param {string} message @param {string} traceback */

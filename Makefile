@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 GUEST := $(shell find sandboxes/inside sandboxes/wasm/guest sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
 
-.PHONY: help demo test check lint bench lock picture clean
+.PHONY: help demo test check lint bench lock picture catalogue clean
 
 help:
 	@echo "make demo   score 200 real rows with a Python script inside WebAssembly"
@@ -45,6 +45,9 @@ lock: $(READY)  # after a change of the dependencies
 
 picture: $(READY)  # of a run, for the README
 	$(RUN) docs/picture.py docs/run.svg
+
+catalogue: $(READY)  # after a change of a template: its part of docs/templates.md
+	$(RUN) docs/catalogue.py
 
 clean:
 	rm -rf $(VENV)

@@ -4,29 +4,70 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sandboxes.base import Language
+from templates.assembly import assembled
+
 _HERE = Path(__file__).parent
-_FILES = {"python": "evaluator.py", "typescript": "evaluator.ts"}
-_DEMOS = {"char_ngram_cosine": "token_cosine", "tfidf_cosine": "token_cosine"}
+_FILES: dict[Language, str] = {"python": "evaluator.py", "typescript": "evaluator.ts"}
+_STARTER = "_starter"
+_DEMOS = {
+    "bleu": "token_cosine",
+    "char_ngram_cosine": "token_cosine",
+    "composite": "token_cosine",
+    "exact_match": "classification",
+    "json_difference": "json_distance",
+    "json_distance_strict": "json_distance",
+    "json_similarity": "json_distance",
+    "levenshtein_distance": "token_cosine",
+    "numeric_closeness": "classification",
+    "rouge_l": "token_cosine",
+    "tfidf_cosine": "token_cosine",
+    "token_overlap_cosine": "token_cosine",
+}
 """Whose dataset a template without its own is tried on."""
 
 
 def names() -> tuple[str, ...]:
     """All templates, as one names them: `json-distance`."""
-    return tuple(sorted(p.name.replace("_", "-") for p in _HERE.iterdir() if (p / _FILES["python"]).is_file()))
+    folders = [p for p in _HERE.iterdir() if any((p / file).is_file() for file in _FILES.values())]
+    return tuple(sorted(p.name.replace("_", "-") for p in folders if p.name != _STARTER))
 
 
-def languages(name: str) -> tuple[str, ...]:
-    """The languages that the template is written in. Raises KeyError for an unknown name."""
+def languages(name: str) -> tuple[Language, ...]:
+    """The languages that the template is written in, the default one first. Raises KeyError for an unknown name."""
     return tuple(language for language in _FILES if path(name, language).is_file())
 
 
-def path(name: str, language: str = "python") -> Path:
+def path(name: str, language: Language = "python") -> Path:
     """
-    The template's script, or where it would be in that language. `json-distance` and `json_distance` are one.
+    Where the template's script is kept, or would be in that language. `json-distance` and `json_distance` are one.
 
-    Raises KeyError for an unknown name or language.
+    What it shares with others is not in it; `source` is what runs. Raises KeyError for an unknown name or language.
     """
     return _folder(name) / _FILES[language]
+
+
+def source(name: str, language: Language = "python") -> str:
+    """
+    The template as one complete script.
+
+    Raises KeyError for an unknown name, or a language that the template is not written in.
+    """
+    script = path(name, language)
+    if not script.is_file():
+        raise KeyError(language)
+    return assembled(script.read_text("utf-8"), language)
+
+
+def cases(name: str) -> Path:
+    """The template's worked examples, one for all its languages. Raises KeyError for an unknown name."""
+    return _folder(name) / "cases.jsonl"
+
+
+def starter(language: Language) -> tuple[str, str]:
+    """A script to begin a new evaluator with, and the cases for it."""
+    folder = _HERE / _STARTER
+    return (folder / _FILES[language]).read_text("utf-8"), (folder / "cases.jsonl").read_text("utf-8")
 
 
 def demo(name: str) -> Path | None:

@@ -7,6 +7,10 @@
 # lower_bound = 0
 # upper_bound = 1
 # direction = "maximize"
+#
+# [tool.evalcell.parameters]
+# alternate_sign = {type = "boolean", default = false, description = "Whether to hash with signs."}
+# n_features = {type = "integer", minimum = 1, maximum = 2147483647, default = 262144, description = "Places for runs."}
 # ///
 """
 How many short runs of characters two texts share: the cosine of the counts of 2, 3 and 4 characters in a row.
@@ -25,7 +29,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 
 def evaluate(
-    output: object, reference: object, alternate_sign: bool = False, n_features: int = 2**18
+    output: object, reference: object, alternate_sign: bool = False, n_features: int = 262_144
 ) -> dict[str, object]:
     if not output or not reference:
         return {"label": "missing", "score": 0.0, "explanation": "Missing output or reference."}

@@ -7,6 +7,21 @@
 # lower_bound = 0
 # upper_bound = 1
 # direction = "maximize"
+#
+# [tool.evalcell.parameters]
+# metric = {type = "string", choices = ["accuracy", "f1"], default = "accuracy", description = "What is computed."}
+# zero_division = {type = ["number", "null"], description = "The F1 of what neither side has, instead of no score."}
+#
+# [tool.evalcell.parameters.average]
+# type = "string"
+# choices = ["binary", "macro", "weighted", "micro"]
+# default = "binary"
+# description = "Whose F1: of the label `positive`, or over all labels, and how."
+#
+# [tool.evalcell.parameters.positive]
+# type = ["string", "integer", "boolean"]
+# default = 1
+# description = "The label that binary F1 is about."
 # ///
 """
 How well predicted labels match the true ones: accuracy, or F1.

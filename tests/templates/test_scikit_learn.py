@@ -17,16 +17,18 @@ import pytest
 from click.testing import CliRunner
 
 import templates
-from runner import Continuous, InputMapping, evaluate, read_evaluator
+from runner import Continuous, InputMapping, MappingError, evaluate, read_evaluator
+from runner.choose import find_evaluator
 from runner.cli import cli
+from runner.mapping import bind
 from runner.types import Result
 from sandboxes import SandboxConfig, SandboxUnavailableError, create
 from sandboxes.packages import install, resolve
 
 T = TypeVar("T")
 
-NAMES = tuple(name for name in templates.names() if read_evaluator(templates.path(name)).packages)
-PIN = read_evaluator(templates.path("token-cosine")).packages
+PIN = find_evaluator("token-cosine").packages
+NAMES = tuple(name for name in templates.names() if set(PIN) & set(find_evaluator(name).packages))
 PAGE = Path(__file__).parents[2] / "docs" / "templates.md"
 
 SCORE_ALL = """
@@ -114,7 +116,7 @@ def agree(result: Result, expected: dict[str, Any], tolerance: float) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_is_pinned_and_maximised_between_0_and_1(name: str) -> None:
-    script = read_evaluator(templates.path(name))
+    script = find_evaluator(name)
     assert script.outputs == {"": Continuous(lower_bound=0, upper_bound=1, direction="maximize")}
     assert [p.name for p in script.parameters if p.required] == ["output", "reference"]
     assert script.packages == PIN
@@ -266,8 +268,6 @@ def test_text_labels_without_a_positive_one_fail_in_every_row(process: str) -> N
         ({"output": "1", "reference": 1}, {}, "Mix of label input types"),
         ({"output": ["a"], "reference": ["a", "b"]}, {}, "inconsistent numbers of samples"),
         ({"output": [None], "reference": ["a"]}, {}, "can't handle a mix"),
-        ({"output": "a", "reference": "a"}, {"metric": "F1"}, "must be 'accuracy' or 'f1', not 'F1'"),
-        ({"output": "a", "reference": "a"}, {"metric": "f1", "average": "mean"}, "'average' parameter"),
         ({"output": [0, 1, 2], "reference": [0, 1, 1]}, {"metric": "f1"}, "choose another average"),
     ],
 )
@@ -278,6 +278,15 @@ def test_what_classification_cannot_compare_fails(
     assert result.outcome == "failed"
     assert result.error is not None
     assert said in result.error.message
+
+
+@pytest.mark.parametrize(
+    ("literal", "said"),
+    [({"metric": "F1"}, '`metric` must be one of "accuracy", "f1"'), ({"average": "mean"}, "`average` must be one of")],
+)
+def test_classification_says_what_can_be_chosen(literal: dict[str, Any], said: str) -> None:
+    with pytest.raises(MappingError, match=re.escape(said)):
+        bind(find_evaluator("classification"), InputMapping(literals=literal))
 
 
 def test_short_right_answers_that_token_cosine_gives_nothing(process: str) -> None:

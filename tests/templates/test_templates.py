@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 import templates
-from runner import Continuous, InputMapping, evaluate, read_evaluator
+from runner import Continuous, evaluate
+from runner.cases import for_language, read_cases
+from runner.choose import find_evaluator
+from runner.judged import judged
 from runner.types import Result
-from sandboxes import SandboxConfig, SandboxUnavailableError, backends, find
+from sandboxes import SandboxUnavailableError, find
+from tests.templates.ways import BACKENDS, Opened, Way, ways
 
-BACKENDS = [b.name for b in backends().values() if not b.hidden]
 SHARED = Path(__file__).parents[2].parent / "shared"
 RECIPE = SHARED / "recipes" / "json_distance.py"
 
@@ -42,44 +45,31 @@ def said(result: Result) -> tuple[Any, ...]:
     return result.id, result.outcome, result.label, result.score, result.explanation
 
 
-def config(name: str, sandbox: str) -> SandboxConfig:
-    """For a template in a sandbox, with the files of its demo; skips where the sandbox lacks what it needs."""
-    can = find(sandbox).capabilities
-    files = {variable: str(path) for variable, path in templates.demo_files(name).items()}
-    if read_evaluator(templates.path(name)).packages and not can.packages:
-        pytest.skip(f"{sandbox} installs no packages")
-    if files and not can.files:
-        pytest.skip(f"{sandbox} shows no files")
-    return SandboxConfig(backend=sandbox, files=files)
+@pytest.mark.parametrize("way", ways(), ids=str)
+def test_worked_examples_hold(way: Way, opened: Opened) -> None:
+    cases = way.cases
+    for case, result in zip(cases, opened.results(way, cases), strict=True):
+        found = judged(case, result)
+        assert found.verdict == "passed", (found.where, found.differences, found.result)
 
 
 @pytest.mark.parametrize("name", templates.names())
-def test_worked_examples_hold(name: str, sandbox: str) -> None:
-    cases = lines(templates.path(name).parent / "cases.jsonl")
-    assert len(cases) >= 10
-    for given in {json.dumps(case.get("set", {})): case.get("set", {}) for case in cases}.values():
-        alike = [case for case in cases if case.get("set", {}) == given]
-        found = evaluate(name, alike, sandbox=config(name, sandbox), mapping=InputMapping(literals=given))
-        for case, result in zip(alike, found.results, strict=True):
-            got = {"label": result.label, "score": result.score, "explanation": result.explanation}
-            wanted = case["expected"] | {"score": pytest.approx(case["expected"]["score"], abs=1e-9)}
-            assert result.id == case["id"]
-            assert result.error is None, case["id"]
-            assert {key: got[key] for key in wanted} == wanted, case["id"]
+def test_each_has_enough_worked_examples_for_each_language(name: str) -> None:
+    for language in templates.languages(name):
+        assert len(for_language(read_cases(templates.cases(name)), language)) >= 10
 
 
 @pytest.mark.parametrize("name", templates.names())
 def test_each_is_documented_and_found_by_either_spelling(name: str) -> None:
-    script = templates.path(name.replace("-", "_"))
-    assert script == templates.path(name)
-    assert read_evaluator(script).description
-    assert "python" in templates.languages(name)
+    assert templates.path(name.replace("-", "_")) == templates.path(name)
+    for language in templates.languages(name):
+        assert find_evaluator(name, language).description
     with pytest.raises(KeyError):
         templates.path(name + "x")
 
 
 def test_json_distance_is_minimised_from_zero() -> None:
-    script = read_evaluator(templates.path("json-distance"))
+    script = find_evaluator("json-distance")
     assert script.outputs == {"": Continuous(lower_bound=0, direction="minimize")}
     assert [p.name for p in script.parameters] == ["output", "reference"]
     assert not script.packages

@@ -1,0 +1,110 @@
+"""One complete script out of an evaluator and the parts that it shares with others."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from sandboxes.base import Language
+
+PARTS = Path(__file__).parent / "parts"
+
+_MODULE = "templates.parts."
+_FOLDER = '"../parts/'
+
+
+def assembled(text: str, language: Language) -> str:
+    """The script with each part's body in place of the line that imports it; without parts, as it is."""
+    return _python(text) if language == "python" else _typescript(text)
+
+
+def _part(name: str, suffix: str) -> str:
+    return (PARTS / f"{name}{suffix}").read_text("utf-8")
+
+
+def _python(text: str) -> str:
+    if _MODULE not in text:
+        return text
+    tree = ast.parse(text)
+    wanted = [
+        node for node in tree.body if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_MODULE)
+    ]
+    bodies: dict[int, list[str]] = {}
+    found = _Imports(node for node in tree.body if node not in wanted)
+    taken = found.lines
+    for node in wanted:
+        part = _part((node.module or "").removeprefix(_MODULE), ".py")
+        module = ast.parse(part)
+        own = _Imports(module.body)
+        found.add(own)
+        docstring = range(1, (module.body[0].end_lineno or 0) + 1) if ast.get_docstring(module) is not None else ()
+        bodies[node.lineno] = _left(part.split("\n"), {*own.lines, *docstring})
+    lines = text.split("\n")
+    first = min([*taken, *bodies])
+    above, below = lines[: first - 1], lines[first - 1 :]
+    rest = _left(below, {line - first + 1 for line in (*taken, *bodies)})
+    blocks = ["\n".join(block) for block in (_left(above, set()), *bodies.values(), rest)]
+    imports = found.written()
+    head = f"{blocks[0]}\n\n{imports}" if imports else blocks[0]
+    return "\n\n\n".join([head, *blocks[1:]]) + "\n"
+
+
+def _left(lines: list[str], taken: set[int]) -> list[str]:
+    """The lines but those of these numbers, from 1, and the blank ones at both ends."""
+    kept = [line for number, line in enumerate(lines, 1) if number not in taken]
+    return "\n".join(kept).strip("\n").split("\n")
+
+
+class _Imports:
+    """The imports at the top level of modules, merged."""
+
+    def __init__(self, body: Iterable[ast.stmt]) -> None:
+        nodes = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+        self.lines = {line for node in nodes for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+        self._whole = {_named(alias) for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        self._names: dict[str, set[str]] = {}
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom):
+                self._names.setdefault(node.module or "", set()).update(_named(alias) for alias in node.names)
+
+    def add(self, other: _Imports) -> None:
+        self._whole |= other._whole
+        for module, names in other._names.items():
+            self._names.setdefault(module, set()).update(names)
+
+    def written(self) -> str:
+        """As ruff sorts them: `__future__`, the standard library, then what is installed."""
+        lines = [(name.split(" ")[0], f"import {name}") for name in sorted(self._whole, key=str.lower)]
+        for module, names in sorted(self._names.items()):
+            # ruff puts CONSTANTS before Classes before functions
+            ordered = sorted(names, key=lambda name: (not name.isupper(), not name[:1].isupper(), name.lower()))
+            lines.append((module, f"from {module} import {', '.join(ordered)}"))
+        sections: list[Callable[[str], bool]] = [
+            lambda top: top == "__future__",
+            lambda top: top != "__future__" and top in sys.stdlib_module_names,
+            lambda top: top not in sys.stdlib_module_names,
+        ]
+        blocks = ["\n".join(line for module, line in lines if holds(module.split(".")[0])) for holds in sections]
+        return "\n\n".join(block for block in blocks if block)
+
+
+def _named(alias: ast.alias) -> str:
+    return f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+
+
+def _typescript(text: str) -> str:
+    lines: list[str] = []
+    after_part = False
+    for line in text.split("\n"):
+        is_part = line.startswith("import ") and _FOLDER in line
+        if (is_part and lines and lines[-1]) or (after_part and line):
+            lines.append("")
+        if is_part:
+            part = _part(line.partition(_FOLDER)[2].partition(".ts")[0], ".ts")
+            lines += [own.removeprefix("export ") for own in part.strip("\n").split("\n")]
+        else:
+            lines.append(line)
+        after_part = is_part
+    return "\n".join(lines)

@@ -1,0 +1,78 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = []
+#
+# [tool.evalcell.output]
+# kind = "continuous"
+# lower_bound = 0
+# upper_bound = 1
+# direction = "maximize"
+#
+# [tool.evalcell.parameters.weights]
+# type = "object"
+# default = {exact = 1, contains = 1, length = 1, edit = 1, tokens = 1}
+# description = "How much each axis counts, from 0; one that is left out does not."
+# ///
+"""
+How close a text comes to the reference, blended from several measures, each of 0 to 1.
+
+The axes: `exact`, whether both are the same; `contains`, whether the reference stands in the output, in any case
+(only an empty output contains an empty reference); `length`, the shorter length by the longer; `edit`,
+1 - distance / length of the longer (Levenshtein 1966); `tokens`, twice the shared words by the words of both (the F1
+of SQuAD, Rajpurkar et al. 2016). Without a difference they are 1, also between two empty texts.
+
+The score is the sum of weight x measure by the sum of the weights, so weights need not sum to 1. The explanation
+shows each measure with its share. Weights are numbers from 0, and not all 0; others, or an unknown axis, fail the
+row. Null is an empty output; without a reference there is no score. Other values that are not text are taken as `str`
+writes them.
+"""
+
+import math
+from collections.abc import Callable
+
+from templates.parts.levenshtein import similarity
+from templates.parts.overlap import overlap
+
+AXES: dict[str, Callable[[str, str], float]] = {
+    "exact": lambda found, wanted: float(found == wanted),
+    "contains": lambda found, wanted: float(wanted.lower() in found.lower() if wanted else not found),
+    "length": lambda found, wanted: lengths(len(found), len(wanted)),
+    "edit": similarity,
+    "tokens": overlap,
+}
+
+
+def evaluate(output: object, reference: object, weights: dict[str, float] | None = None) -> dict[str, object]:
+    shares = shared(dict.fromkeys(AXES, 1) if weights is None else weights)
+    if reference is None:
+        return {"score": None, "explanation": "There is no reference to compare with."}
+    found, wanted = "" if output is None else str(output), str(reference)
+    measures = {axis: AXES[axis](found, wanted) for axis in shares}
+    score = min(1.0, sum(measures[axis] * share for axis, share in shares.items()))
+    told = " + ".join(f"{axis} {rounded(measures[axis])} x {rounded(share)}" for axis, share in shares.items())
+    return {"score": score, "explanation": f"{told} = {rounded(score)}"}
+
+
+def shared(weights: dict[str, float]) -> dict[str, float]:
+    """What part of the whole each axis has, without those of no weight. Raises ValueError for unusable weights."""
+    for axis, weight in weights.items():
+        if axis not in AXES:
+            raise ValueError(f"`weights` has the unknown axis '{axis}'; known are {', '.join(AXES)}")
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
+            raise ValueError(f"the weight of '{axis}' must be a number from 0, not {weight!r}")
+    largest = max(weights.values(), default=0)
+    if not largest:
+        raise ValueError('`weights` gives no axis any weight; say for example {"edit": 2, "tokens": 1}')
+    # By the largest first: the sum of weights near the end of the range would be infinite.
+    parts = {axis: weights[axis] / largest for axis in AXES if weights.get(axis)}
+    whole = sum(parts.values())
+    return {axis: part / whole for axis, part in parts.items()}
+
+
+def lengths(a: int, b: int) -> float:
+    return 1.0 if a == b else min(a, b) / max(a, b)
+
+
+def rounded(value: float) -> str:
+    """Two digits, halves up, which is the same in every language."""
+    return f"{math.floor(value * 100 + 0.5) / 100:.2f}"

@@ -1,0 +1,34 @@
+// /// script
+// [tool.evalcell.output]
+// kind = "categorical"
+// labels = {"true" = 1.0, "false" = 0.0}
+// direction = "maximize"
+//
+// [tool.evalcell.mapping]
+// expected = "reference"
+// actual = "output"
+//
+// [tool.evalcell.parameters]
+// expected = {type = "any", description = "What it should be."}
+// actual = {type = "any", description = "What it is."}
+// case_sensitive = {type = "boolean", default = true, description = "Whether upper and lower case differ."}
+// ///
+/**
+ * Whether two texts are the same, character by character.
+ *
+ * White space and line ends count. Without `case_sensitive`, both sides are compared in lower case. Values that are not
+ * text are compared as Python's `str` writes them, so the order of an object's keys counts.
+ *
+ * Source: the built-in evaluator `exact_match` of Arize Phoenix.
+ */
+import { pythonText } from "../parts/python_text.ts";
+
+export function evaluate(
+  { expected, actual, case_sensitive = true }: { expected: unknown; actual: unknown; case_sensitive?: boolean },
+) {
+  const [wanted, found] = [pythonText(expected), pythonText(actual)];
+  const same = case_sensitive ? wanted === found : wanted.toLowerCase() === found.toLowerCase();
+  return same
+    ? { label: "true", score: 1, explanation: "expected matches actual" }
+    : { label: "false", score: 0, explanation: "expected does not match actual" };
+}

@@ -1,0 +1,104 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["jsonschema==4.26.0"]
+#
+# [tool.evalcell.output]
+# kind = "categorical"
+# labels = {valid = 1.0, invalid = 0.0}
+# direction = "maximize"
+#
+# [tool.evalcell.parameters]
+# schema = {type = ["object", "boolean", "string"], description = "A JSON Schema, or its JSON text."}
+# parse_strings = {type = "boolean", default = true, description = "Whether an output that is text is parsed as JSON."}
+# ///
+"""
+Whether a JSON document keeps to a JSON Schema; the explanation lists what does not, each with its JSON Pointer.
+
+An output that is text is parsed as JSON first, unless `parse_strings` is false; where it is no JSON, the label is
+`invalid`. NaN and Infinity are no JSON. The schema is one of draft 2020-12, unless its `$schema` names draft 3, 4, 6,
+7 or 2019-09. Keywords that the draft does not have are ignored, as it asks, and `format` is a remark that nothing
+checks. A `$ref` reaches what is in the schema itself and the drafts' own meta-schemas; nothing is ever fetched.
+
+A schema that is wrong itself, refers to something that is not there or to an unknown draft is an error, not a verdict.
+
+Source: JSON Schema, draft 2020-12; the validation is the package jsonschema's.
+"""
+
+import json
+from functools import lru_cache
+from itertools import islice
+from typing import NoReturn
+
+from jsonschema import Draft202012Validator, SchemaError, ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+SHOWN = 3
+COUNTED = 100
+SHOWN_CHARACTERS = 200
+
+
+def evaluate(output: object, schema: object, parse_strings: bool = True) -> dict[str, object]:
+    validator = compiled(schema if isinstance(schema, str) else json.dumps(schema))
+    try:
+        document = strict_json(output) if parse_strings and isinstance(output, str) else output
+    except (ValueError, RecursionError) as error:
+        return {"label": "invalid", "score": 0.0, "explanation": f"Not JSON: {error}"}
+    try:
+        violations = list(islice(validator.iter_errors(document), COUNTED))
+    except Unresolvable as error:
+        raise ValueError(f"`schema` refers to {error.ref!r}, which is not in it; nothing is fetched") from None
+    except RecursionError:
+        raise ValueError("the output is nested too deeply, or `schema` refers to itself without end") from None
+    if not violations:
+        return {"label": "valid", "score": 1.0, "explanation": "The output keeps to the schema."}
+    count = f"{len(violations)}{' or more' if len(violations) == COUNTED else ''}"
+    first = "; ".join(map(described, violations[:SHOWN]))
+    more = "; …" if len(violations) > SHOWN else ""
+    return {"label": "invalid", "score": 0.0, "explanation": f"{count} violation(s): {first}{more}"}
+
+
+@lru_cache(maxsize=16)
+def compiled(text: str) -> Validator:
+    """Raises ValueError for a schema that cannot be used."""
+    try:
+        schema = strict_json(text)
+    except ValueError as error:
+        raise ValueError(f"`schema` is not JSON: {error}") from None
+    if not isinstance(schema, dict | bool):
+        raise ValueError("`schema` must be an object, or true or false")
+    draft = named_draft(schema)
+    try:
+        draft.check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"`schema` is no JSON Schema: {described(error)}") from None
+    # With a registry of its own, the package fetches nothing; left to itself, it would fetch what a $ref names.
+    return draft(schema, registry=Registry())
+
+
+def named_draft(schema: dict[str, object] | bool) -> type[Validator]:
+    """By `$schema`, which the package would pass over if it does not know it."""
+    name = schema.get("$schema") if isinstance(schema, dict) else None
+    draft: type[Validator] | None = Draft202012Validator
+    if name is not None:
+        draft = validator_for(schema, default=None) if isinstance(name, str) else None
+    if draft is None:
+        raise ValueError("`schema` names an unknown draft as its $schema; leave it out for draft 2020-12")
+    return draft
+
+
+def strict_json(text: str) -> object:
+    return json.loads(text, parse_constant=refuse)
+
+
+def refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON value")
+
+
+def described(error: ValidationError | SchemaError) -> str:
+    steps = (str(step).replace("~", "~0").replace("/", "~1") for step in error.absolute_path)
+    place = "".join(f"/{step}" for step in steps) or "the whole"
+    message = error.message
+    return f"{place}: {message if len(message) <= SHOWN_CHARACTERS else message[: SHOWN_CHARACTERS - 1] + '…'}"

@@ -1,0 +1,120 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = []
+#
+# [tool.evalcell.output]
+# kind = "continuous"
+# lower_bound = 0
+# upper_bound = 1
+# direction = "maximize"
+#
+# [tool.evalcell.parameters]
+# target_output_key = {type = "string", default = "*", description = "The key of both sides to compare; * for all."}
+# parse_strings = {type = "boolean", default = false, description = "Whether text is parsed as JSON first."}
+# ///
+"""
+How much of the expected JSON an output has: matched leaves divided by expected leaves, where a leaf may match in part.
+
+A leaf is a value that is no object and no array. Only what the reference has is looked at, objects by key and arrays by
+place; other keys and elements of the output do not count, and each leaf below what is missing scores 0. Texts score
+1 - Levenshtein(e, a) / length of the longer, numbers 1 - |e - a| / |e| and not below 0, where an e of at most 1e-12 is
+taken for 0 and matches only such a number. Booleans and null must be equal, and kinds must: true is not 1. A reference
+without leaves is matched: 1.
+
+`target_output_key` names the one key of both sides that is compared; a side that lacks it fails the row. It may be a
+path, `order.items[0]`. With a key, a reference that is text is parsed as JSON; otherwise texts are leaves, unless
+`parse_strings` is true. Where text cannot be parsed, the label is `invalid` and there is no score.
+
+Source: UiPath JSON Similarity, its documentation; what that leaves open as in the package uipath 2.14.
+"""
+
+import math
+from fractions import Fraction
+
+from templates.parts.json_text import parse_json
+from templates.parts.levenshtein import similarity
+
+MISSING = object()
+TINY = 1e-12
+
+
+def evaluate(
+    output: object, reference: object, target_output_key: str = "*", parse_strings: bool = False
+) -> dict[str, object]:
+    targeted = target_output_key != "*"
+    try:
+        expected = parsed("reference", reference) if parse_strings or targeted else reference
+        actual = parsed("output", output) if parse_strings else output
+    except ValueError as error:
+        return {"label": "invalid", "score": None, "explanation": f"Failed to parse JSON: {error}"}
+    if targeted:
+        expected = chosen("reference", expected, target_output_key)
+        actual = chosen("output", actual, target_output_key)
+    scores = leaf_scores(expected, actual)
+    matched = math.fsum(scores)
+    return {
+        "score": matched / len(scores) if scores else 1.0,
+        "explanation": f"Matched leaves: {counted(matched)}, Total leaves: {len(scores)}",
+    }
+
+
+def parsed(side: str, value: object) -> object:
+    return parse_json(value, f"the {side}") if isinstance(value, str) else value
+
+
+def chosen(side: str, value: object, key: str) -> object:
+    """The value under a key, or under a path where no key is called so."""
+    if isinstance(value, dict) and key in value:
+        return value[key]
+    for step in key.replace("[", ".").replace("]", "").split("."):
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            hint = "; it is text, which `parse_strings` has parsed" if isinstance(value, str) else ""
+            raise ValueError(f"`target_output_key` is {key[:60]!r}, and the {side} has no such key{hint}")
+    return value
+
+
+def leaf_scores(expected: object, actual: object) -> list[float]:
+    """How well each leaf of `expected` is matched."""
+    scores = []
+    pairs = [(expected, actual)]
+    # A list of what is left rather than recursion, which ends in an error some hundred levels down.
+    while pairs:
+        e, a = pairs.pop()
+        if isinstance(e, dict):
+            pairs += [(value, a.get(key, MISSING) if isinstance(a, dict) else MISSING) for key, value in e.items()]
+        elif isinstance(e, list):
+            found = a if isinstance(a, list) else []
+            pairs += [(value, found[at] if at < len(found) else MISSING) for at, value in enumerate(e)]
+        else:
+            scores.append(leaf_score(e, a))
+    return scores
+
+
+def leaf_score(e: object, a: object) -> float:
+    if isinstance(e, str) and isinstance(a, str):
+        return similarity(e, a)
+    if isinstance(e, bool) or isinstance(a, bool) or not isinstance(e, int | float) or not isinstance(a, int | float):
+        return float(e is a)
+    return closeness(e, a)
+
+
+def closeness(e: float, a: float) -> float:
+    if e == a:
+        return 1.0
+    if abs(e) <= TINY:
+        return float(abs(a) <= TINY)
+    if math.inf in (abs(e), abs(a)):
+        return 0.0
+    try:
+        gap: float | Fraction = abs(e - a) / abs(e)
+    except OverflowError:  # a whole number beyond the range of a float
+        gap = abs((Fraction(e) - Fraction(a)) / Fraction(e))
+    return float(max(0, 1 - gap))
+
+
+def counted(leaves: float) -> str:
+    return f"{leaves:.4f}".rstrip("0").rstrip(".")

@@ -1,0 +1,69 @@
+"""Templates scored where they run: each language in each sandbox that has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import templates
+from runner import InputMapping, evaluate
+from runner.choose import find_evaluator
+from runner.types import Result
+from sandboxes import SandboxUnavailableError, backends, find
+from sandboxes.base import Language, Limits
+
+Place = tuple[str, Language]
+PLACES: list[Place] = [("wasm", "python"), ("process", "python"), ("deno", "typescript")]
+
+LIMITS = Limits(timeout=20)
+
+
+def score(
+    name: str,
+    place: Place,
+    rows: Iterable[Mapping[str, Any]],
+    paths: Mapping[str, str] | None = None,
+    **literals: Any,
+) -> list[Result]:
+    """Skips where the sandbox, or the template in its language, is not here."""
+    backend, language = place
+    need(backend)
+    if language not in templates.languages(name):
+        pytest.skip(f"{name} is not written in {language}")
+    script = find_evaluator(name, language)
+    mapping = InputMapping(paths=dict(paths or {}), literals=literals)
+    return evaluate(script, list(rows), sandbox=backend, limits=LIMITS, mapping=mapping).results
+
+
+def need(backend: str) -> None:
+    if backend not in backends():
+        pytest.skip(f"there is no {backend} sandbox")
+    try:
+        find(backend).check()
+    except SandboxUnavailableError as e:
+        pytest.skip(str(e))
+
+
+def recipe_cases(shared: Path, name: str) -> list[dict[str, Any]]:
+    return lines(shared / "cases" / "recipes" / f"{name}.jsonl")
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not here")
+    return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
+
+
+def agrees(case: Mapping[str, Any], result: Result, source: str) -> None:
+    """That a result is what a source gave for a sample case, as near as the case asks for."""
+    expected, policy = case["expected"][source]["value"], case["policy"][source]
+    assert result.error is None, case["id"]
+    assert result.score == pytest.approx(expected["score"], abs=policy["score_tol"]), case["id"]
+    if "label" in expected:
+        assert result.label == expected["label"], case["id"]
+    if policy.get("explanation") == "exact":
+        assert result.explanation == expected["explanation"], case["id"]

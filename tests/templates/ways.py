@@ -1,0 +1,106 @@
+"""Every way to run a template: each of its languages in each sandbox; the sandboxes stay open for a module."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import NamedTuple
+
+import pytest
+
+import templates
+from runner.cases import WorkedCase, for_language, read_cases
+from runner.choose import choose, find_evaluator
+from runner.engine import score
+from runner.judged import filling
+from runner.types import Evaluator, Result
+from sandboxes import Sandbox, SandboxConfig, SandboxUnavailableError, backends, create, find
+from sandboxes.base import Language
+
+BACKENDS = tuple(b.name for b in backends().values() if not b.hidden)
+
+
+class Way(NamedTuple):
+    """A template in one of its languages in one sandbox."""
+
+    name: str
+    language: Language
+    backend: str
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.language}-{self.backend}"
+
+    @property
+    def evaluator(self) -> Evaluator:
+        return find_evaluator(self.name, self.language)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Those of its demo."""
+        return {variable: str(path) for variable, path in templates.demo_files(self.name).items()}
+
+    @property
+    def lacking(self) -> str:
+        """What the sandbox does not have and the template needs; empty where it has all."""
+        can = find(self.backend).capabilities
+        if self.evaluator.packages and not can.packages:
+            return f"{self.backend} installs no packages"
+        return f"{self.backend} shows no files" if self.files and not can.files else ""
+
+    @property
+    def cases(self) -> tuple[WorkedCase, ...]:
+        """Those that hold in its language."""
+        return for_language(read_cases(templates.cases(self.name)), self.language)
+
+
+def ways() -> list[Way]:
+    """All whose sandbox has the language, as far as its class can be imported here."""
+    found = []
+    for backend in BACKENDS:
+        try:
+            runs = find(backend).capabilities.languages
+        except SandboxUnavailableError:
+            continue
+        found += [Way(n, one, backend) for n in templates.names() for one in templates.languages(n) if one in runs]
+    return found
+
+
+class Opened:
+    """Sandboxes, each opened when it is first wanted. Close it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self._found: dict[str, Sandbox | str] = {}
+
+    def results(self, way: Way, cases: Sequence[WorkedCase]) -> list[Result]:
+        """What the cases come to. Skips where the sandbox lacks what the template needs, or cannot be opened here."""
+        evaluator, sandbox = way.evaluator, self.sandbox(way)
+        if isinstance(sandbox, str):
+            pytest.skip(sandbox)
+
+        async def collect() -> list[Result]:
+            return [r async for r in score(evaluator, cases, sandbox, mapping=filling(evaluator))]
+
+        return self._loop.run(collect())
+
+    def sandbox(self, way: Way) -> Sandbox | str:
+        """Open, with what the template needs; or why there is none."""
+        if way.lacking:
+            return way.lacking
+        config = choose(way.evaluator, SandboxConfig(backend=way.backend, files=way.files, jobs=1)).config
+        key = config.model_dump_json()
+        if key not in self._found:
+            self._found[key] = self._loop.run(self._open(config))
+        return self._found[key]
+
+    def close(self) -> None:
+        self._loop.run(self._stack.aclose())
+        self._loop.close()
+
+    async def _open(self, config: SandboxConfig) -> Sandbox | str:
+        try:
+            return await self._stack.enter_async_context(create(config))
+        except SandboxUnavailableError as error:
+            return str(error)

@@ -9,9 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from runner.api import Report, evaluate, stream
-    from runner.errors import DatasetError, EvaluatorError, InputError, MappingError, OutputError
+    from runner.api import Report, check_cases, compare, evaluate, stream
+    from runner.errors import CasesError, DatasetError, EvaluatorError, InputError, MappingError, OutputError
     from runner.evaluator import read_evaluator
+    from runner.judged import CasesReport
+    from runner.parity import Parity
     from runner.summary import Summary
     from runner.types import Case, Categorical, Continuous, Evaluator, Freeform, InputMapping, Result
     from sandboxes.base import Limits, SandboxConfig
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Case",
+    "CasesError",
+    "CasesReport",
     "Categorical",
     "Continuous",
     "DatasetError",
@@ -35,6 +39,7 @@ __all__ = [
     "Limits",
     "MappingError",
     "OutputError",
+    "Parity",
     "Report",
     "Result",
     "SandboxConfig",
@@ -43,15 +48,19 @@ __all__ = [
     "SandboxUnavailableError",
     "Summary",
     "UnsupportedConfigError",
+    "check_cases",
+    "compare",
     "evaluate",
     "read_evaluator",
     "stream",
 ]
 
 _MODULES = {
-    "runner.api": ("Report", "evaluate", "stream"),
-    "runner.errors": ("DatasetError", "EvaluatorError", "InputError", "MappingError", "OutputError"),
+    "runner.api": ("Report", "check_cases", "compare", "evaluate", "stream"),
+    "runner.errors": ("CasesError", "DatasetError", "EvaluatorError", "InputError", "MappingError", "OutputError"),
     "runner.evaluator": ("read_evaluator",),
+    "runner.judged": ("CasesReport",),
+    "runner.parity": ("Parity",),
     "runner.summary": ("Summary",),
     "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),
     "sandboxes.base": ("Limits", "SandboxConfig"),

@@ -1,22 +1,30 @@
-"""The two doors for Python: `evaluate`, which waits, and `stream`, which gives results as they come."""
+"""
+The doors for Python: `evaluate`, which waits, and `stream`, which gives results as they come.
+
+`check_cases` tries worked examples, `compare` runs one dataset in several sandboxes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, contextmanager, suppress
 from time import perf_counter
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from runner.cases import WorkedCase, cases_of, find_cases, for_language, read_cases
 from runner.choose import choose, find_evaluator
 from runner.dataset import cases_from_rows, open_dataset
 from runner.engine import score
+from runner.fields import TOLERANCE
+from runner.judged import CasesReport, JudgedCase, few, judge, report
+from runner.parity import Comparison, Parity, Side, open_cases, pair, together
 from runner.summary import Summary, Tally
 from runner.types import Case, Evaluator, InputMapping, Result
-from sandboxes.base import Limits, Model, SandboxConfig
+from sandboxes.base import Language, Limits, Model, SandboxConfig
 from sandboxes.registry import create
 
 T = TypeVar("T")
@@ -39,21 +47,22 @@ def evaluate(
     limits: Limits | None = None,
     mapping: InputMapping | None = None,
     seed: int | None = None,
+    language: Language | None = None,
 ) -> Report:
     """
     Scores a dataset with an evaluator and waits for all of it.
 
-    `evaluator` is a path, a template's name or an `Evaluator`; `dataset` a path, or rows, which are read in
-    another thread. `sandbox` is a backend's name or a config, whose packages are added to the script's own; a
-    backend that is not named is the one that fits. `mapping` goes over the script's own. `seed` makes the script's
-    random numbers repeat. Works inside a running event loop.
+    `evaluator` is a path, a template's name or an `Evaluator`; `language` chooses among those of a template.
+    `dataset` is a path, or rows, which are read in another thread. `sandbox` is a backend's name or a config, whose
+    packages are added to the script's own; a backend that is not named is the one that fits. `mapping` goes over the
+    script's own. `seed` makes the script's random numbers repeat. Works inside a running event loop.
 
     What goes wrong in a row is in its result. Raises InputError for a script, dataset or mapping that cannot
     be used, UnsupportedConfigError for what a sandbox cannot do, and SandboxError when the sandbox fails.
     """
 
     async def collect() -> Report:
-        script, config = _chosen(evaluator, sandbox)
+        script, config = _chosen(evaluator, sandbox, language)
         tally, results, began = Tally(script.outputs), [], perf_counter()
         found = stream(script, dataset, sandbox=config, limits=limits, mapping=mapping, seed=seed)
         async with aclosing(found):
@@ -73,13 +82,14 @@ async def stream(
     limits: Limits | None = None,
     mapping: InputMapping | None = None,
     seed: int | None = None,
+    language: Language | None = None,
 ) -> AsyncGenerator[Result, None]:
     """
     Each result as it comes, in the dataset's order. Opens and closes the sandbox.
 
     Takes and raises what `evaluate` does.
     """
-    script, config = _chosen(evaluator, sandbox)
+    script, config = _chosen(evaluator, sandbox, language)
     with _cases(dataset) as cases:
         async with create(config) as opened:
             found = score(script, cases, opened, limits=limits, mapping=mapping, seed=seed)
@@ -88,10 +98,82 @@ async def stream(
                     yield result
 
 
-def _chosen(named: Path | Evaluator, sandbox: str | SandboxConfig | None) -> tuple[Evaluator, SandboxConfig]:
+def check_cases(
+    evaluator: Path | Evaluator,
+    cases: Path | Rows | None = None,
+    *,
+    sandbox: str | SandboxConfig | None = None,
+    limits: Limits | None = None,
+    mapping: InputMapping | None = None,
+    language: Language | None = None,
+) -> CasesReport:
+    """
+    Tries an evaluator on worked examples, rows with an `expected`, and waits for all of them.
+
+    `cases` is a JSON Lines file, or rows; without it, what `find_cases` finds beside a script or in a template. The
+    rest is as in `evaluate`. All went well where the report's `failed` and `lost` are 0. Raises CasesError for cases
+    that cannot be tried, and what `evaluate` does.
+    """
+    script, config = _chosen(evaluator, sandbox, language)
+    every = _worked(evaluator, cases)
+    worked = for_language(every, script.language)
+    opened = create(config if config.jobs else config.model_copy(update={"jobs": few(worked)}))
+
+    async def collect() -> list[JudgedCase]:
+        async with opened, aclosing(judge(script, worked, opened, limits=limits, mapping=mapping)) as judged:
+            return [case async for case in judged]
+
+    return report(script, opened, _wait(collect()) if worked else [], len(every) - len(worked))
+
+
+def compare(
+    evaluator: Path | Evaluator,
+    dataset: Path | Rows,
+    *,
+    sandboxes: Sequence[str | SandboxConfig] = (),
+    other: Path | Evaluator | None = None,
+    limits: Limits | None = None,
+    mapping: InputMapping | None = None,
+    seed: int | None = None,
+    limit: int | None = None,
+    tolerance: float = TOLERANCE,
+    language: Language | None = None,
+) -> Parity:
+    """
+    Runs one dataset in several sandboxes and tells which rows differ; waits for all of it.
+
+    A template runs in each sandbox in the first of its languages that the sandbox has. With `other`, the first
+    sandbox runs `evaluator` and the last one `other`. `dataset` may also be `cases`, the evaluator's worked
+    examples, or `demo`; `limit` is a number of rows. The rest is as in `evaluate`, which says what is raised, too.
+    """
+    found = pair(evaluator, other, sandboxes, language)
+    configs = [choose(script, wanted).config for script, wanted in found]
+    over = mapping or InputMapping()
+    sides = [Side(script, create(config), over) for (script, _), config in zip(found, configs, strict=True)]
+    cases = open_cases(dataset, evaluator, sides, limit)
+    comparison = Comparison(sides, tolerance)
+
+    async def collect() -> None:
+        async with aclosing(together(sides, cases, limits=limits, seed=seed)) as rows:
+            async for row in rows:
+                comparison.add(row)
+
+    _wait(collect())
+    return comparison.report()
+
+
+def _worked(evaluator: Path | Evaluator, cases: Path | Rows | None) -> tuple[WorkedCase, ...]:
+    if cases is None:
+        cases = find_cases(evaluator)
+    return read_cases(cases) if isinstance(cases, str | os.PathLike) else cases_of(cases)
+
+
+def _chosen(
+    named: Path | Evaluator, sandbox: str | SandboxConfig | None, language: Language | None
+) -> tuple[Evaluator, SandboxConfig]:
     if isinstance(named, Evaluator):
         return named, choose(named, sandbox).config
-    evaluator = find_evaluator(named)
+    evaluator = find_evaluator(named, language)
     return evaluator, choose(evaluator, sandbox, script=named).config
 
 

@@ -14,7 +14,7 @@ from runner.errors import InputError
 from runner.locks import plain
 from runner.shown import close_name, printable, whole
 from runner.types import Evaluator
-from sandboxes.base import Isolation, SandboxConfig
+from sandboxes.base import Isolation, Language, SandboxConfig
 from templates import demo_files, names
 
 MAX_LOCK = 4 << 20
@@ -25,8 +25,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The options of the command line that decide where a script runs, and with what."""
+    """The options of the command line that decide which script runs, where, and with what."""
 
+    language: Language | None = None
     sandbox: str | None = None
     isolation: Isolation | None = None
     jobs: int | None = None

@@ -9,16 +9,17 @@ from typing import NamedTuple
 import templates
 from runner.errors import EvaluatorError
 from runner.evaluator import parse_evaluator, read_evaluator
+from runner.language import WORDS
 from runner.locks import plain, refuse_lacking
 from runner.shown import printable, whole
 from runner.types import Evaluator
-from sandboxes.base import Capabilities, SandboxConfig
+from sandboxes.base import Capabilities, Language, SandboxConfig
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.registry import backends, find
 
 DEFAULT = "wasm"
 
-_OURS = ("wasm", "process")  # in this order: what a third party adds is not chosen in their place
+_OURS = ("wasm", "process", "deno")  # in this order: what a third party adds is not chosen in their place
 
 
 class Choice(NamedTuple):
@@ -28,20 +29,36 @@ class Choice(NamedTuple):
     why: str
 
 
-def find_evaluator(name: str | os.PathLike[str]) -> Evaluator:
+def find_evaluator(name: str | os.PathLike[str], language: Language | None = None) -> Evaluator:
     """
     An evaluator from a path, or from the name of a template.
 
-    What exists, or has a suffix or a separator in it, is a path. Raises EvaluatorError.
+    What exists, or has a suffix or a separator in it, is a path. A template without a `language` is the Python one
+    where there is one. Raises EvaluatorError, also for a language that the template is not written in, or that a
+    path's suffix contradicts.
     """
     path = os.fspath(name)
     if is_path(path):
-        return read_evaluator(path)
+        evaluator = read_evaluator(path)
+        if language not in (None, evaluator.language):
+            raise EvaluatorError(f"{printable(whole(path))} is {evaluator.language}; leave out --lang")
+        return evaluator
+    if path.replace("_", "-") not in templates.names():
+        raise EvaluatorError(_unknown(path, "file and no template"))
+    language = find_language(path, language)
+    where = str(templates.path(path, language))
+    return parse_evaluator(templates.source(path, language), path.replace("_", "-"), where, language=language)
+
+
+def find_language(template: str, language: Language | None = None) -> Language:
+    """The language asked of a template, or its first. Raises EvaluatorError for a name or language there is not."""
     try:
-        script = templates.path(path)
+        have = templates.languages(template)
     except KeyError:
-        raise EvaluatorError(_unknown(path)) from None
-    return parse_evaluator(script.read_bytes(), path.replace("_", "-"), str(script))
+        raise EvaluatorError(_unknown(template, "template")) from None
+    if language not in (None, *have):
+        raise EvaluatorError(f"the template {template} is not written in {language}, but in {', '.join(have)}")
+    return language or have[0]
 
 
 def find_dataset(name: str, evaluator: str) -> str:
@@ -75,7 +92,7 @@ def choose(
     A config that was not told its backend leaves the choice to what it asks: without packages, files, variables
     and network it is wasm, else the first that has all of it. `script` and `lock` name these files in messages.
     Raises UnsupportedConfigError for packages that are no plain requirements, for a lock that lacks one of them,
-    and when the sandbox named, or without a name every one, lacks what is asked.
+    and when the sandbox named, or without a name every one, lacks what is asked or does not run the language.
     """
     config = _config(wanted)
     name = printable(whole(os.fspath(script))) if script is not None else evaluator.name
@@ -86,10 +103,12 @@ def choose(
     wants = _Wants(declared, added, config)
     if _is_named(config):
         backend, reason = config.backend, "as asked"
+        if evaluator.language not in find(backend).capabilities.languages:
+            raise UnsupportedConfigError(_other_language(evaluator, wants, backend))
         if declared and not find(backend).capabilities.packages:
             raise UnsupportedConfigError(_no_packages(evaluator, declared, backend))
     else:
-        backend, reason = _fitting(evaluator, wants), wants.words
+        backend, reason = _fitting(evaluator, wants), _reason(evaluator, wants)
     config = config.model_copy(update={"backend": backend, "packages": (*declared, *added)})
     return Choice(config, f"{reason} -> {backend}")
 
@@ -118,7 +137,7 @@ class _Wants:
             ("network", config.network, "--allow-network"),
         )
         self._features = {feature for feature, wanted, _ in found if wanted}
-        self.words = ", ".join(words for _, wanted, words in found if wanted) or "no packages declared"
+        self.words = ", ".join(words for _, wanted, words in found if wanted)
 
     def __bool__(self) -> bool:
         return bool(self._features)
@@ -130,12 +149,22 @@ class _Wants:
 def _fitting(evaluator: Evaluator, wants: _Wants) -> str:
     if not wants and evaluator.language in find(DEFAULT).capabilities.languages:
         return DEFAULT
-    able = _able(evaluator, wants)
-    if not able:
-        raise UnsupportedConfigError(
-            f"no sandbox here has all that is asked ({wants.words}); `evalcell sandboxes` shows what each can do"
-        )
-    return able[0]
+    if able := _able(evaluator, wants):
+        return able[0]
+    if not wants and evaluator.language == "typescript":
+        find("deno")  # says why it cannot be used here
+    raise UnsupportedConfigError(
+        f"no sandbox here has all that is asked ({_reason(evaluator, wants)}); "
+        "`evalcell sandboxes` shows what each can do"
+    )
+
+
+def _reason(evaluator: Evaluator, wants: _Wants) -> str:
+    """What decides which sandbox it is, in words."""
+    if evaluator.language == "python":
+        return wants.words or "no packages declared"
+    language = WORDS[evaluator.language].name
+    return f"{language}, {wants.words}" if wants else language
 
 
 def _able(evaluator: Evaluator, wants: _Wants) -> list[str]:
@@ -151,6 +180,12 @@ def _able(evaluator: Evaluator, wants: _Wants) -> list[str]:
     return found
 
 
+def _other_language(evaluator: Evaluator, wants: _Wants, backend: str) -> str:
+    able = _able(evaluator, wants) or _able(evaluator, _Wants((), (), SandboxConfig()))
+    step = f"choose --sandbox {able[0]}" if able else "`evalcell sandboxes` shows what each can do"
+    return f"the {backend} sandbox does not run {WORDS[evaluator.language].name}; {step}"
+
+
 def _no_packages(evaluator: Evaluator, declared: tuple[str, ...], backend: str) -> str:
     able = _able(evaluator, _Wants(declared, (), SandboxConfig()))
     step = f"choose --sandbox {able[0]}, or" if able else "no sandbox here installs packages;"
@@ -164,8 +199,8 @@ def _listed(packages: tuple[str, ...]) -> str:
     return printable(", ".join(packages), 100)
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: str, kind: str) -> str:
     known = templates.names()
     close = difflib.get_close_matches(name.replace("_", "-"), known, 1)
-    hint = f"did you mean {close[0]}?" if close else f"the templates are: {', '.join(known)}"
-    return f"there is no file and no template named {printable(name, 80)!r}; {hint}"
+    hint = f"did you mean {close[0]}?" if close else "run `evalcell templates` to see them all"
+    return f"there is no {kind} named {printable(name, 80)!r}; {hint}"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from runner import cli_options
+
+if TYPE_CHECKING:
+    from sandboxes.base import Language
 
 DONE, GATE_FAILED, WRONG_USAGE, COULD_NOT_JUDGE, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -158,6 +161,67 @@ def check(**options: Any) -> int:
     return cli_check.check(cli_check.Options(**options))
 
 
+@cli.command(
+    cls=cli_options.Command,
+    epilog="Exit codes: 0 all cases passed; 1 some failed; 2 wrong usage, as a line of CASES that cannot be used; "
+    "3 could not judge; 130 interrupted.",
+)
+@click.argument("script")
+@click.argument("cases", required=False)
+@cli_options.mapping
+@cli_options.limits
+@cli_options.asked
+@cli_options.printed
+@cli_options.verbose
+def test(**options: Any) -> int:
+    """
+    Try SCRIPT on worked examples, and show where it gives something else.
+
+    CASES is a .jsonl file. Without it, it is NAME.cases.jsonl beside the script NAME.py, else cases.jsonl beside
+    it, or a template's own. Each line is a row with what should come of it:
+
+    \b
+    {"output": "a", "reference": "a", "expected": {"score": 1, "label": "same"}}
+
+    Only what `expected` names is compared: label, score (to 1e-9, or to the row's `tolerance`), explanation,
+    outcome, and of a failure its kind and a part of its message. A row's `set` and `map` give the script's
+    parameters values and paths, for that row.
+    """
+    from runner import cli_test
+
+    return cli_test.test(cli_test.Options(**options))
+
+
+@cli.command(
+    cls=cli_options.Command,
+    epilog="Exit codes: 0 all rows agree; 1 some differ; 2 wrong usage; 3 could not judge, as when nothing was "
+    "scored; 130 interrupted.",
+)
+@click.argument("evaluator")
+@click.argument("dataset")
+@cli_options.rows
+@cli_options.tolerance
+@cli_options.other
+@cli_options.sandboxes
+@cli_options.bounds
+@cli_options.asked
+@cli_options.printed
+def parity(**options: Any) -> int:
+    """
+    Run EVALUATOR on DATASET in several sandboxes, and show the rows whose results differ.
+
+    A template in several languages runs in each sandbox in the first that the sandbox has. --other compares
+    two scripts: the first --sandbox runs EVALUATOR, the last one the other; where none is named, each runs in
+    what fits it.
+
+    DATASET is a file, `demo`, or `cases` for the worked examples that `evalcell test` would take. Outcome,
+    label, score, explanation and the kind of an error must agree; its message need not.
+    """
+    from runner import cli_parity
+
+    return cli_parity.parity(cli_parity.Options(**options))
+
+
 @cli.command()
 def templates() -> int:
     """List the evaluators that come with evalcell."""
@@ -168,12 +232,27 @@ def templates() -> int:
 
 @cli.command()
 @click.argument("name")
-@click.option("--lang", type=click.Choice(["py", "ts"]), default="py", show_default=True, help="Python or TypeScript.")
-def show(name: str, lang: str) -> int:
+@cli_options.language("The language of a template that has several.")
+def show(name: str, language: Language | None) -> int:
     """Print the source of the template NAME, to save and change it."""
     from runner.cli_lists import show_template
 
-    return show_template(name, lang)
+    return show_template(name, language)
+
+
+@cli.command()
+@click.argument("name")
+@cli_options.language("The language of the script.  [default: py, or what the template has]")
+@click.option("--from", "template", metavar="TEMPLATE", help="Begin with a copy of this template and its cases.")
+def new(name: str, language: Language | None, template: str | None) -> int:
+    """
+    Write a script to begin with, NAME.py or NAME.ts, and worked examples for it, NAME.cases.jsonl.
+
+    `evalcell test` then tries the one on the others. What exists already is not overwritten.
+    """
+    from runner import cli_new
+
+    return cli_new.new(name, language, template)
 
 
 @cli.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from rich.console import RenderableType
@@ -11,13 +11,15 @@ from rich.console import RenderableType
 from runner import given, interrupt, tables
 from runner.asked import Asked
 from runner.choose import Choice, find_dataset, find_evaluator
-from runner.cli import COULD_NOT_JUDGE, DONE, INTERRUPTED
+from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.dataset import open_dataset
 from runner.engine import refuse_unfit, score
 from runner.mapping import bind
+from runner.parameters import about
+from runner.shown import printable, whole
 from runner.types import Categorical, Continuous, Evaluator, InputMapping, OutputConfig, Result
 from runner.worst import Worst
-from sandboxes.base import Sandbox
+from sandboxes.base import Problem, Sandbox
 from sandboxes.registry import create
 
 _TRIED = 3
@@ -37,19 +39,30 @@ def check(options: Options) -> int:
     """Prints it; returns the exit code. Raises what `evaluate` does."""
     script, dataset = options.script, options.dataset
     options = options.for_demo(script, dataset)
-    evaluator = find_evaluator(script)
-    mapping = given.mapping(options.paths, options.literals)
+    evaluator = find_evaluator(script, options.language)
+    mapping = given.mapping(options.paths, options.literals, evaluator)
     binding = bind(evaluator, mapping)
     choice = options.choice(evaluator, script)
     sandbox = create(choice.config.model_copy(update={"jobs": 1}))  # starts sooner than workers do
     refuse_unfit(evaluator, sandbox)
     out = tables.out()
     out.print(tables.facts(_facts(evaluator, binding.describe(), choice)))
-    if dataset is None:
+    if dataset is None and not sandbox.capabilities.checks:
         return DONE
-    results: list[Result] = []
-    if interrupt.run(_try(evaluator, find_dataset(dataset, script), sandbox, mapping, results)):
+    tried = _Tried()
+    rows = None if dataset is None else find_dataset(dataset, script)
+    if interrupt.run(_try(evaluator, rows, sandbox, mapping, tried)):
         return INTERRUPTED
+    if tried.problems:
+        where = printable(whole(script))
+        for problem in tried.problems:
+            tables.err().say(tables.text(f"{where}:{problem.line}:{problem.column}: {problem.message}"))
+        return GATE_FAILED
+    if sandbox.capabilities.checks:
+        out.print(tables.facts([("types", tables.text("no problem found"))]))
+    if rows is None:
+        return DONE
+    results = tried.results
     shown = Worst(None, keep=_TRIED)
     for result in results:
         shown.add(result)
@@ -62,15 +75,26 @@ def check(options: Options) -> int:
     return COULD_NOT_JUDGE
 
 
+@dataclass
+class _Tried:
+    """What came of a script without being run, and on a few rows."""
+
+    problems: list[Problem] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+
+
 async def _try(
-    evaluator: Evaluator, dataset: str, sandbox: Sandbox, mapping: InputMapping, results: list[Result]
+    evaluator: Evaluator, dataset: str | None, sandbox: Sandbox, mapping: InputMapping, tried: _Tried
 ) -> None:
-    with open_dataset(dataset, stdin=given.standard_input() if dataset == "-" else None) as cases:
-        async with sandbox as opened:
+    async with sandbox as opened:
+        tried.problems += await opened.problems(evaluator.source) or []
+        if dataset is None or tried.problems:
+            return
+        with open_dataset(dataset, stdin=given.standard_input() if dataset == "-" else None) as cases:
             found = score(evaluator, islice(cases, _TRIED), opened, mapping=mapping)
             async with aclosing(found):
                 async for result in found:
-                    results.append(result)
+                    tried.results.append(result)
 
 
 def _facts(evaluator: Evaluator, bound: dict[str, str], choice: Choice) -> list[tuple[str, RenderableType]]:
@@ -81,8 +105,9 @@ def _facts(evaluator: Evaluator, bound: dict[str, str], choice: Choice) -> list[
     ]
     if evaluator.description.strip():
         rows.append(("description", text(evaluator.description)))
+    declared = {p.name: f": {about(p.declared)}" for p in evaluator.parameters if p.declared is not None}
     for number, (name, source) in enumerate(bound.items()):
-        rows.append(("mapping" if not number else "", text(f"{name} <- {source}")))
+        rows.append(("mapping" if not number else "", text(f"{name} <- {source}{declared.get(name, '')}")))
     for name, config in evaluator.outputs.items():
         rows.append((f"output {name}".strip()[:30], text(_config(config))))
     if not evaluator.outputs:
@@ -95,7 +120,12 @@ def _facts(evaluator: Evaluator, bound: dict[str, str], choice: Choice) -> list[
 
 
 def _signature(evaluator: Evaluator) -> str:
-    words = [p.name if p.required else f"{p.name}=…" for p in evaluator.parameters]
+    optional = "?" if evaluator.language == "typescript" else "=…"
+    words = [p.name if p.required else p.name + optional for p in evaluator.parameters]
+    if evaluator.language == "typescript":
+        by_name = not any(p.positional_only for p in evaluator.parameters)
+        inside = ", ".join([*words, "…"] if evaluator.accepts_any else words)
+        return f"evaluate({{ {inside} }})" if by_name and inside else f"evaluate({inside})"
     positional = sum(p.positional_only for p in evaluator.parameters)
     if positional:
         words.insert(positional, "/")

@@ -8,14 +8,12 @@ from rich.text import Text
 
 import templates
 from runner import tables
-from runner.choose import find_evaluator
+from runner.choose import find_evaluator, find_language
 from runner.cli import DONE
-from runner.errors import EvaluatorError
-from runner.shown import printable, suggestion
+from sandboxes.base import Language
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.registry import Backend, backends, find
 
-_LANGUAGES = {"py": "python", "ts": "typescript"}
 _GRANTS = {"files": "files (--file)", "env": "variables (--env)", "network": "network (--allow-network)"}
 
 
@@ -32,18 +30,11 @@ def list_templates() -> int:
     return DONE
 
 
-def show_template(name: str, lang: str) -> int:
+def show_template(name: str, language: Language | None) -> int:
     """The source and nothing else. Raises EvaluatorError for a name or language that there is not."""
-    try:
-        script = templates.path(name, _LANGUAGES[lang])
-    except KeyError:
-        hint = suggestion(name.replace("_", "-"), templates.names()) or f"; there is: {', '.join(templates.names())}"
-        raise EvaluatorError(f"there is no template named {printable(name, 80)!r}{hint}") from None
-    if not script.is_file():
-        have = ", ".join(templates.languages(name))
-        raise EvaluatorError(f"the template {name} is not written in {_LANGUAGES[lang]}, but in {have}")
+    language = find_language(name, language)
     sys.stdout.flush()
-    sys.stdout.buffer.write(script.read_bytes())
+    sys.stdout.buffer.write(templates.source(name, language).encode())
     return DONE
 
 

@@ -10,7 +10,10 @@ import click
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
+    from sandboxes.base import Language
+
 _Decorator = Callable[[Any], Any]
+_LANGUAGES: dict[str, Language] = {"py": "python", "ts": "typescript"}
 
 
 class Plain(click.Option):
@@ -69,9 +72,20 @@ def seconds(heading: str, *words: str, help: str) -> _Decorator:
     return option(heading, *words, type=click.FloatRange(0, 86_400, min_open=True), metavar="S", help=help)
 
 
+def _language(_: click.Context, __: click.Parameter, given: str | None) -> Language | None:
+    return None if given is None else _LANGUAGES[given]
+
+
 _ROWS, _SANDBOX, _PACKAGES, _ALLOWED, _RESULTS = "Rows", "Sandbox", "Packages", "What the script may use", "Results"
 
+
+def language(help: str) -> _Decorator:
+    """Declares `--lang`."""
+    return option(_ROWS, "--lang", "language", type=click.Choice([*_LANGUAGES]), callback=_language, help=help)
+
+
 mapping = several(
+    language("The language of a template that has several."),
     option(
         _ROWS, "--map", "paths", metavar="NAME=PATH", multiple=True, help="Take a parameter from a path: a=$.output.x."
     ),
@@ -84,10 +98,25 @@ rows = several(
     option(_ROWS, "--seed", type=int, metavar="N", help="Make the script's random numbers repeat."),
 )
 
+tolerance = option(
+    _ROWS,
+    "--tolerance",
+    type=click.FloatRange(0, 1e300),
+    metavar="D",
+    help="How far two scores may be apart.  [default: 1e-9]",
+)
+
+other = option(
+    _ROWS, "--other", metavar="SCRIPT", help="Compare with this evaluator, which runs in the last --sandbox."
+)
+
 sandbox = option(_SANDBOX, "--sandbox", metavar="NAME", help="Where the script runs.  [default: what fits it]")
 
-limits = several(
-    sandbox,
+sandboxes = option(
+    _SANDBOX, "--sandbox", "sandboxes", metavar="NAME", multiple=True, help="Where it runs; give two, or more."
+)
+
+bounds = several(
     seconds(_SANDBOX, "--timeout", help="Seconds a call may take.  [default: 10]"),
     option(
         _SANDBOX,
@@ -106,6 +135,8 @@ limits = several(
         help="Runs at once.  [default: the cores]",
     ),
 )
+
+limits = several(sandbox, bounds)
 
 asked = several(
     option(
@@ -126,11 +157,17 @@ asked = several(
     option(_ALLOWED, "--allow-weak-isolation", "weak", is_flag=True, help="Run where your files cannot be hidden."),
 )
 
+printed = several(
+    option(_RESULTS, "--json", "as_json", is_flag=True, help="Print the summary as one JSON object only."),
+    option(_RESULTS, "-q", "--quiet", is_flag=True, help="Print errors only."),
+)
+
+verbose = option(_RESULTS, "-v", "--verbose", is_flag=True, help="Print what passed, too.")
+
 results = several(
     option(
         _RESULTS, "-o", "--output", "files", metavar="FILE", multiple=True, help="Write each row here; FOLDER/ for all."
     ),
-    option(_RESULTS, "--json", "as_json", is_flag=True, help="Print the summary as one JSON object only."),
-    option(_RESULTS, "-q", "--quiet", is_flag=True, help="Print errors only."),
+    printed,
     option(_RESULTS, "--fail-if", "gates", metavar="GATE", multiple=True, help="Exit with 1 if it holds: 'mean>0.2'."),
 )

@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
 
-from pydantic import ValidationError
-
 from runner import given, interrupt, tables
 from runner.asked import Asked
 from runner.choose import find_dataset, find_evaluator, is_path
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.dataset import Dataset, open_dataset
 from runner.engine import refuse_unfit, score
-from runner.errors import InputError
 from runner.gates import Gate, parse_gate
 from runner.manifest import Run, State
 from runner.mapping import bind
@@ -27,7 +24,6 @@ from runner.results import WriteError
 from runner.summary import Summary, Tally
 from runner.types import Case, Result
 from runner.worst import Worst
-from sandboxes.base import MB, Limits
 from sandboxes.registry import create
 
 
@@ -52,11 +48,11 @@ class Options(Asked):
 def run(options: Options) -> int:
     """Scores a dataset; returns the exit code. Raises what `evaluate` does, OutputError and WriteError."""
     options = options.for_demo(options.evaluator, options.dataset)
-    evaluator = find_evaluator(options.evaluator)
+    evaluator = find_evaluator(options.evaluator, options.language)
     gates = [parse_gate(text, evaluator.outputs) for text in options.gates]
-    mapping = given.mapping(options.paths, options.literals)
+    mapping = given.mapping(options.paths, options.literals, evaluator)
     bind(evaluator, mapping)
-    limits = _limits(options)
+    limits = given.limits(options.timeout, options.memory)
     choice = options.choice(evaluator, options.evaluator)
     sandbox = create(choice.config)
     if options.quiet:
@@ -195,12 +191,3 @@ def _kept(options: Options) -> str:
 def _inputs(options: Options, path: str, files: Iterable[str]) -> list[str]:
     scripts = [options.evaluator] if is_path(options.evaluator) else []
     return [*scripts, *([path] if path != "-" else []), *files]
-
-
-def _limits(options: Options) -> Limits:
-    wanted = {"timeout": options.timeout, "memory": None if options.memory is None else options.memory * MB}
-    try:
-        return Limits.model_validate({name: value for name, value in wanted.items() if value is not None})
-    except ValidationError as e:
-        first = e.errors()[0]
-        raise InputError(f"--{first['loc'][0]}: {first['msg']}") from e

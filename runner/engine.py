@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from hashlib import blake2b
 from time import perf_counter
+from typing import Any, TypeAlias
 
 from packaging.specifiers import SpecifierSet
 
 from runner.errors import MappingError
 from runner.intake import Intake
-from runner.mapping import Binding, bind
+from runner.mapping import bind
 from runner.shown import whole
 from runner.types import Case, Evaluator, InputMapping, Result
 from runner.verdict import Judge
 from sandboxes.base import Call, Limits, Program, Sandbox
 from sandboxes.errors import SandboxLostError, UnsupportedConfigError
+
+Fill: TypeAlias = Callable[[Case], tuple[tuple[Any, ...], dict[str, Any]]]
+"""Makes a case's positional and keyword arguments. Raises MappingError, which fails that case alone."""
 
 BATCH = 64
 """Calls in one run at most, where each has a state of its own."""
@@ -36,7 +40,7 @@ async def score(
     sandbox: Sandbox,
     *,
     limits: Limits | None = None,
-    mapping: InputMapping | None = None,
+    mapping: InputMapping | Fill | None = None,
     seed: int | None = None,
 ) -> AsyncGenerator[Result, None]:
     """
@@ -44,17 +48,18 @@ async def score(
 
     `sandbox` is open, and stays so. `cases` are read in a thread of their own, a little ahead of need; their
     iterator is the caller's to close. The same `seed` gives the same random numbers in each case, in whatever
-    order and number of batches. Memory does not grow with the number of cases.
+    order and number of batches. Memory does not grow with the number of cases. A `mapping` that is a function fills
+    each case's arguments in its own way.
 
     Raises MappingError and UnsupportedConfigError before the first case, SandboxError when the sandbox fails
     for good, and whatever `cases` raise, after the results of the cases before.
     """
     limits = limits or Limits()
-    binding = bind(evaluator, mapping or InputMapping())
+    fill = mapping if callable(mapping) else bind(evaluator, mapping).arguments
     refuse_unfit(evaluator, sandbox)
     program = await sandbox.load(evaluator.source, limits)
     try:
-        scoring = _Scoring(evaluator, cases, sandbox, program, binding, limits, seed)
+        scoring = _Scoring(evaluator, cases, sandbox, program, fill, limits, seed)
         try:
             while (result := await scoring.next()) is not None:
                 yield result
@@ -117,12 +122,12 @@ class _Scoring:
         cases: Iterable[Case],
         sandbox: Sandbox,
         program: Program,
-        binding: Binding,
+        fill: Fill,
         limits: Limits,
         seed: int | None,
     ) -> None:
         self._program = program
-        self._binding = binding
+        self._fill = fill
         self._limits = limits
         self._seed = seed
         self._judge = Judge(evaluator, sandbox.identity, program.loaded)
@@ -183,7 +188,7 @@ class _Scoring:
             row.result = self._judge.unloaded(row.id, row.number)
         else:
             try:
-                positional, arguments = self._binding.arguments(case)
+                positional, arguments = self._fill(case)
             except MappingError as e:
                 row.result = self._judge.broken(case, str(e))
             else:

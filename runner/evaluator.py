@@ -7,13 +7,16 @@ import re
 import stat
 from hashlib import sha256
 from pathlib import Path
+from typing import NoReturn
 
 import templates
 from runner.errors import EvaluatorError
 from runner.header import read_header
 from runner.shown import close_name, printable, shown, suggestion, whole
-from runner.signature import read_signature
-from runner.types import Evaluator
+from runner.signature import Signature, read_signature
+from runner.types import Declared, Evaluator, Parameter
+from sandboxes.base import Language
+from sandboxes.errors import SandboxUnavailableError
 
 MAX_SOURCE = 256 * 1024
 """Bytes of a script."""
@@ -22,24 +25,27 @@ MAX_DESCRIPTION = 4000
 
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _UTF8 = ("utf-8", "utf8", "u8", "utf-8-sig")
-_JAVASCRIPT = (".tsx", ".mts", ".cts", ".js", ".mjs", ".cjs", ".jsx")
+_LANGUAGES: dict[str, Language] = {".py": "python", ".ts": "typescript"}
+_REFUSED = {
+    **dict.fromkeys((".js", ".mjs", ".mts"), "; rename it to *.ts, which may be plain JavaScript too"),
+    **dict.fromkeys((".tsx", ".jsx"), "; JSX cannot be run"),
+    **dict.fromkeys((".cjs", ".cts"), "; CommonJS cannot be run, write a module"),
+}
 
 
 def read_evaluator(path: str | os.PathLike[str]) -> Evaluator:
-    """Reads a Python script; its name is the file's, without the suffix. Raises EvaluatorError."""
+    """Reads a Python or TypeScript script; its name is the file's, without the suffix. Raises EvaluatorError."""
     path = Path(path)
     where = printable(whole(str(path)))
-    suffix = path.suffix.lower()
-    if suffix == ".ts":
-        raise EvaluatorError(
-            f"{where}: TypeScript evaluators need the deno sandbox, which this version does not have yet"
-        )
-    if suffix != ".py":
+    language = _LANGUAGES.get(path.suffix.lower())
+    if language is None:
         _refuse_name(path, where)
-    return parse_evaluator(_read(path, where), whole(path.stem), where)
+    return parse_evaluator(_read(path, where), whole(path.stem), where, language=language)
 
 
-def parse_evaluator(source: bytes | str, name: str, where: str | None = None) -> Evaluator:
+def parse_evaluator(
+    source: bytes | str, name: str, where: str | None = None, *, language: Language = "python"
+) -> Evaluator:
     """
     A script's text as an evaluator. `where` is its file's name in messages.
 
@@ -48,9 +54,10 @@ def parse_evaluator(source: bytes | str, name: str, where: str | None = None) ->
     """
     where = where or name
     text = _text(source, where)
-    _refuse_cookie(text, where)
-    header = read_header(text, where)
-    signature = read_signature(text, where)
+    if language == "python":
+        _refuse_cookie(text, where)
+    header = read_header(text, where, language)
+    signature = _signature(text, where, language)
     names = [parameter.name for parameter in signature.parameters]
     for mapped in (*header.mapping.paths, *header.mapping.literals):
         if mapped not in names and not signature.accepts_any:
@@ -62,7 +69,8 @@ def parse_evaluator(source: bytes | str, name: str, where: str | None = None) ->
     return Evaluator(
         name=whole(name),
         source=text,
-        parameters=signature.parameters,
+        language=language,
+        parameters=_declared(signature, header.parameters, where),
         accepts_any=signature.accepts_any,
         description=description[:MAX_DESCRIPTION],
         requires_python=header.requires_python,
@@ -71,6 +79,38 @@ def parse_evaluator(source: bytes | str, name: str, where: str | None = None) ->
         mapping=header.mapping,
         version=sha256(text.encode()).hexdigest()[:12],
     )
+
+
+def _signature(text: str, where: str, language: Language) -> Signature:
+    if language == "python":
+        return read_signature(text, where)
+    try:
+        from runner.signature_ts import read_typescript
+
+        return read_typescript(text, where)
+    except SandboxUnavailableError as error:
+        raise EvaluatorError(f"{where}: {error}") from None
+
+
+def _declared(signature: Signature, declared: dict[str, Declared], where: str) -> tuple[Parameter, ...]:
+    """The script's parameters with what its header declares of them."""
+    names = [parameter.name for parameter in signature.parameters]
+    strangers = [name for name in declared if name not in names]
+    for name in strangers:
+        if not signature.accepts_any or not name.isidentifier():
+            raise EvaluatorError(
+                f"{where}: the header declares `{printable(name, 60)}`, which is no parameter of "
+                f"evaluate({', '.join(names)}){suggestion(name, names)}"
+            )
+    found = (*signature.parameters, *(Parameter(name=name, required=False) for name in strangers))
+    return tuple(_with(parameter, declared.get(parameter.name)) for parameter in found)
+
+
+def _with(parameter: Parameter, declared: Declared | None) -> Parameter:
+    if declared is None:
+        return parameter
+    required = parameter.required and declared.default is None
+    return parameter.model_copy(update={"declared": declared, "required": required})
 
 
 def _text(source: bytes | str, where: str) -> str:
@@ -102,11 +142,11 @@ def _refuse_cookie(text: str, where: str) -> None:
             return
 
 
-def _refuse_name(path: Path, where: str) -> None:
+def _refuse_name(path: Path, where: str) -> NoReturn:
     if path.is_dir():
         raise EvaluatorError(f"{where} is a folder; name a script in it")
-    also = "; JavaScript cannot be run" if path.suffix.lower() in _JAVASCRIPT else ""
-    raise EvaluatorError(f"{where}: an evaluator is a Python script named *.py{also}")
+    also = _REFUSED.get(path.suffix.lower(), "")
+    raise EvaluatorError(f"{where}: an evaluator is a script named *.py (Python) or *.ts (TypeScript){also}")
 
 
 def _read(path: Path, where: str) -> bytes:

@@ -8,16 +8,40 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
+from pydantic import ValidationError
+
 from runner.errors import InputError
+from runner.parameters import expected
 from runner.shown import printable
-from runner.types import InputMapping
+from runner.types import Declared, Evaluator, InputMapping
+from sandboxes.base import MB, Limits
 
 T = TypeVar("T")
 
 
-def mapping(paths: Sequence[str], literals: Sequence[str]) -> InputMapping:
-    """The values of `--map` and `--set`. Raises InputError."""
-    return InputMapping(paths=_pairs("--map", paths, _path), literals=_pairs("--set", literals, _literal))
+def mapping(paths: Sequence[str], literals: Sequence[str], evaluator: Evaluator) -> InputMapping:
+    """
+    The values of `--map` and `--set`. Raises InputError.
+
+    A value of `--set` is JSON. Where the evaluator declares the parameter as text among others, what is no JSON is
+    text; where it declares text alone, everything but a JSON string is.
+    """
+    declared = {parameter.name: parameter.declared for parameter in evaluator.parameters}
+
+    def literal(name: str, text: str) -> Any:
+        return _literal(name, text, declared.get(name))
+
+    return InputMapping(paths=_pairs("--map", paths, _path), literals=_pairs("--set", literals, literal))
+
+
+def limits(timeout: float | None, megabytes: int | None) -> Limits:
+    """The values of `--timeout` and `--memory`. Raises InputError."""
+    wanted = {"timeout": timeout, "memory": None if megabytes is None else megabytes * MB}
+    try:
+        return Limits.model_validate({name: value for name, value in wanted.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"--{first['loc'][0]}: {first['msg']}") from error
 
 
 def standard_input() -> BinaryIO | None:
@@ -54,13 +78,19 @@ def _path(name: str, text: str) -> str:
     return text.strip()
 
 
-def _literal(name: str, text: str) -> Any:
+def _literal(name: str, text: str, declared: Declared | None) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        quoted = json.dumps(text, ensure_ascii=False)
+        if declared is not None and "string" in declared.types:
+            return text
+        quoted = printable(json.dumps(text, ensure_ascii=False))
         step = f"quote text like this: --set '{name}={quoted}'"
-        raise InputError(f"--set {printable(name, 80)}: {printable(text, 80)} is not JSON; {printable(step)}") from None
+        if declared is not None and "any" not in declared.types:
+            step = f"`{name}` must be {expected(declared)}"
+        raise InputError(f"--set {printable(name, 80)}: {printable(text, 80)} is not JSON; {step}") from None
+    is_text = declared is not None and declared.types == ("string",)
+    return text if is_text and not isinstance(value, str) else value
 
 
 def _refuse(constant: str) -> NoReturn:

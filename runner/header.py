@@ -11,9 +11,10 @@ from typing import Any, NoReturn
 from pydantic import Field, TypeAdapter, ValidationError
 
 from runner.errors import EvaluatorError
+from runner.parameters import read_parameters
 from runner.shown import listed, printable, shown, suggestion, whole
-from runner.types import InputMapping, OutputConfig
-from sandboxes.base import Model
+from runner.types import Declared, InputMapping, OutputConfig
+from sandboxes.base import Language, Model
 
 MAX_HEADER = 16_384
 """Characters; tomllib takes quadratic time for some texts, 0.8 s for this much of `a.a.a.…`."""
@@ -22,7 +23,12 @@ MAX_ENTRIES = 64
 MAX_TEXT = 4000
 """Characters of a description or a dependency."""
 
-_START = re.compile(r"# /// ([a-zA-Z0-9-]+)")
+COMMENTS: dict[Language, str] = {"python": "#", "typescript": "//"}
+"""What begins each line of a header."""
+NO_PACKAGES = "npm packages are not available to TypeScript evaluators yet"
+
+_START = re.compile(r"(?:#|//) /// ([a-zA-Z0-9-]+)")
+_KEYS = ("description", "output", "outputs", "mapping", "parameters")
 _KINDS = ("categorical", "continuous", "freeform")
 _OUTPUT: TypeAdapter[OutputConfig] = TypeAdapter(OutputConfig)
 
@@ -35,21 +41,23 @@ class Header(Model):
     description: str | None = None
     outputs: dict[str, OutputConfig] = Field(default_factory=dict)
     mapping: InputMapping = InputMapping()
+    parameters: dict[str, Declared] = Field(default_factory=dict)
 
 
-def read_header(source: str, where: str) -> Header:
+def read_header(source: str, where: str, language: Language = "python") -> Header:
     """Raises EvaluatorError for a header that is there and cannot be used; it names the line where it can."""
-    blocks = [block for block in _blocks(source.split("\n")) if block[0] == "script"]
+    mark = COMMENTS[language]
+    blocks = [block for block in _blocks(source.split("\n"), mark) if block[0] == "script"]
     if not blocks:
         return Header()
     if len(blocks) > 1:
         raise EvaluatorError(
-            f"{where}:{blocks[1][1]}: a second `# /// script` block; keep that of line {blocks[0][1]} alone"
+            f"{where}:{blocks[1][1]}: a second `{mark} /// script` block; keep that of line {blocks[0][1]} alone"
         )
-    return _Reader(where, *blocks[0][1:]).header()
+    return _Reader(where, *blocks[0][1:], language).header()
 
 
-def _blocks(lines: list[str]) -> Iterable[tuple[str, int, str]]:
+def _blocks(lines: list[str], mark: str = "#") -> Iterable[tuple[str, int, str]]:
     """
     The type, first line and content of each metadata block.
 
@@ -57,15 +65,16 @@ def _blocks(lines: list[str]) -> Iterable[tuple[str, int, str]]:
     from the first opening line that has a closing line at least two further on, to the last closing line.
     """
     at = 0
+    opened, closed = f"{mark} ", f"{mark} ///"
     while at < len(lines):
         end = at
-        while end < len(lines) and (lines[end] == "#" or lines[end].startswith("# ")):
+        while end < len(lines) and (lines[end] == mark or lines[end].startswith(opened)):
             end += 1
         run = lines[at:end]
-        last = max((n for n, line in enumerate(run) if line == "# ///"), default=-1)
+        last = max((n for n, line in enumerate(run) if line == closed), default=-1)
         for n, line in enumerate(run[: max(0, last - 1)]):
             if start := _START.fullmatch(line):
-                yield start[1], at + n + 1, "\n".join(line[2:] for line in run[n + 1 : last])
+                yield start[1], at + n + 1, "\n".join(line[len(opened) :] for line in run[n + 1 : last])
                 break
         at = end + 1
 
@@ -73,10 +82,11 @@ def _blocks(lines: list[str]) -> Iterable[tuple[str, int, str]]:
 class _Reader:
     """Reads one header; every complaint names the file and the line."""
 
-    def __init__(self, where: str, first: int, text: str) -> None:
+    def __init__(self, where: str, first: int, text: str, language: Language) -> None:
         self._where = where
         self._first = first
         self._text = text
+        self._language = language
 
     def header(self) -> Header:
         data = self._toml()
@@ -85,13 +95,14 @@ class _Reader:
         table = tool.get("evalcell", {}) if isinstance(tool, dict) else tool
         if not isinstance(table, dict):
             self._refuse("tool", "`tool.evalcell` must be a table")
-        self._known(table, ("description", "output", "outputs", "mapping"), "[tool.evalcell]")
+        self._known(table, _KEYS, "[tool.evalcell]")
         return Header(
             requires_python=self._requires_python(data.get("requires-python")),
             packages=self._packages(data.get("dependencies", [])),
             description=self._description(table.get("description")),
             outputs=self._outputs(table),
             mapping=self._mapping(table.get("mapping", {})),
+            parameters=read_parameters(table.get("parameters", {}), self._refuse),
         )
 
     def _refuse(self, key: str, why: str) -> NoReturn:
@@ -126,6 +137,8 @@ class _Reader:
     def _requires_python(self, value: Any) -> str | None:
         if value is None:
             return None
+        if self._language != "python":
+            self._refuse("requires-python", "`requires-python` is for Python scripts; take it out of this one")
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
         try:
@@ -138,6 +151,8 @@ class _Reader:
             self._refuse("dependencies", f"`dependencies` must be a list of at most {MAX_ENTRIES} texts")
         if not value:
             return ()
+        if self._language != "python":
+            self._refuse("dependencies", f"{NO_PACKAGES}; take `dependencies` out")
         from packaging.requirements import InvalidRequirement, Requirement
 
         packages = []

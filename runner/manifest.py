@@ -78,6 +78,7 @@ def _command(run: Run, lock: str | None) -> list[str]:
     """The command that does the same again: what it prints and writes is up to whoever runs it."""
     options = run.options
     words = ["evalcell", "run", options.evaluator, options.dataset, "--sandbox", run.sandbox.config.backend]
+    words += _given("--lang", {"python": "py", "typescript": "ts"}.get(options.language or ""))
     words += _given("--map", options.paths)
     words += _given("--set", options.literals)
     words += _given("--limit", options.limit)

@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from runner.errors import MappingError
+from runner.parameters import NotAcceptedError, about, accepted, as_json
 from runner.paths import Path, PathError, parse_path
 from runner.shown import listed, printable, shown, suggestion
-from runner.types import Case, Evaluator, InputMapping, Parameter
+from runner.types import Case, Declared, Evaluator, InputMapping, Parameter
 
 BY_NAME = ("output", "reference", "input", "metadata", "id")
 """Parameters of these names bind by themselves."""
 
+_ABSENT = object()
+
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where one parameter's value comes from: a literal, a path, or the column of its name."""
+    """
+    Where one parameter's value comes from: a literal, a path, or the column of its name.
+
+    The literal of a column is what stands in for it where a row lacks it.
+    """
 
     name: str
     required: bool
@@ -26,6 +34,9 @@ class _Source:
     path: Path | None = None
     literal: Any = None
     by_name: bool = False
+    default: bool = False
+    """Whether the literal is the header's default."""
+    declared: Declared | None = None
 
 
 class Binding:
@@ -44,17 +55,10 @@ class Binding:
         skipped = None
         for source in self._sources:
             name = source.name
-            if source.by_name:
-                if name not in case.present and name != "id":
-                    if source.required:
-                        raise MappingError(_lacks(case, name))
-                    skipped = name if source.positional else skipped
-                    continue
-                value = getattr(case, name)
-            elif source.path:
-                value = _look_up(source.path, document, name, case)
-            else:
-                value = source.literal
+            value = _value(source, document, case)
+            if value is _ABSENT:
+                skipped = name if source.positional else skipped
+                continue
             if not source.positional:
                 keywords[name] = value
             elif skipped:
@@ -71,7 +75,7 @@ class Binding:
         """What is filled, with the columns that bind by name as the paths that they are."""
         return InputMapping(
             paths={s.name: s.path.text if s.path else f"$.{s.name}" for s in self._sources if s.path or s.by_name},
-            literals={s.name: s.literal for s in self._sources if not (s.path or s.by_name)},
+            literals={s.name: s.literal for s in self._sources if _is_literal(s)},
         )
 
     def describe(self) -> dict[str, str]:
@@ -102,29 +106,36 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None) -> Binding:
                 )
             sources.append(source)
         elif parameter.required:
-            raise MappingError(
-                f"evaluate needs `{parameter.name}`, which no column fills by name; say where it comes from: "
-                f"--map {parameter.name}=PATH, such as --map {parameter.name}=metadata.{parameter.name}"
-            )
+            raise MappingError(_unfilled(parameter))
         else:
             defaults.append(parameter.name)
     return Binding(sources, defaults)
 
 
+def _unfilled(parameter: Parameter) -> str:
+    name, declared = parameter.name, parameter.declared
+    column = f"--map {name}=PATH, such as --map {name}=metadata.{name}"
+    if declared is None:
+        return f"evaluate needs `{name}`, which no column fills by name; say where it comes from: {column}"
+    return f"evaluate needs `{name}` ({about(declared)}); give it a value: --set {name}=…, or a column: {column}"
+
+
 def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> _Source | None:
-    name, positional = parameter.name, parameter.positional_only
+    name, declared = parameter.name, parameter.declared
+    made = partial(_Source, name, positional=parameter.positional_only, declared=declared)
     for mapping, trusted in ((asked, True), (evaluator.mapping, False)):
         if name in mapping.literals:
-            return _Source(name, True, positional, literal=_literal(name, mapping.literals[name]))
+            return made(required=True, literal=_accepted(name, declared, _literal(name, mapping.literals[name])))
         if name in mapping.paths:
             try:
                 path = parse_path(mapping.paths[name], trusted=trusted)
             except PathError as error:
                 raise MappingError(f"`{name}`: {error}") from None
-            return _Source(name, True, positional, path=path)
+            return made(required=True, path=path)
+    default = None if declared is None else declared.default
     if name in BY_NAME:
-        return _Source(name, parameter.required, positional, by_name=True)
-    return None
+        return made(required=parameter.required, literal=default, by_name=True)
+    return None if default is None else made(required=True, literal=default, default=True)
 
 
 def _literal(name: str, value: Any) -> Any:
@@ -170,6 +181,38 @@ def _document(case: Case) -> dict[str, Any]:
     return document
 
 
+def _value(source: _Source, document: dict[str, Any], case: Case) -> Any:
+    """What the case gives the parameter, or _ABSENT. Raises MappingError for this row."""
+    name = source.name
+    if source.by_name:
+        if name not in case.present and name != "id":
+            if source.required:
+                raise MappingError(_lacks(case, name))
+            return _ABSENT if source.literal is None else source.literal
+        value = getattr(case, name)
+    elif source.path:
+        value = _look_up(source.path, document, name, case)
+    else:
+        return source.literal
+    try:
+        return _accepted(name, source.declared, value)
+    except MappingError as error:
+        raise MappingError(
+            f"{case.where}: {error}; put the row right, or map another value with --map {name}=PATH"
+        ) from None
+
+
+def _accepted(name: str, declared: Declared | None, value: Any) -> Any:
+    try:
+        return value if declared is None else accepted(declared, value)
+    except NotAcceptedError as error:
+        raise MappingError(f"`{name}` {error}") from None
+
+
+def _is_literal(source: _Source) -> bool:
+    return not (source.path or source.by_name)
+
+
 def _look_up(path: Path, document: dict[str, Any], name: str, case: Case) -> Any:
     try:
         return path.value(document)
@@ -187,5 +230,8 @@ def _lacks(case: Case, name: str) -> str:
 
 def _words(source: _Source) -> str:
     if source.by_name:
-        return f"$.{source.name} (by name{'' if source.required else ', else its default'})"
+        default = "" if source.literal is None else f" {as_json(source.literal)}"
+        return f"$.{source.name} (by name{'' if source.required else f', else its default{default}'})"
+    if source.default:
+        return "its default"
     return source.path.text if source.path else f"literal {shown(source.literal, 60)}"

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, assert_never
 
-from runner.shown import listed, shown, suggestion, whole
+from runner.language import WORDS, Words
+from runner.shown import listed, suggestion, whole
 from runner.types import Categorical, Continuous, Freeform, OutputConfig, Score
-from sandboxes.base import Model
-
-__all__ = ["InvalidResultError", "Normalized", "normalize", "shown"]
+from sandboxes.base import Language, Model
 
 ROUNDING = 1e-9
 """A score past a bound by no more than this is the bound: rounding makes a cosine 1.0000000000000002."""
@@ -21,6 +20,7 @@ TEXT_LIMIT = 65_536
 
 _KEYS = ("label", "score", "explanation")
 _CUT = " … (cut)"
+_WHY = '"why"'
 
 
 class InvalidResultError(ValueError):
@@ -57,35 +57,37 @@ class _Parts:
         return Score(label=label, score=score, explanation=self.explanation)
 
 
-def normalize(value: Any, outputs: Mapping[str, OutputConfig]) -> Normalized:
+def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Language = "python") -> Normalized:
     """
     What the output configs make of a returned JSON value; without a config, what the value says by itself.
 
     With named configs, a dict that has exactly their names as keys gives each its own value; anything else goes
-    to each of them. Abstained is what abstained for every config. Raises InvalidResultError.
+    to each of them. Abstained is what abstained for every config. Messages and the labels of bools are in the
+    evaluator's language. Raises InvalidResultError.
     """
+    words = WORDS[language]
     configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
     routed = isinstance(value, dict) and "" not in configs and value.keys() == configs.keys()
     scores: dict[str, Score] = {}
     abstained = True
     for name, config in configs.items():
         try:
-            score, declined = _judge(value[name] if routed else value, config)
+            score, declined = _judge(value[name] if routed else value, config, words)
         except InvalidResultError as error:
             if not name:
                 raise
             unrouted = len(configs) > 1 and not routed
-            hint = f"; or a dict with a value for each of {listed(configs)}" if unrouted else ""
-            raise InvalidResultError(f"output {shown(name)}: {error}{hint}") from None
+            hint = f"; or {words.mapping} with a value for each of {listed(configs)}" if unrouted else ""
+            raise InvalidResultError(f"output {words.value(name)}: {error}{hint}") from None
         scores[name] = score
         abstained = abstained and declined
     return Normalized(outcome="abstained" if abstained else "scored", scores=scores)
 
 
-def _judge(value: Any, config: OutputConfig | None) -> tuple[Score, bool]:
+def _judge(value: Any, config: OutputConfig | None, words: Words) -> tuple[Score, bool]:
     """The score, and whether the script chose to give none."""
     try:
-        parts = _take_apart(value)
+        parts = _take_apart(value, words)
         if config is not None and parts.abstained:
             return parts.judged(parts.label, None), True
         match config:
@@ -93,98 +95,105 @@ def _judge(value: Any, config: OutputConfig | None) -> tuple[Score, bool]:
                 return parts.judged(parts.label, parts.score), _says_nothing(parts)
             case Freeform():
                 if parts.empty:
-                    raise InvalidResultError(f"evaluate returned {shown(value)}, which says nothing")
+                    raise InvalidResultError(f"evaluate returned {words.value(value)}, which says nothing")
                 return parts.judged(parts.label, parts.score), _says_nothing(parts)
             case Categorical():
-                return _categorical(parts, config, value), False
+                return _categorical(parts, config, value, words), False
             case Continuous():
-                return _continuous(parts, config, value), False
+                return _continuous(parts, config, value, words), False
             case _:
                 assert_never(config)
     except InvalidResultError as error:
-        raise InvalidResultError(f"{error}; return {_accepted(config)}") from None
+        raise InvalidResultError(f"{error}; return {_accepted(config, words)}") from None
 
 
 def _says_nothing(parts: _Parts) -> bool:
     return parts.score is None and (parts.label is None or parts.declined)
 
 
-def _take_apart(value: Any) -> _Parts:
+def _take_apart(value: Any, words: Words) -> _Parts:
     if isinstance(value, bool):
-        return _Parts(label=str(value))
+        return _Parts(label=words.truth(value))
     if isinstance(value, str):
-        return _Parts(label=_label(value))
+        return _Parts(label=_label(value, words))
     if isinstance(value, int | float):
-        return _Parts(score=_number(value))
+        return _Parts(score=_number(value, words))
     if value is None:
         return _Parts()
     if not isinstance(value, dict):
-        raise InvalidResultError(f"evaluate returned {shown(value)}: a {type(value).__name__} is no result")
+        raise InvalidResultError(f"evaluate returned {words.value(value)}: {_kind(value, words)} is no result")
     if not value:
         raise InvalidResultError("evaluate returned {}, which says nothing")
     unknown = [key for key in value if key not in _KEYS]
     if unknown:
         hint = suggestion(str(unknown[0]).lower(), _KEYS)
-        raise InvalidResultError(f"evaluate returned {shown(value)} with the unknown key {shown(unknown[0], 60)}{hint}")
+        key = words.value(unknown[0], 60)
+        raise InvalidResultError(f"evaluate returned {words.value(value)} with the unknown key {key}{hint}")
     score = value.get("score")
     return _Parts(
-        label=_label(value.get("label")),
-        score=None if score is None else _number(score),
-        explanation=_explanation(value.get("explanation")),
+        label=_label(value.get("label"), words),
+        score=None if score is None else _number(score, words),
+        explanation=_explanation(value.get("explanation"), words),
         declined="score" in value and score is None,
     )
 
 
-def _label(value: Any) -> str | None:
+def _kind(value: Any, words: Words) -> str:
+    return words.array if isinstance(value, list) else f"a {type(value).__name__}"
+
+
+def _label(value: Any, words: Words) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise InvalidResultError(f"the label must be text or None, not {shown(value)}")
+        raise InvalidResultError(f"the label must be text or {words.none}, not {words.value(value)}")
     if len(value) > TEXT_LIMIT:
-        raise InvalidResultError(f"the label has {len(value):,} characters, over {TEXT_LIMIT:,}: {shown(value, 40)}")
+        raise InvalidResultError(
+            f"the label has {len(value):,} characters, over {TEXT_LIMIT:,}: {words.value(value, 40)}"
+        )
     return whole(value)
 
 
-def _explanation(value: Any) -> str | None:
+def _explanation(value: Any, words: Words) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise InvalidResultError(f"the explanation must be text or None, not {shown(value)}")
+        raise InvalidResultError(f"the explanation must be text or {words.none}, not {words.value(value)}")
     return whole(value if len(value) <= TEXT_LIMIT else value[: TEXT_LIMIT - len(_CUT)] + _CUT)
 
 
-def _number(value: Any) -> float:
+def _number(value: Any, words: Words) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidResultError(f"the score must be a number, not {shown(value)}")
+        raise InvalidResultError(f"the score must be a number, not {words.value(value)}")
     try:
         score = float(value)
     except OverflowError:
-        raise InvalidResultError(f"the score is too large for a float: {shown(value)}") from None
+        raise InvalidResultError(f"the score is too large for a float: {words.value(value)}") from None
     if not math.isfinite(score):
         raise InvalidResultError(f"the score must be finite, not {score}")
     return score
 
 
-def _categorical(parts: _Parts, config: Categorical, value: Any) -> Score:
+def _categorical(parts: _Parts, config: Categorical, value: Any, words: Words) -> Score:
     label = parts.label
     if label is None:
-        raise InvalidResultError(f"evaluate returned {shown(value)}, which has no label")
+        raise InvalidResultError(f"evaluate returned {words.value(value)}, which has no label")
     if label not in config.labels:
         near = suggestion(label, config.labels) or suggestion(label.strip().lower(), config.labels)
-        raise InvalidResultError(f"the label {shown(label)} is none of {listed(config.labels)}{near}")
+        raise InvalidResultError(f"the label {words.value(label)} is none of {listed(config.labels)}{near}")
     fixed = config.labels[label]
     if fixed is not None and parts.score is not None and parts.score != fixed:
         raise InvalidResultError(
-            f"the score {parts.score} contradicts the label {shown(label)}, which stands for {fixed}"
+            f"the score {parts.score} contradicts the label {words.value(label)}, which stands for {fixed}"
         )
     return parts.judged(label, parts.score if fixed is None else fixed)
 
 
-def _continuous(parts: _Parts, config: Continuous, value: Any) -> Score:
+def _continuous(parts: _Parts, config: Continuous, value: Any, words: Words) -> Score:
     score = parts.score
     if score is None:
-        why = "a bool is no score" if isinstance(value, bool) else "which has no score"
-        raise InvalidResultError(f"evaluate returned {shown(value)}, {why}")
+        why = f"{words.boolean} is no score" if isinstance(value, bool) else "which has no score"
+        raise InvalidResultError(f"evaluate returned {words.value(value)}, {why}")
     for bound, past, name in (
         (config.lower_bound, -1, "below the lower bound"),
         (config.upper_bound, 1, "above the upper bound"),
@@ -196,21 +205,19 @@ def _continuous(parts: _Parts, config: Continuous, value: Any) -> Score:
     return parts.judged(parts.label, score)
 
 
-def _accepted(config: OutputConfig | None) -> str:
-    """The accepted shapes, as Python."""
+def _accepted(config: OutputConfig | None, words: Words) -> str:
+    """The accepted shapes, in the evaluator's language."""
+    declined = words.object(score=words.none, explanation=_WHY)
     match config:
         case Categorical():
             first = list(config.labels)[:6]
             names = [json.dumps(name if len(name) <= 40 else name[:39] + "…") for name in first]
             more = ", …" if len(config.labels) > 6 else ""
-            return (
-                f'{", ".join(names)}{more}, or {{"label": {names[0]}, "explanation": "why"}}; '
-                'to give no verdict: {"score": None, "explanation": "why"}'
-            )
+            shape = words.object(label=names[0], explanation=_WHY)
+            return f"{', '.join(names)}{more}, or {shape}; to give no verdict: {declined}"
         case Continuous():
-            return (
-                '0.5, or {"score": 0.5, "label": "close", "explanation": "why"}; '
-                'to give no score: {"score": None, "explanation": "why"}'
-            )
+            shape = words.object(score="0.5", label='"close"', explanation=_WHY)
+            return f"0.5, or {shape}; to give no score: {declined}"
         case _:
-            return '0.5, "good", True, or {"label": "good", "score": 0.5, "explanation": "why"}'
+            shape = words.object(label='"good"', score="0.5", explanation=_WHY)
+            return f'0.5, "good", {words.true}, or {shape}'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import reprlib
@@ -29,14 +30,38 @@ class _Short(reprlib.Repr):
         return f"an integer of {value.bit_length()} bits" if value.bit_length() > 4096 else repr(value)
 
 
+class _ShortJson(_Short):
+    """As JSON writes it."""
+
+    def repr_str(self, value: str, level: int) -> str:
+        half = self.maxstring // 2 - 2
+        cut = value if len(value) <= self.maxstring else f"{value[:half]}...{value[-half:]}"
+        return json.dumps(cut, ensure_ascii=False)
+
+    def repr_bool(self, value: bool, level: int) -> str:
+        return json.dumps(value)
+
+    def repr_NoneType(self, value: None, level: int) -> str:
+        return "null"
+
+
 def shown(value: Any, limit: int = 120) -> str:
     """
     A Python expression or a description of `value`, at most `limit` characters, without control characters.
 
     Never raises, whatever `value` is.
     """
+    return _shown(_Short(limit), value, limit)
+
+
+def shown_json(value: Any, limit: int = 120) -> str:
+    """As `shown`, with a JSON value as JSON writes it."""
+    return _shown(_ShortJson(limit), value, limit)
+
+
+def _shown(short: _Short, value: Any, limit: int) -> str:
     try:
-        text = _Short(limit).repr(value)
+        text = short.repr(value)
     except Exception:
         text = f"a value of type {type(value).__name__}"
     return printable(text, limit)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
+from runner.excerpt import pointed
 from runner.shown import listed, printable, suggestion, whole
 from runner.types import Parameter
 
@@ -18,8 +19,6 @@ NAME = "evaluate"
 DEFINE = "define `def evaluate(output, reference): …`"
 STACK = 64 << 20
 """Bytes of stack for the parser, so that its own limit on nesting comes before the end of the stack."""
-WIDTH = 100
-"""Characters of a line that are shown above a caret."""
 
 _NEWER = re.compile(r"^\s*(async\s+)?(def|class)\s+\w+\s*\[|^\s*type\s+\w+|f-string|template string|\bt[\"']")
 _GAP = r"(?:[ \t\f]|\\\n)*+"
@@ -95,14 +94,8 @@ def _syntax_message(error: SyntaxError, source: str, where: str) -> str:
     """File, line and column, what is wrong, and the line itself with a caret below the place."""
     lines = source.split("\n")
     line = min(max(error.lineno or 1, 1), len(lines))
-    text = lines[line - 1]
-    column = min(max(error.offset or 1, 1), len(text) + 1)
-    start = max(0, column - WIDTH + 20)
-    excerpt = "".join(c if c.isprintable() else " " for c in text[start : start + WIDTH])
-    indent = len(excerpt) - len(excerpt.lstrip())
-    caret = " " * (column - 1 - start - indent) + "^"
-    message = f"{where}:{line}:{column}: {printable(error.msg)}\n    {excerpt.strip()}\n    {caret}"
-    if _NEWER.search(text) or "f-string" in error.msg:
+    message = pointed(where, source, line, error.offset or 1, error.msg)
+    if _NEWER.search(lines[line - 1]) or "f-string" in error.msg:
         running = ".".join(map(str, sys.version_info[:2]))
         message += f"\n    Syntax newer than Python {running}, on which evalcell runs here, cannot be read."
     return message

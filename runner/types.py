@@ -12,6 +12,7 @@ Direction = Literal["maximize", "minimize", "none"]
 Outcome = Literal["scored", "abstained", "failed", "lost"]
 ErrorKind = Literal["mapping", "raised", "timeout", "memory", "output", "crash", "invalid_result", "lost"]
 """`mapping`: no call could be made of the row; `lost` stands with the outcome `lost` alone."""
+JsonType = Literal["string", "number", "integer", "boolean", "array", "object", "null", "any"]
 
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -66,12 +67,28 @@ class InputMapping(Model):
     literals: dict[str, Any] = Field(default_factory=dict)
 
 
+class Declared(Model):
+    """What a header declares of one parameter. Without `choices` and bounds, any value of the types will do."""
+
+    types: tuple[JsonType, ...] = ("any",)
+    """1.0 is an integer too; a boolean is no number."""
+    default: Any = None
+    """Fills the parameter where nothing else does. None: there is none."""
+    description: str = ""
+    choices: tuple[Any, ...] = ()
+    minimum: Finite | None = None
+    maximum: Finite | None = None
+    """The bounds count as within, and hold for numbers alone."""
+
+
 class Parameter(Model):
     """One parameter of `evaluate`, as parsed."""
 
     name: str
     positional_only: bool = False
     required: bool = True
+    """Whether neither the script nor its header has a default."""
+    declared: Declared | None = None
 
 
 class Evaluator(Model):
@@ -82,7 +99,7 @@ class Evaluator(Model):
     language: Language = "python"
     parameters: tuple[Parameter, ...]
     accepts_any: bool = False
-    """Whether `evaluate` has `**kwargs`, so that any name may be mapped."""
+    """Whether `evaluate` has `**kwargs`, or in TypeScript takes an open object, so that any name may be mapped."""
     description: str = ""
     """The script's docstring, or the header's description."""
     requires_python: str | None = None

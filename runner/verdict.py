@@ -21,7 +21,8 @@ _KINDS: Mapping[Status, ErrorKind] = {
 }
 _MESSAGE = 400  # characters of an error's message that a result keeps, and of a hint after it
 _ADVICE = 1000  # of our own messages, which end with the next step
-_FRAME = re.compile(r'File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+)')
+_PYTHON_FRAME = re.compile(r'File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+)')
+_TYPESCRIPT_FRAME = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):\d+\)?$", re.MULTILINE)
 
 
 class Judge:
@@ -31,6 +32,7 @@ class Judge:
         self._name = evaluator.name
         self._version = evaluator.version
         self._outputs = evaluator.outputs
+        self._language = evaluator.language
         self._identity = identity
         self._loaded = loaded
 
@@ -40,7 +42,7 @@ class Judge:
             message = told(execution.status, execution.error)
             return self._result(id, number, "failed", _KINDS[execution.status], message, execution)
         try:
-            normalized = normalize(execution.value, self._outputs)
+            normalized = normalize(execution.value, self._outputs, self._language)
         except InvalidResultError as e:
             return self._result(id, number, "failed", "invalid_result", _line(str(e), _ADVICE), execution)
         return self._scored(id, number, normalized.outcome, normalized.scores, execution)
@@ -105,10 +107,15 @@ def told(status: Status, error: ScriptError | None) -> str:
     text = _line(error.message)
     if status == "error":
         text = f"{_line(error.type)}: {text}" if text else _line(error.type)
-        if frames := _FRAME.findall(error.traceback):
-            text += f" (line {frames[-1]})"
+        text += _line_in(error.traceback)
     text = text or _line(error.type)
     return f"{text.rstrip('.')}. {_line(error.hint)}" if error.hint else text
+
+
+def _line_in(traceback: str) -> str:
+    """Where the script raised: Python's innermost frame comes last, JavaScript's first."""
+    frames = _PYTHON_FRAME.findall(traceback)[-1:] or _TYPESCRIPT_FRAME.findall(traceback)[:1]
+    return f" (line {frames[0]})" if frames else ""
 
 
 def _line(text: str, limit: int = _MESSAGE) -> str:

@@ -1,4 +1,4 @@
-"""The folder that a command is run in, and a sandbox that a third party adds."""
+"""The folder that a command is run in, and sandboxes that a third party adds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sandboxes.fake import FakeSandbox
 
 DIGEST = "0" * 64
 
-class TheirSandbox(FakeSandbox):
+class TheirsSandbox(FakeSandbox):
     """Scores 1.0 whatever the script; has everything, and saves a lock of the packages asked for, at version 2.0."""
 
     name = "theirs"
@@ -33,6 +33,28 @@ class TheirSandbox(FakeSandbox):
         return {"sandbox": self.identity, "tier": "T", "python": "3.12.1"}
 '''
 
+LOSSY = '''
+from sandboxes.base import Capabilities
+from sandboxes.errors import SandboxLostError, SandboxUnavailableError
+from sandboxes.fake import FakeSandbox
+
+class LossySandbox(FakeSandbox):
+    """Dies at every call. With a network it does not even start."""
+
+    name = "lossy"
+    capabilities = Capabilities(languages=("python",), isolation=("batch",), network=True)
+
+    def __init__(self, config):
+        super().__init__(config, self.die)
+
+    def die(self, call):
+        raise SandboxLostError("the cable was cut")
+
+    async def open(self):
+        if self.config.network:
+            raise SandboxUnavailableError("it cannot start here; wait for the cable")
+'''
+
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -45,12 +67,22 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def theirs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed distribution with a sandbox named `theirs`, as pip would leave it."""
-    folder = tmp_path_factory.mktemp("installed")
-    (folder / "their_package.py").write_text(THEIRS)
-    about = folder / "their_package-1.0.dist-info"
+    """An installed distribution with a sandbox named `theirs`."""
+    _install(tmp_path_factory.mktemp("installed"), "theirs", THEIRS, monkeypatch)
+
+
+@pytest.fixture
+def lossy(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed distribution with a sandbox named `lossy`."""
+    _install(tmp_path_factory.mktemp("installed"), "lossy", LOSSY, monkeypatch)
+
+
+def _install(folder: Path, name: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As pip would leave it."""
+    (folder / f"{name}_package.py").write_text(source)
+    about = folder / f"{name}_package-1.0.dist-info"
     about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[evalcell.sandboxes]\ntheirs = their_package:TheirSandbox\n")
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[evalcell.sandboxes]\n{name} = {name}_package:{name.title()}Sandbox\n")
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.delitem(sys.modules, "their_package", raising=False)
+    monkeypatch.delitem(sys.modules, f"{name}_package", raising=False)

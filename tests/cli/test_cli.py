@@ -15,11 +15,12 @@ from tests.cli.commands import LENGTH, evalcell, header, run, write_rows
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["run"], ["check"], ["templates"], ["show"], ["sandboxes"], ["cache"], ["cache", "prune"]]
+    "command",
+    ["", "run", "check", "test", "parity", "templates", "show", "new", "sandboxes", "cache", "cache prune"],
 )
 @pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_reads_well_in_80_columns(command: list[str], flag: str) -> None:
-    result = evalcell(*command, flag)
+def test_help_reads_well_in_80_columns(command: str, flag: str) -> None:
+    result = evalcell(*command.split(), flag)
     assert result.exit_code == 0
     assert result.stdout.startswith("Usage: evalcell")
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
@@ -27,7 +28,7 @@ def test_help_reads_well_in_80_columns(command: list[str], flag: str) -> None:
 
 def test_help_names_every_command_and_exit_code() -> None:
     text = evalcell("--help").stdout
-    for word in ("run", "check", "templates", "show", "sandboxes", "cache", "--version", "--debug", "130 interrupted"):
+    for word in (*cli.commands, "--version", "--debug", "130 interrupted"):
         assert word in text
     for parameter in cli.commands["run"].params:
         assert isinstance(parameter, click.Argument) or parameter.help
@@ -182,7 +183,7 @@ USAGE = [
     (["run", "length.py", "data.jsonl", "--nope"], "--nope"),
     (["run", "nothing.py", "data.jsonl"], "nothing.py"),
     (["run", "json-distanze", "data.jsonl"], "did you mean json-distance?"),
-    (["run", "zzz", "data.jsonl"], "the templates are: char-ngram-cosine"),
+    (["run", "zzz", "data.jsonl"], "no file and no template named 'zzz'; run `evalcell templates`"),
     (["run", "length.py", "nothing.jsonl"], "nothing.jsonl"),
     (["run", "length.py", "data.jsonl", "--sandbox", "nope"], "choose one of: wasm"),
     (["run", "length.py", "data.jsonl", "--map", "output"], "is not NAME=VALUE"),
@@ -203,7 +204,7 @@ USAGE = [
     (["run", "length.py", "data.jsonl", "--with", "numpy", "--sandbox", "wasm"], "choose a sandbox that installs"),
     (["run", "length.py", "data.jsonl", "--install-timeout", "0"], "--install-timeout"),
     (["show", "nothing"], "there is no template named 'nothing'"),
-    (["show", "json-distance", "--lang", "ts"], "is not written in typescript"),
+    (["show", "classification", "--lang", "ts"], "is not written in typescript"),
     (["nothing"], "No such command"),
 ]
 
@@ -224,7 +225,7 @@ def test_wrong_usage_is_2_with_words_and_without_a_traceback(here: Path, argumen
 def test_an_unexpected_exception_is_one_line_and_with_debug_a_traceback(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(name: str) -> None:
+    def fail(*_: object) -> None:
         raise LookupError("\x1b[2Jwhoops")
 
     monkeypatch.setattr("runner.cli_run.find_evaluator", fail)

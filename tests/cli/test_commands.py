@@ -46,9 +46,34 @@ def test_check_tries_the_first_three_rows(here: Path) -> None:
 
 def test_show_prints_the_source_and_nothing_else(here: Path) -> None:
     result = evalcell("show", "json_distance")
-    assert result.stdout_bytes == templates.path("json-distance").read_bytes()
+    assert result.stdout_bytes == templates.source("json-distance").encode()
     Path("mine.py").write_bytes(result.stdout_bytes)
     assert run("mine.py", "demo", "-q", "--limit", "5").exit_code == 0
+    result = evalcell("show", "levenshtein-distance", "--lang", "ts")
+    assert result.stdout == templates.source("levenshtein-distance", "typescript")
+    assert "import" not in result.stdout
+
+
+PARAMETERS = (
+    "[tool.evalcell.parameters]",
+    'pattern = {type = "string", description = "What to look for."}',
+    'mode = {choices = ["all", "any"], default = "all"}',
+)
+
+
+def test_check_says_what_parameters_take(here: Path) -> None:
+    Path("search.py").write_text(header("def evaluate(output, pattern, mode): 0\n", *PARAMETERS))
+    result = evalcell("check", "search.py", "--set", "pattern=^a+$")
+    assert result.exit_code == 0, result.stderr
+    text = " ".join(result.stdout.split())
+    assert "signature evaluate(output, pattern, mode=…)" in text
+    assert "pattern <- literal '^a+$': text; What to look for." in text
+    assert 'mode <- its default: one of "all", "any", default "all"' in text
+    result = evalcell("check", "search.py", "--set", "pattern=a", "--set", "mode=al")
+    assert result.exit_code == 2
+    said = 'evalcell: `mode` must be one of "all", "any", not'
+    assert evalcell("check", "search.py", "--set", "pattern=a", "--set", 'mode="al"').stderr.startswith(said)
+    assert "evaluate needs `pattern` (text; What to look for.)" in evalcell("check", "search.py").stderr
 
 
 @pytest.mark.usefixtures("theirs")

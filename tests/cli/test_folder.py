@@ -91,6 +91,13 @@ def test_the_command_repeats_the_run(here: Path) -> None:
     assert repeated("run") == untimed("run/results.jsonl")
 
 
+def test_the_command_has_the_language_that_was_asked_for(here: Path) -> None:
+    result = run("json-distance", "demo", "--lang", "py", "--limit", "2", "-o", "run/")
+    assert result.exit_code == 0, result.stderr
+    assert "json-distance demo --sandbox wasm --lang py --limit 2" in manifest("run")["command"]
+    assert repeated("run") == untimed("run/results.jsonl")
+
+
 @pytest.mark.usefixtures("theirs")
 def test_the_lock_is_saved_and_given_back(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "hush-hush")

@@ -29,8 +29,13 @@ def here(tmp_path: Path) -> Path:
 
 
 def start(here: Path, *arguments: str, **more: object) -> subprocess.Popen[str]:
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
-    return subprocess.Popen([*COMMAND, *arguments], cwd=here, env=ENV, text=True, **pipes)  # type: ignore[call-overload,no-any-return]
+    settings = {
+        "env": ENV,
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    } | more
+    return subprocess.Popen([*COMMAND, *arguments], cwd=here, text=True, **settings)  # type: ignore[call-overload,no-any-return]
 
 
 def wait_for_rows(path: Path, rows: int) -> None:
@@ -58,6 +63,29 @@ def test_a_signal_keeps_what_is_done_and_exits_130(here: Path, number: signal.Si
     assert 5 <= len(rows) < 5000
     assert json.loads((here / "x.json").read_text()) == rows
     assert len((here / "x.csv").read_text().splitlines()) == len(rows) + 1
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["test", "slow.py", "-j", "2"], "0 failed"),
+        (["parity", "slow.py", "data.jsonl", "-j", "2", "--sandbox", "wasm", "--sandbox", "wasm"], "0 differ"),
+    ],
+)
+def test_a_signal_ends_test_and_parity_with_what_is_known(here: Path, arguments: list[str], said: str) -> None:
+    (here / "cases.jsonl").write_text('{"output": 1, "expected": {"score": 1}}\n' * 5000)
+    process = start(here, *arguments, env=ENV | {"EVALCELL_TEST": str(here)})
+    deadline = time.monotonic() + 60
+    while len(started_with(str(here))) < 3:  # its workers: by then it listens to signals
+        assert time.monotonic() < deadline, "it did not begin"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert said in out
+    assert "interrupted after" in err
+    assert "Traceback" not in err
 
 
 def test_a_second_signal_quits_at_once(here: Path) -> None:

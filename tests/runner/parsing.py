@@ -7,16 +7,17 @@ import pytest
 from runner.errors import EvaluatorError
 from runner.evaluator import parse_evaluator
 from runner.types import Evaluator
+from sandboxes.base import Language
 
 GOOD = "def evaluate(output, reference):\n    return output == reference\n"
 
 
-def parsed(source: str | bytes) -> Evaluator:
-    return parse_evaluator(source, "x", "x.py")
+def parsed(source: str | bytes, language: Language = "python") -> Evaluator:
+    return parse_evaluator(source, "x", "x.py" if language == "python" else "x.ts", language=language)
 
 
-def refusal(source: str | bytes) -> str:
+def refusal(source: str | bytes, language: Language = "python") -> str:
     """The message; also that there is one."""
     with pytest.raises(EvaluatorError) as caught:
-        parsed(source)
+        parsed(source, language)
     return str(caught.value)

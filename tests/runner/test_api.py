@@ -74,6 +74,9 @@ def test_evaluator_and_dataset_may_be_named_in_several_ways(script: Path, tmp_pa
     for name in ("json-distance", "json_distance"):
         [result] = evaluate(name, [{"output": "1", "reference": 2}]).results
         assert (result.evaluator, result.score) == ("json-distance", 1.0)
+    assert evaluate("json-distance", ROWS, language="python").summary.evaluator == "json-distance"
+    with pytest.raises(EvaluatorError, match="is not written in typescript"):
+        evaluate("classification", ROWS, language="typescript")
 
 
 def test_limits_mapping_and_sandbox_are_honoured(script: Path, tmp_path: Path) -> None:

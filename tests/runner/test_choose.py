@@ -126,10 +126,37 @@ def test_a_sandbox_that_is_named_is_never_replaced() -> None:
         choose(script("numpy"), "nope")
 
 
+def typescript() -> Evaluator:
+    return parse_evaluator("export const evaluate = ({ output }) => 1;", "t", language="typescript")
+
+
+def test_typescript_runs_in_deno() -> None:
+    choice = choose(typescript())
+    assert (choice.config.backend, choice.why) == ("deno", "TypeScript -> deno")
+    assert choose(typescript(), "deno").why == "as asked -> deno"
+    assert choose(typescript(), SandboxConfig(jobs=2)).config == SandboxConfig(backend="deno", jobs=2)
+
+
+@pytest.mark.usefixtures("others")
+@pytest.mark.parametrize("named", ["wasm", "process", "all"])
+def test_a_sandbox_that_does_not_run_the_language_is_refused(named: str) -> None:
+    with pytest.raises(UnsupportedConfigError, match=f"^the {named} sandbox does not run TypeScript; choose --sandbox"):
+        choose(typescript(), named)
+    with pytest.raises(UnsupportedConfigError, match="the deno sandbox does not run Python; choose --sandbox wasm"):
+        choose(script(), "deno")
+
+
+def test_without_the_deno_sandbox_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluator = typescript()
+    monkeypatch.setitem(sys.modules, "sandboxes.deno", None)
+    with pytest.raises(SandboxUnavailableError, match=r"pip install 'evalcell\[deno\]'"):
+        choose(evaluator)
+
+
 def test_what_no_sandbox_has_is_refused() -> None:
-    typescript = script("numpy").model_copy(update={"language": "typescript"})
-    with pytest.raises(UnsupportedConfigError, match=r"no sandbox here has all that is asked \(packages declared"):
-        choose(typescript)
+    message = r"no sandbox here has all that is asked \(TypeScript, --with zod\); `evalcell sandboxes` shows"
+    with pytest.raises(UnsupportedConfigError, match=message):
+        choose(typescript(), SandboxConfig(packages=("zod",)))
 
 
 @pytest.mark.parametrize("wanted", [None, "wasm", "process", "fake"])

@@ -194,16 +194,19 @@ def test_read_evaluator(tmp_path: Path) -> None:
     assert (evaluator.name, evaluator.source) == ("my_score", GOOD)
     (tmp_path / "big.py").write_bytes(b"#" * (MAX_SOURCE + 1))
     (tmp_path / "folder.py").mkdir()
-    (tmp_path / "a.ts").write_text("")
+    (tmp_path / "a.ts").write_text("export const evaluate = ({ a }) => 1;")
+    assert read_evaluator(tmp_path / "a.ts").language == "typescript"
     for name, message in [
         ("my_scoer.py", "my_scoer.py (did you mean `my_score.py`?)"),
         ("json_distance.py", "(did you mean the template `json-distance`?)"),
         ("big.py", "larger than 256 KB"),
         ("folder.py", "is a folder; name a script in it"),
         ("", "is a folder; name a script in it"),
-        ("a.ts", "TypeScript evaluators need the deno sandbox, which this version does not have yet"),
-        ("a.js", "an evaluator is a Python script named *.py; JavaScript cannot be run"),
-        ("a.txt", "an evaluator is a Python script named *.py"),
+        ("a.js", "is a script named *.py (Python) or *.ts (TypeScript); rename it to *.ts, which may be plain"),
+        ("a.mjs", "rename it to *.ts"),
+        ("a.tsx", "*.ts (TypeScript); JSX cannot be run"),
+        ("a.cjs", "CommonJS cannot be run, write a module"),
+        ("a.txt", "an evaluator is a script named *.py (Python) or *.ts (TypeScript)"),
         ("a\0.py", "cannot be opened"),
         ("a\x1b[2J.py", r"no script "),
     ]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
@@ -17,10 +18,12 @@ from pydantic import TypeAdapter
 from runner.dataset import cases_from_rows, open_dataset
 from runner.errors import MappingError
 from runner.evaluator import parse_evaluator
+from runner.given import mapping
 from runner.mapping import bind
 from runner.normalize import InvalidResultError, normalize
 from runner.paths import NoMatchError, parse_path
-from runner.types import Case, InputMapping, OutputConfig
+from runner.types import Case, Evaluator, InputMapping, OutputConfig
+from tests.runner.parsing import parsed, refusal
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "rules.md"
 
@@ -79,6 +82,19 @@ def test_refused_returns(config: str, returned: str, message: str) -> None:
     assert "; return " in str(caught.value), "the message shows no accepted shape"
 
 
+@pytest.mark.parametrize(("config", "returned", "label"), rows("config | TypeScript returned | label", 3))
+def test_accepted_returns_of_typescript(config: str, returned: str, label: str) -> None:
+    normalized = normalize(json.loads(returned), outputs(config), "typescript")
+    assert normalized.scores[""].label == json.loads(label)
+
+
+@pytest.mark.parametrize(("config", "returned", "message"), rows("config | TypeScript returned | the message says", 8))
+def test_refused_returns_of_typescript(config: str, returned: str, message: str) -> None:
+    with pytest.raises(InvalidResultError) as caught:
+        normalize(json.loads(returned), outputs(config), "typescript")
+    assert message in str(caught.value)
+
+
 @pytest.mark.parametrize(("names", "returned", "outcome", "scores"), rows("outputs | returned | outcome | scores", 8))
 def test_several_outputs(names: str, returned: str, outcome: str, scores: str) -> None:
     configs = {name: CONFIGS[config] for name, config in json.loads(names).items()}
@@ -118,6 +134,55 @@ def test_mapping_refused(signature: str, mapping: str, row: str, message: str) -
     with pytest.raises(MappingError) as caught:
         arguments(signature, mapping, row)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("source", "mapping", "row", "given"), rows("TypeScript | mapping | row | is given", 12))
+def test_typescript_mapping(source: str, mapping: str, row: str, given: str) -> None:
+    binding = bind(parsed(source, "typescript"), InputMapping.model_validate_json(mapping))
+    positional, keywords = binding.arguments(case_of(json.loads(row)))
+    assert (list(positional) or keywords) == json.loads(given)
+    assert not (positional and keywords)
+
+
+@pytest.mark.parametrize(("source", "message"), rows("TypeScript | the message says", 8))
+def test_typescript_refused(source: str, message: str) -> None:
+    assert message in refusal(source, "typescript")
+
+
+def declaring(declared: str) -> Evaluator:
+    table = f"# [tool.evalcell.parameters]\n# k = {declared}\n"
+    return parse_evaluator(f"# /// script\n{table}# ///\ndef evaluate(k): pass\n", "rules")
+
+
+def by_path(evaluator: Evaluator, value: str) -> Any:
+    binding = bind(evaluator, InputMapping(paths={"k": "output"}))
+    return binding.arguments(case_of({"output": json.loads(value)}))[1]["k"]
+
+
+def by_literal(evaluator: Evaluator, value: str) -> Any:
+    binding = bind(evaluator, InputMapping(literals={"k": json.loads(value)}))
+    return binding.arguments(case_of({}))[1]["k"]
+
+
+@pytest.mark.parametrize("given", [by_path, by_literal])
+@pytest.mark.parametrize(("declared", "value", "gets"), rows("declared | value | evaluate gets", 16))
+def test_declared(declared: str, value: str, gets: str, given: Callable[[Evaluator, str], Any]) -> None:
+    assert repr(given(declaring(declared), value)) == repr(json.loads(gets))
+
+
+@pytest.mark.parametrize("given", [by_path, by_literal])
+@pytest.mark.parametrize(("declared", "value", "message"), rows("declared | value | the message says", 14))
+def test_declared_refused(declared: str, value: str, message: str, given: Callable[[Evaluator, str], Any]) -> None:
+    with pytest.raises(MappingError) as caught:
+        given(declaring(declared), value)
+    assert f"`k` {message}" in str(caught.value)
+
+
+@pytest.mark.parametrize(("declared", "written", "gets"), rows("declared | written | evaluate gets", 8))
+def test_set(declared: str, written: str, gets: str) -> None:
+    evaluator = declaring(declared)
+    asked = mapping((), [f"k={written}"], evaluator)
+    assert bind(evaluator, asked).arguments(case_of({})) == ((), {"k": json.loads(gets)})
 
 
 @pytest.mark.parametrize(("path", "over", "gives"), rows("path | over | gives", 13))

@@ -88,6 +88,12 @@ def test_an_exception_is_told_with_its_line_in_the_script() -> None:
     )
     told = message_of(raising("ZeroDivisionError", "division by zero", traceback))
     assert told == "ZeroDivisionError: division by zero (line 12)"
+    traceback = (
+        "TypeError: no evaluator.ts:1:1\n    at Array.map (<anonymous>)\n    at half (evaluator.ts:7:11)\n"
+        "    at evaluate (evaluator.ts:12:3)\n    at run (blob:null/1:2:3)"
+    )
+    assert message_of(raising("TypeError", "no", traceback)) == "TypeError: no (line 7)"
+    assert message_of(raising("Error", "x", "Error: x\n    at evaluator.ts:2:7")) == "Error: x (line 2)"
     assert message_of(raising("StopIteration", "")) == "StopIteration"
 
 

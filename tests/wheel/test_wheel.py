@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
+SUFFIXES = (".py", ".ts", ".json", ".jsonl")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -55,6 +56,8 @@ def test_it_fits_every_platform_and_carries_guest_and_notices_but_no_build(wheel
     assert wheel.name.endswith("-py3-none-any.whl")
     assert {"sandboxes/wasm/_guest/code.wasm", "sandboxes/wasm/_guest/memory.wasm"} <= set(names)
     assert any(n.endswith("licenses/NOTICE") for n in names)
+    kept = (path.relative_to(PROJECT) for path in (PROJECT / "templates").rglob("*") if path.suffix in SUFFIXES)
+    assert {path.as_posix() for path in kept} <= set(names)
     assert any(n.endswith("licenses/docs/licenses/cpython.txt") for n in names)
     assert not [n for n in names if n.startswith(("tests/", "sandboxes/wasm/build/", "sandboxes/wasm/guest/"))]
 

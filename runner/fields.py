@@ -1,0 +1,79 @@
+"""What two results, or a result and what was expected of it, are compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runner.types import Result, Score
+from sandboxes.base import Model
+
+TOLERANCE = 1e-9
+"""How far apart two scores may be: a sum that was added up in another order is nearer than this."""
+
+KEPT = 2000
+"""Characters of a text that differs."""
+_BEFORE = 40  # of them before the place where it differs
+
+
+class Difference(Model):
+    """One field that differs. A long text is given around the first place where it differs."""
+
+    field: str
+    """outcome, kind, message, label, score or explanation; `NAME.score` and so on for a named output."""
+    expected: Any = None
+    got: Any = None
+
+
+def fields(result: Result) -> dict[str, Any]:
+    """All that two runs of one script must agree in; the texts of errors are each language's own."""
+    found: dict[str, Any] = {"outcome": result.outcome, "kind": result.error.kind if result.error else None}
+    if not result.outputs:
+        return found | said(result)
+    for name, score in result.outputs.items():
+        found |= {qualified(name, field): value for field, value in said(score).items()}
+    return found
+
+
+def said(score: Result | Score) -> dict[str, Any]:
+    """A label, a score and an explanation, by name."""
+    return {"label": score.label, "score": score.score, "explanation": score.explanation}
+
+
+def qualified(output: str, field: str) -> str:
+    """The name of an output's field; the empty name is that of the only output."""
+    return f"{output}.{field}" if output else field
+
+
+def same(a: Any, b: Any, tolerance: float) -> bool:
+    """Whether two values of one field agree; numbers may differ by `tolerance`."""
+    if isinstance(a, float | int) and isinstance(b, float | int):
+        return abs(a - b) <= tolerance
+    return bool(a == b)
+
+
+def difference(field: str, expected: Any, got: Any) -> Difference:
+    """Two values that differ, bounded in size."""
+    expected, got = windows((expected, got), KEPT)
+    return Difference(field=field, expected=expected, got=got)
+
+
+def windows(values: Sequence[Any], limit: int) -> list[Any]:
+    """The values, texts among them cut to about `limit` characters around the first place where these differ."""
+    texts = [text for text in values if isinstance(text, str)]
+    if max(map(len, texts), default=0) <= limit:
+        return list(values)
+    alike = _alike(min(texts), max(texts)) if len(texts) > 1 else 0
+    start = max(0, alike - min(_BEFORE, limit // 2))
+    return [_cut(value, start, limit) if isinstance(value, str) else value for value in values]
+
+
+def _alike(a: str, b: str) -> int:
+    """How many characters they begin with that are the same; of a set's smallest and largest, all its texts do."""
+    shorter = min(len(a), len(b))
+    return next((n for n in range(shorter) if a[n] != b[n]), shorter)
+
+
+def _cut(text: str, start: int, limit: int) -> str:
+    end = start + limit
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

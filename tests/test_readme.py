@@ -28,6 +28,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (script,) = [b for b in blocks("python") if b.startswith("def evaluate(output, reference)")]
     (tmp_path / "same.py").write_text(script)
+    (words,) = blocks("ts")
+    (tmp_path / "words.ts").write_text(words)
     rows = [{"output": "a", "reference": "a"}, {"output": "b", "reference": "a"}]
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path
@@ -37,13 +39,25 @@ COMMANDS = {
     "evalcell check same.py data.jsonl": 0,
     "evalcell run same.py data.jsonl -o results.jsonl": 0,
     "evalcell run same.py data.jsonl --fail-if 'mean<0.9'": 1,
-    "evalcell show json-distance > mine.py": 0,
+    "evalcell new polite": 0,
+    "evalcell test polite.py": 0,
+    "evalcell templates": 0,
+    "evalcell new mine --from json-similarity": 0,
+    "evalcell run contains demo --set words=the,answer": 0,
+    "evalcell parity json-distance demo --sandbox wasm --sandbox deno": 0,
+    "evalcell check words.ts data.jsonl": 0,
+    "evalcell run words.ts data.jsonl --set minimum=2": 0,
     "evalcell run json-distance demo": 0,
     "evalcell run token-cosine demo": 0,
     "evalcell run same.py data.jsonl --with scikit-learn": 0,
     "evalcell run token-cosine demo -o run/": 0,
     "evalcell run token-cosine demo --lock run/requirements.lock": 0,
     "evalcell cache": 0,
+}
+
+BEFORE = {
+    "evalcell run token-cosine demo --lock run/requirements.lock": "evalcell run token-cosine demo -o run/",
+    "evalcell test polite.py": "evalcell new polite",
 }
 
 
@@ -54,8 +68,8 @@ def test_the_commands_are_the_ones_that_are_run() -> None:
 
 @pytest.mark.parametrize(("command", "code"), COMMANDS.items())
 def test_a_command_ends_as_it_says(here: Path, command: str, code: int) -> None:
-    if "run/requirements.lock" in command:
-        test_a_command_ends_as_it_says(here, "evalcell run token-cosine demo -o run/", 0)
+    if before := BEFORE.get(command):
+        test_a_command_ends_as_it_says(here, before, 0)
     words = shlex.split(command.partition(">")[0] if " > " in command else command)
     result = CliRunner().invoke(cli, words[1:])
     assert result.exit_code == code, result.output

@@ -52,4 +52,5 @@ def version(program: str) -> str:
             raise ValueError(f"it says {words[0]!r}")
         return words[1]
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as e:
-        raise SandboxUnavailableError(f"{program} is no Deno that works ({e}); {INSTALL}, or set {VARIABLE}") from e
+        why = f"exit code {e.returncode}" if isinstance(e, subprocess.CalledProcessError) else str(e)
+        raise SandboxUnavailableError(f"{program} is no Deno that works ({why}); {INSTALL}, or set {VARIABLE}") from e

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from sandboxes import replies
 from sandboxes.base import MB, Limits
-from sandboxes.deno.pipes import BEGUN, GONE, HELLO, LOADED, RESULT, Asked, Folder, Told
+from sandboxes.deno import threads
+from sandboxes.deno.pipes import BEGUN, GONE, HELLO, LOADED, READY, RESULT, Asked, Folder, Told
 from sandboxes.errors import SandboxLostError
 from sandboxes.kernel import tree
 from sandboxes.kernel.pipes import Printed
@@ -29,6 +30,9 @@ ROOM = 2 << 30
 
 HEAP = 24
 """MB of V8's heap that are not the script's."""
+
+SETTLE = 0.5
+"""Seconds in which the threads of a run that is over have ended, which takes some 10 ms on a machine with time."""
 
 SPARE = 24 * MB
 """What one more Worker takes, kept ready while a script runs; counted as nobody's."""
@@ -81,6 +85,7 @@ class DenoBox(LoadingBox):
         self._asked: Asked | None = None
         self._told: Told | None = None
         self._output: Printed | None = None
+        self._settling: asyncio.Task[None] | None = None
         self._held = 0
         """Bytes that the process holds once the script is loaded."""
         try:
@@ -149,7 +154,7 @@ class DenoBox(LoadingBox):
 
     async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
         rest = list(requests)
-        while rest and self.alive:
+        while rest and await self._quiet():
             run = Run(rest if shared else rest[:1], True)
             async with contextlib.aclosing(self._attempt(run, limits)) as told:
                 async for raw in told:
@@ -168,12 +173,11 @@ class DenoBox(LoadingBox):
             run.began = self._loop.time()
             how, payload, _ = await self._next((BEGUN, GONE), 0, run.began + limits.load_timeout)
             self._printed.cut()
-            if how == "frame" and payload.startswith(_WELL):
-                how = ""
+            loads = how == "frame" and payload.startswith(_WELL)
             while run.place < len(run.requests) and not run.broken:
                 began = run.began = self._loop.time()
                 took = -1.0
-                if not how:
+                if loads:  # else that is what became of each call: a script that loads once and not always
                     how, payload, took = await self._next((RESULT, GONE), run.place, began + limits.timeout)
                 spent = self._loop.time() - began
                 if how == "frame" and 0 <= took < spent:  # it is what the Worker says; coming here took time too
@@ -184,11 +188,35 @@ class DenoBox(LoadingBox):
                 self._watch.next()
                 well = how in ("frame", "gone")
                 yield self._raw(call, how, payload, spent, kept, said)
-                how = ""
         finally:
             self._watch.end()
             if not well or memory > self._held + GROWN:
                 await asyncio.shield(self.close())
+            else:
+                self._settling = asyncio.create_task(self._settle())
+
+    async def _quiet(self) -> bool:
+        """Whether another run may begin: nothing of the one before goes on."""
+        if self._settling is not None:
+            await asyncio.shield(self._settling)
+        return self.alive
+
+    async def _settle(self) -> None:
+        """
+        Waits until the next Worker is ready and the threads of the run before are gone; else closes the box.
+
+        `terminate()` does not end a Worker in an endless chain of microtasks, nor what the engine computes for it in
+        another thread, such as a key that takes hours to derive.
+        """
+        ready = False
+        with contextlib.suppress(SandboxLostError):  # the box may be closed meanwhile
+            ready = (await self._next((READY,), 0, self._loop.time() + START))[0] == "frame"
+        until = self._loop.time() + SETTLE
+        while ready and not threads.quiet(self._inner):
+            ready = self._loop.time() < until and self.alive
+            await asyncio.sleep(0.002)
+        if not ready:
+            await self.close()
 
     async def _next(self, kinds: tuple[int, ...], place: int, until: float) -> tuple[str, bytes, float]:
         """
@@ -231,6 +259,7 @@ class DenoBox(LoadingBox):
         for pipe in (self._asked, self._told, self._output):
             if pipe is not None:
                 pipe.close()
+        self._event.set()  # for who waits for what will not come
 
 
 def is_well(loaded: Raw) -> bool:

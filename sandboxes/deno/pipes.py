@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sandboxes.kernel.pipes import Pipe
 from sandboxes.kernel.view import reachable
 
-LOADED, BEGUN, RESULT, GONE, HELLO = range(5)
+LOADED, BEGUN, RESULT, GONE, HELLO, READY = range(6)
 
 _HEAD = struct.Struct("<16sIIdI")
 _SIZE = struct.Struct("<I")
@@ -124,7 +124,7 @@ class Told(Pipe):
             return None
         key, kind, place, seconds, size = _HEAD.unpack_from(self._data)
         self._key = self._key or key  # of the first frame, which comes before there is a script
-        if key != self._key or kind > HELLO or size > self.longest:
+        if key != self._key or kind > READY or size > self.longest:
             self.flawed = "what came from it is no result"
             return None
         end = _HEAD.size + size

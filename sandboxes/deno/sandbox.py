@@ -9,20 +9,24 @@ from typing import Any, ClassVar
 from sandboxes.base import Capabilities, Execution, Limits, Problem, Program
 from sandboxes.cores import cores
 from sandboxes.deno.binary import find_deno, version
-from sandboxes.deno.box import DenoBox
+from sandboxes.deno.box import START, DenoBox
 from sandboxes.deno.check import CheckingBox
 from sandboxes.deno.turns import Turns
-from sandboxes.errors import SandboxError
+from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.kernel.plan import PROTECTS, Inner, Shown
 from sandboxes.kernel.program import Holder
 from sandboxes.kernel.sandbox import BoxedSandbox, TierConfig
+from sandboxes.kernel.spawned import BoxError
 from sandboxes.kernel.tiers import Make
 from sandboxes.kernel.view import view
 from sandboxes.replies import Raw
 
 _CLOSED = re.compile(r'^Unsupported scheme "closed" for module "closed:(node:[\w/]+)"')
 _PURE = "modules that only compute are: node:assert, buffer, crypto, events, path, stream, url, util, zlib"
-_FOREIGN = re.compile(r"^(npm specifiers were|JSR package|A remote specifier was|Import \".*\" not a dependency)")
+_FOREIGN = re.compile(
+    r'^(npm specifiers were|JSR package|A remote specifier was|Requires import access|Import ".*" not a dependency)'
+)
+_FLAG = re.compile(r", run again with the --allow-\w+ flag|; but --no-\w+ is specified|, but --no-\w+ is specified")
 _NO_PACKAGES = "npm packages and other modules are not available to TypeScript evaluators yet; put it into the script"
 
 THREADS = 48
@@ -80,6 +84,8 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
             error = error.model_copy(update={"message": said, "traceback": "", "hint": _PURE})
         elif _FOREIGN.search(error.message):
             error = error.model_copy(update={"hint": _NO_PACKAGES})
+        told = _FLAG.sub(", which no script may", error.message)
+        error = error.model_copy(update={"message": told, "traceback": _FLAG.sub("", error.traceback)})
         return execution.model_copy(update={"error": error})
 
     async def problems(self, source: str, seconds: float = 60) -> list[Problem]:
@@ -88,7 +94,10 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
             raise SandboxError("the deno sandbox is not open; use it as `async with sandbox:`")
         shown = await asyncio.to_thread(_shown)
         box = CheckingBox(self._started.tier, shown, self._started.bwrap, source)
-        await box.start(seconds)
+        try:
+            await box.start(START)
+        except BoxError as e:
+            raise SandboxLostError(f"the type check could not be started: {e}") from e
         return await box.problems(seconds)
 
     async def load(self, source: str, limits: Limits) -> Program:

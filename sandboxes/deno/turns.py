@@ -71,13 +71,20 @@ class Turns(Holder):
         """Makes the other box the one to use, if it is there or must be waited for, and replaces one that has ended."""
         if self._coming is not None and (self._coming.done() or not self._box.alive):
             coming, self._coming = self._coming, None
+            await self._drop()
             with contextlib.suppress(*((SandboxError,) if self._box.alive else ())):
                 self._other = await coming
         if self._other is not None and self._other.alive:
             self._box, self._other = self._other, self._box
         if self._coming is None and self._box.alive and not (self._other is not None and self._other.alive):
-            self._other = None
+            await self._drop()
             self._coming = asyncio.create_task(self._loaded())
+
+    async def _drop(self) -> None:
+        """Lets go of a box that has ended, or never came."""
+        other, self._other = self._other, None
+        if other is not None:
+            await other.close()
 
     async def close(self) -> None:
         self._closed = True

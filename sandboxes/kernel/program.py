@@ -109,7 +109,7 @@ class BoxedProgram(Program, Generic[B]):
                 async for raw in told:
                     done += 1
                     yield self._sandbox.told(raw, limits)
-            if not done:
+            if not done and lane.box.alive:
                 raise SandboxLostError("the sandbox gave no execution")
             requests = requests[done:]
 

@@ -6,7 +6,7 @@
  * to stop a script that does not want to end.
  */
 
-const LOADED = 0, BEGUN = 1, RESULT = 2, GONE = 3, HELLO = 4;
+const LOADED = 0, BEGUN = 1, RESULT = 2, GONE = 3, HELLO = 4, READY = 5;
 
 type Setting = { source: string; boot: string; seed: number };
 type Told = { kind: number; seconds: number; text: string };
@@ -66,12 +66,15 @@ class Held {
   readonly #worker: Worker;
   readonly #port: MessagePort;
   #heard: (message: Told) => void = () => {};
+  // Of its own: a script may revoke them, and they are the process's.
+  readonly #script = URL.createObjectURL(new Blob([source], { type: "application/typescript" }));
+  readonly #boot = URL.createObjectURL(new Blob([boot], { type: "application/javascript" }));
 
   constructor() {
     // deno-lint-ignore no-explicit-any
     const options = { type: "module", deno: { permissions: "none" } } as any;
     const { port1, port2 } = new MessageChannel();
-    this.#worker = new Worker(bootUrl, options);
+    this.#worker = new Worker(this.#boot, options);
     this.#port = port1;
     port1.onmessage = ({ data }) => {
       if (typeof data?.text === "string" && typeof data.kind === "number" && typeof data.seconds === "number") {
@@ -88,7 +91,7 @@ class Held {
   load(): Promise<Told> {
     return new Promise((done) => {
       this.#heard = done;
-      this.#port.postMessage({ source: scriptUrl, seed });
+      this.#port.postMessage({ source: this.#script, seed });
     });
   }
 
@@ -102,13 +105,13 @@ class Held {
     this.#heard = () => {};
     this.#port.close();
     this.#worker.terminate();
+    URL.revokeObjectURL(this.#script);
+    URL.revokeObjectURL(this.#boot);
   }
 }
 
 tell(HELLO, 0, 0, Deno.version.deno);
 const { source, boot, seed } = JSON.parse((await texts())[0]) as Setting;
-const scriptUrl = URL.createObjectURL(new Blob([source], { type: "application/typescript" }));
-const bootUrl = URL.createObjectURL(new Blob([boot], { type: "application/javascript" }));
 
 function print(mark: Uint8Array): void {
   for (let at = 0; at < mark.length;) at += Deno.stdout.writeSync(mark.subarray(at));
@@ -152,4 +155,5 @@ while (true) {
   const [mark, ...calls] = await texts();
   await run(calls, encoder.encode(mark));
   blank ??= new Held();
+  tell(READY, 0, 0, "");
 }

@@ -9,6 +9,7 @@
 const RESULT = 2, GONE = 3, LOADED = 0;
 const MESSAGE = 4000; // characters kept of an exception's text and stack
 const SCRIPT = "evaluator.ts";
+const FULL = ["allocation failed", "could not allocate memory", "Unable to grow instance memory"];
 const UNPARSED = "SyntaxError: "; // how Deno begins the message of a module that cannot be parsed
 
 const { parse, stringify } = JSON;
@@ -115,9 +116,9 @@ Crypto.prototype.randomUUID = function randomUUID() {
 const { exit, stdout, stderr, version, build, inspect, errors } = Deno;
 const close = self.close.bind(self);
 const realm = /** @type {any} */ (globalThis);
-for (const name of ["Worker", "BroadcastChannel", "caches", "CacheStorage", "Cache", "process", "global", "Deno"]) delete realm[name];
-const navigation = getPrototypeOf(navigator);
-for (const name of ["locks", "gpu", "storage"]) delete /** @type {any} */ (navigation)[name];
+const closed = ["Worker", "BroadcastChannel", "caches", "CacheStorage", "Cache", "LockManager", "Lock", "process", "global", "Deno"];
+for (const name of closed) delete realm[name];
+for (const name of ["locks", "gpu", "storage"]) delete /** @type {any} */ (getPrototypeOf(navigator))[name];
 
 /** Tells of an end that Deno would not tell of. @param {any} end @param {string} why */
 function telling(end, why) {
@@ -137,6 +138,12 @@ realm.Deno = {
   build,
   inspect,
   errors,
+  // What Node's modules ask for when they are first imported.
+  env: { get: () => undefined, has: () => false, toObject: () => ({}) },
+  execPath: () => "deno",
+  cwd: () => "/",
+  args: [],
+  pid: 1,
 };
 
 // A promise that nobody waits for, or a timer that fails, is the script's business, and no reason to end its Worker.
@@ -169,7 +176,8 @@ async function load(url, first) {
   try {
     const module = await import(url);
     evaluate = module.evaluate === undefined ? module.default : module.evaluate;
-    if (typeof evaluate !== "function") throw new ReferenceError("the script defines no function named evaluate");
+    const isClass = getOwnPropertyDescriptor(Object(evaluate), "prototype")?.writable === false;
+    if (typeof evaluate !== "function" || isClass) throw new ReferenceError("the script defines no function named evaluate");
   } catch (error) {
     told = failure(error);
   }
@@ -222,7 +230,7 @@ function encoded(value, limit) {
         return counted(stringify(part));
       case "number":
         if (!isFinite(part)) throw refused(`${part}: return a finite number, or the score null with a label or an explanation`);
-        return counted(stringify(part));
+        return counted(beyond(part) ? stringify(part) + ".0" : stringify(part));
       case "boolean":
         return counted(part ? "true" : "false");
       case "object":
@@ -268,10 +276,20 @@ function encoded(value, limit) {
     return told + counted("}");
   }
 
-  const told = json(value);
+  let told;
+  try {
+    told = json(value);
+  } catch (error) {
+    throw error instanceof RangeError ? refused("it is nested too deeply") : error;
+  }
   const exact = told.length * 3 <= limit ? 0 : byteLength(encodeInto(told));
   if (exact > limit) throw tooLarge(exact, limit);
   return told;
+}
+
+/** Whether a whole number is written with digits that it does not have. @param {number} number */
+function beyond(number) {
+  return (number > 9007199254740991 || number < -9007199254740991) && number < 1e21 && number > -1e21;
 }
 
 /** @param {string} what */
@@ -301,6 +319,7 @@ function failure(error) {
     if (error === null || typeof error !== "object") {
       return told("error", "Thrown", cut(typeof error === "symbol" ? "a symbol" : text(error)), "");
     }
+    if (typeof error.message !== "string") return told("error", "Thrown", "an object: " + cut(inspect(error)), "");
     const name = typeof error.name === "string" ? slice(error.name, 0, 200) : "Error";
     const message = replaceAll(cut(text(error.message)), script, SCRIPT);
     const stack = typeof error.stack === "string" ? shown(error.stack) : "";
@@ -314,7 +333,8 @@ function failure(error) {
 /** Buffers that cannot be had; a heap that is full ends the process instead. @param {string} name @param {string} message */
 function statusOf(name, message) {
   if (name !== "RangeError") return "error";
-  return includes(message, "allocation failed") || includes(message, "could not allocate memory") ? "memory" : "error";
+  for (let at = 0; at < FULL.length; at++) if (includes(message, FULL[at])) return "memory";
+  return "error";
 }
 
 /** A stack without the frames of this file. @param {string} stack @returns {string} */

@@ -172,6 +172,8 @@ class DenoBox(LoadingBox):
             self._say([mark, *(request.payload for request in run.requests)])
             run.began = self._loop.time()
             how, payload, _ = await self._next((BEGUN, GONE), 0, run.began + limits.load_timeout)
+            if how == "ended" and self._settling is not None:
+                return  # the call had not begun: a run before it has left what ended the process
             self._printed.cut()
             loads = how == "frame" and payload.startswith(_WELL)
             while run.place < len(run.requests) and not run.broken:

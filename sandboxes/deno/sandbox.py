@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from typing import Any, ClassVar
 
-from sandboxes.base import Capabilities, Execution, Limits, Problem, Program
+from sandboxes.base import Call, Capabilities, Execution, Limits, Problem, Program
 from sandboxes.cores import cores
 from sandboxes.deno.binary import find_deno, version
 from sandboxes.deno.box import START, DenoBox
@@ -72,6 +73,13 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
     async def holder(self) -> Holder:
         box = await self.box()
         return box if self.isolation == "batch" else Turns(box, self.box)
+
+    def request(self, call: Call, limits: Limits) -> bytes | Execution:
+        """With a seed that a number of JavaScript can hold."""
+        if call.seed is not None:
+            digest = hashlib.blake2b(str(call.seed).encode(), digest_size=6).digest()
+            call = call.model_copy(update={"seed": int.from_bytes(digest, "big")})
+        return super().request(call, limits)
 
     def told(self, raw: Raw, limits: Limits, loading: bool = False) -> Execution:
         """With a next step where an import failed."""

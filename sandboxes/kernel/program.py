@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from sandboxes import replies
 from sandboxes.base import Call, Execution, Limits, Program
 from sandboxes.errors import SandboxLostError
 from sandboxes.kernel.box import Box
@@ -81,7 +80,7 @@ class BoxedProgram(Program, Generic[B]):
             return
         requests: list[Request] = []
         for call in calls:
-            made = replies.call_request(call, limits)
+            made = self._sandbox.request(call, limits)
             if isinstance(made, Execution):
                 yield made
             else:

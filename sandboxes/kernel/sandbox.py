@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic
 
 from sandboxes import replies
-from sandboxes.base import Execution, Limits, Program, Sandbox, SandboxConfig
+from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.kernel import words
@@ -114,6 +114,10 @@ class BoxedSandbox(Sandbox, Generic[B]):
             await program.close()
             raise
         return program
+
+    def request(self, call: Call, limits: Limits) -> bytes | Execution:
+        """What the box is told of a call, or the call's execution where it cannot be told."""
+        return replies.call_request(call, limits)
 
     def told(self, raw: Raw, limits: Limits, loading: bool = False) -> Execution:
         """The execution, as it may be shown."""

@@ -116,7 +116,7 @@ Crypto.prototype.randomUUID = function randomUUID() {
 const { exit, stdout, stderr, version, build, inspect, errors } = Deno;
 const close = self.close.bind(self);
 const realm = /** @type {any} */ (globalThis);
-const closed = ["Worker", "BroadcastChannel", "caches", "CacheStorage", "Cache", "LockManager", "Lock", "process", "global", "Deno"];
+const closed = ["Worker", "BroadcastChannel", "caches", "CacheStorage", "Cache", "LockManager", "Lock", "process", "global", "Deno", "postMessage"];
 for (const name of closed) delete realm[name];
 for (const name of ["locks", "gpu", "storage"]) delete /** @type {any} */ (getPrototypeOf(navigator))[name];
 
@@ -280,11 +280,16 @@ function encoded(value, limit) {
   try {
     told = json(value);
   } catch (error) {
-    throw error instanceof RangeError ? refused("it is nested too deeply") : error;
+    throw isOfStack(error) ? refused("it is nested too deeply") : error;
   }
   const exact = told.length * 3 <= limit ? 0 : byteLength(encodeInto(told));
   if (exact > limit) throw tooLarge(exact, limit);
   return told;
+}
+
+/** @param {any} error */
+function isOfStack(error) {
+  return error instanceof RangeError && includes(text(error.message), "call stack");
 }
 
 /** Whether a whole number is written with digits that it does not have. @param {number} number */

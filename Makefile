@@ -27,7 +27,7 @@ demo: $(READY)
 	@$(VENV)/bin/evalcell run json-distance templates/json_distance/demo.jsonl
 
 test: $(READY)
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n 2 --dist loadfile
 
 lint: $(READY)
 	$(RUN) -m ruff format --check .

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sandboxes import Call, Execution, Isolation, Limits, Sandbox, SandboxConfig, SandboxUnavailableError
+from sandboxes.base import Language
+from sandboxes.deno import DenoConfig, DenoSandbox
 from sandboxes.fake import FakeSandbox
+from sandboxes.kernel.plan import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
-from sandboxes.process.plan import Tier
 from sandboxes.wasm import WasmConfig, WasmSandbox
+from tests.sandboxes.languages import Script
 
 T = TypeVar("T")
 
@@ -31,6 +34,10 @@ class Backend:
     """Promises that it cannot keep, each with the reason; docs/backends.md shows them."""
     isolation: Isolation = "call"
     """Where a test does not ask for one."""
+    language: Language = "python"
+    """Of the scripts that it is given."""
+    paired: bool = False
+    """Whether another one is the same with the other isolation; so tests of both need not try both on each."""
 
 
 def _wasm(**options: Any) -> Callable[[Isolation], Sandbox]:
@@ -42,7 +49,14 @@ def _process(tier: Tier, isolation: Isolation) -> Backend:
         return ProcessSandbox(ProcessConfig(isolation=isolation, tier=tier, jobs=2))
 
     gaps = {"nothing": "it is a process: it may start threads, and look around in what it is shown"}
-    return Backend(f"process-{tier}-{isolation}", make, gaps, isolation)
+    return Backend(f"process-{tier}-{isolation}", make, gaps, isolation, paired=True)
+
+
+def _deno(tier: Tier, isolation: Isolation) -> Backend:
+    def make(isolation: Isolation) -> Sandbox:
+        return DenoSandbox(DenoConfig(isolation=isolation, tier=tier, jobs=2))
+
+    return Backend(f"deno-{tier}-{isolation}", make, {}, isolation, "typescript", paired=True)
 
 
 PLAYS = "it runs no script, it plays executions"
@@ -55,6 +69,10 @@ BACKENDS = (
     _process("A", "call"),
     _process("B", "batch"),
     _process("B", "call"),
+    _deno("A", "batch"),
+    _deno("A", "call"),
+    _deno("B", "batch"),
+    _deno("B", "call"),
     Backend(
         "fake",
         lambda isolation: FakeSandbox(SandboxConfig(backend="fake", isolation=isolation)),
@@ -88,13 +106,14 @@ def calls(count: int = 1, **arguments: Any) -> list[Call]:
 
 def evaluate(
     backend: Backend,
-    source: str,
+    script: Script | str,
     batch: Sequence[Call],
     *,
     isolation: Isolation | None = None,
     limits: Limits = LIMITS,
 ) -> list[Execution]:
     """Loads the script and runs the calls as one batch; the executions in the order of their calls."""
+    source = script if isinstance(script, str) else script[backend.language]
 
     async def body() -> list[Execution]:
         async with backend.make(isolation or backend.isolation) as sandbox:

@@ -1,4 +1,4 @@
-"""Looking at what is left behind."""
+"""Each backend in turn, and looking at what is left behind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.sandboxes.backends import BACKENDS, Backend, unavailable
+
+
+@pytest.fixture(params=BACKENDS, ids=lambda b: b.id)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Every backend that works on this machine, less those that say they cannot keep this kind of promise."""
+    chosen: Backend = request.param
+    if missing := unavailable(chosen):
+        pytest.skip(missing)
+    if (needs := request.node.get_closest_marker("needs")) and (gap := chosen.gaps.get(needs.args[0])):
+        pytest.skip(f"known gap: {gap}")
+    if chosen.paired and request.node.callspec.params.get("isolation", chosen.isolation) != chosen.isolation:
+        pytest.skip("tried on the other one of its pair")
+    return chosen
 
 
 @pytest.fixture

@@ -43,11 +43,11 @@ def test_ours_are_found_and_the_fake_is_hidden() -> None:
     assert find("wasm") is WasmSandbox
     assert find("process") is ProcessSandbox
     assert find("fake") is FakeSandbox
-    assert [b.name for b in backends().values() if not b.hidden] == ["wasm", "process"]
+    assert [b.name for b in backends().values() if not b.hidden] == ["wasm", "process", "deno"]
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:
-    with pytest.raises(UnsupportedConfigError, match=r"no sandbox named 'wsam'; choose one of: wasm, process$"):
+    with pytest.raises(UnsupportedConfigError, match=r"no sandbox named 'wsam'; choose one of: wasm, process, deno$"):
         create(SandboxConfig(backend="wsam"))
 
 

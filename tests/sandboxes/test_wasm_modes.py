@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sandboxes import Call
 from tests.sandboxes.backends import BACKENDS, LIMITS, evaluate
-from tests.sandboxes.test_promises import COUNTS
+from tests.sandboxes.languages import COUNTS
 
 WASM = [b for b in BACKENDS if b.id.startswith("wasm")]
 
@@ -34,7 +34,7 @@ def test_every_mode_gives_the_same() -> None:
     batch = [Call(id=n, arguments={"x": n % 7}, seed=1000 + n) for n in range(40)]
     assert seen(WASM[0], STATEFUL, batch) == seen(WASM[1], STATEFUL, batch) == seen(WASM[2], STATEFUL, batch)
     counts = [Call(id=n) for n in range(5)]
-    assert len({str(seen(backend, COUNTS, counts)) for backend in WASM}) == 1
+    assert len({str(seen(backend, COUNTS.python, counts)) for backend in WASM}) == 1
 
 
 def test_every_mode_gives_the_published_scripts_scores(shared: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 from sandboxes import Isolation, SandboxUnavailableError
 from sandboxes.cache import cache_dir
 from sandboxes.kernel import plan
-from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.kernel.plan import Tier
+from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.judged import LIMITS, Batch, is_clean, judge, request
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[3]
+DRIVER = "tests.sandboxes.hostile.driver"
 PATIENCE = 60.0
 """Seconds for one answer; far more than any takes, so that only a host that hangs exceeds it."""
 
@@ -28,12 +29,14 @@ class Driven:
     It works in `folder`, so that files it leaves behind are seen.
     """
 
-    def __init__(self, folder: Path, way: str, jobs: int = 1, packages: Path | None = None) -> None:
-        """`way` as `driver.py` says; `packages` for a process."""
+    def __init__(
+        self, folder: Path, way: str, jobs: int = 1, packages: Path | None = None, driver: str = DRIVER
+    ) -> None:
+        """`way` as the module `driver` says; `packages` for a process."""
         self.name = f"{way}, {jobs} jobs"
         self._folder = folder
         shown = [str(packages)] if packages else []
-        self._command = (sys.executable, "-m", "tests.sandboxes.hostile.driver", way, str(jobs), *shown)
+        self._command = (sys.executable, "-m", driver, way, str(jobs), *shown)
         self._process: subprocess.Popen[str] | None = None
 
     def _start(self) -> subprocess.Popen[str]:

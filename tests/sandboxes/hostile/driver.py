@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from sandboxes import Call, Execution, Limits, Program, Sandbox
-from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.kernel.plan import Tier
 from sandboxes.kernel.view import View
+from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.wasm import WasmConfig, WasmSandbox
 from sandboxes.wasm.fresh import Reset
 from tests.sandboxes.hostile.boxed import boxed, named, tools

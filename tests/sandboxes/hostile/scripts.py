@@ -132,15 +132,21 @@ _LASTING = ("poison", "kill")
 """Categories of scripts that may change what a batch shares."""
 
 
-def scripts(folder: Path = FOLDER, categories: tuple[str, ...] = CATEGORIES) -> tuple[Hostile, ...]:
-    """All of them. Raises ValueError for a file that is not written as said above."""
-    found = tuple(script for category in categories for script in _read(folder, category))
+def scripts(
+    folder: Path = FOLDER, categories: tuple[str, ...] = CATEGORIES, *, bare: bool = False
+) -> tuple[Hostile, ...]:
+    """
+    All of them; `bare`: as they stand, where the shell makes the function itself.
+
+    Raises ValueError for a file that is not written as said above.
+    """
+    found = tuple(script for category in categories for script in _read(folder, category, bare))
     if len({s.id for s in found}) != len(found):
         raise ValueError("two hostile scripts have one name")
     return found
 
 
-def _read(folder: Path, category: str) -> Iterator[Hostile]:
+def _read(folder: Path, category: str, bare: bool) -> Iterator[Hostile]:
     text = (folder / f"{category}.txt").read_text("utf-8")
     for part in re.split(r"^(?=### (?!process: |calls: ))", text, flags=re.MULTILINE):
         if not part:
@@ -156,7 +162,7 @@ def _read(folder: Path, category: str) -> Iterator[Hostile]:
             category,
             head["name"],
             endings["here"],
-            _source(category, head["flag"] == "wild", body.strip()),
+            body.strip() if bare else _source(category, head["flag"] == "wild", body.strip()),
             boxed=endings.get("process", endings["here"]),
             calls=endings.get("calls", ANYTHING),
             lasting=category in _LASTING or head["flag"] == "lasting",

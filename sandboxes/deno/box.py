@@ -181,6 +181,8 @@ class DenoBox(LoadingBox):
                 took = -1.0
                 if loads:  # else that is what became of each call: a script that loads once and not always
                     how, payload, took = await self._next((RESULT, GONE), run.place, began + limits.timeout)
+                if how == "ended" and self._printed.passed():
+                    return  # the call was over, and a later one ended the process before it could be told
                 spent = self._loop.time() - began
                 if how == "frame" and 0 <= took < spent:  # it is what the Worker says; coming here took time too
                     spent = took

@@ -173,6 +173,12 @@ class Printed(Pipe):
         if len(self._current) > self._keep + _CHUNK:
             del self._current[: -(self._keep + len(self._mark))]
 
+    def passed(self) -> bool:
+        """Whether the mark after the next call has come."""
+        while not self._done and not self.flooded and self.pull():
+            pass
+        return bool(self._done)
+
     def cut(self, whole: bool = True) -> tuple[bytes, int]:
         """
         What the next call printed: the tail, and how many bytes it was in all.

@@ -13,11 +13,12 @@ from pathlib import Path
 from sandboxes import replies
 from sandboxes.base import MB, Limits
 from sandboxes.deno import threads
-from sandboxes.deno.pipes import BEGUN, GONE, HELLO, LOADED, READY, RESULT, Asked, Folder, Told
+from sandboxes.deno.folder import Folder, FolderBox
+from sandboxes.deno.pipes import BEGUN, GONE, HELLO, LOADED, READY, RESULT, Asked, Told
 from sandboxes.errors import SandboxLostError
 from sandboxes.kernel import tree
 from sandboxes.kernel.pipes import Printed
-from sandboxes.kernel.plan import Shown, Tier, plan
+from sandboxes.kernel.plan import Shown, Tier
 from sandboxes.kernel.program import LoadingBox
 from sandboxes.kernel.runs import Request, Run
 from sandboxes.replies import Raw
@@ -77,24 +78,17 @@ def _text(name: str) -> str:
     return (_INSIDE / name).read_text("utf-8")
 
 
-class DenoBox(LoadingBox):
+class DenoBox(FolderBox, LoadingBox):
     """One Deno process, which loads one script. A Worker for each run."""
 
     def __init__(self, tier: Tier, shown: Shown, bwrap: str | None) -> None:
-        self._folder = Folder(pipes=("asked", "told"))
         self._asked: Asked | None = None
         self._told: Told | None = None
         self._output: Printed | None = None
         self._settling: asyncio.Task[None] | None = None
         self._held = 0
         """Bytes that the process holds once the script is loaded."""
-        try:
-            made = plan(tier, shown, bwrap, self._folder.path)
-            self._folder.give(made.boot["uid"])
-            super().__init__(made)
-        except BaseException:
-            self._folder.remove()
-            raise
+        super().__init__(tier, shown, bwrap, Folder(pipes=("asked", "told")))
 
     @property
     def alive(self) -> bool:
@@ -259,7 +253,6 @@ class DenoBox(LoadingBox):
 
     async def _end(self) -> None:
         await super()._end()
-        self._folder.remove()
         for pipe in (self._asked, self._told, self._output):
             if pipe is not None:
                 pipe.close()

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import re
 from pathlib import Path
 
 from sandboxes.base import MB, Problem
 from sandboxes.deno.box import OFFLINE, VARIABLES
-from sandboxes.deno.pipes import Folder
+from sandboxes.deno.folder import Folder, FolderBox
 from sandboxes.errors import SandboxLostError
-from sandboxes.kernel.box import Box
 from sandboxes.kernel.pipes import Printed
-from sandboxes.kernel.plan import Shown, Tier, plan
+from sandboxes.kernel.plan import Shown, Tier
 from sandboxes.text import clean
 
 MEMORY = 1024 * MB
@@ -40,19 +38,12 @@ _PROBLEM = re.compile(
 _FAILED = re.compile(r"^error: (?!Type checking failed)(.*)", re.M)
 
 
-class CheckingBox(Box):
+class CheckingBox(FolderBox):
     """A box in which a script is checked once."""
 
     def __init__(self, tier: Tier, shown: Shown, bwrap: str | None, source: str) -> None:
         files = {_SCRIPT: source, "deno.json": json.dumps(_OPTIONS), "evalcell.d.ts": _AMBIENT.read_text("utf-8")}
-        self._folder = Folder(files=files)
-        try:
-            made = plan(tier, shown, bwrap, self._folder.path)
-            self._folder.give(made.boot["uid"])
-            super().__init__(made)
-        except BaseException:
-            self._folder.remove()
-            raise
+        super().__init__(tier, shown, bwrap, Folder(files=files))
 
     async def problems(self, seconds: float) -> list[Problem]:
         """
@@ -85,11 +76,6 @@ class CheckingBox(Box):
             self._watch.end()
             printed.close()
             await asyncio.shield(self.close())
-
-    async def _end(self) -> None:
-        with contextlib.ExitStack() as last:
-            last.callback(self._folder.remove)
-            await super()._end()
 
 
 def read(said: str) -> list[Problem]:

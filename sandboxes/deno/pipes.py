@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import shutil
 import struct
-import tempfile
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sandboxes.kernel.pipes import Pipe
-from sandboxes.kernel.view import reachable
+from sandboxes.kernel.pipes import Outgoing, Pipe
 
 LOADED, BEGUN, RESULT, GONE, HELLO, READY = range(6)
 
 _HEAD = struct.Struct("<16sIIdI")
 _SIZE = struct.Struct("<I")
 _CHUNK = 1 << 18
-_VECTORS = 256
 
 
 class Frame(NamedTuple):
@@ -32,71 +26,18 @@ class Frame(NamedTuple):
     text: bytes
 
 
-class Folder:
-    """A folder of the host's that a box may read: named pipes, until Deno has opened them, or files."""
-
-    def __init__(self, pipes: Sequence[str] = (), files: Mapping[str, str] | None = None) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="evalcell-", dir=_place()))
-        try:
-            for name in pipes:
-                os.mkfifo(self.path / name, 0o600)
-            for name, text in (files or {}).items():
-                (self.path / name).write_bytes(text.encode("utf-8", "surrogatepass"))
-        except BaseException:
-            self.remove()
-            raise
-
-    def give(self, uid: int | None) -> None:
-        """To the user as whom Deno will run."""
-        if uid is not None:
-            for path in (*self.path.iterdir(), self.path):
-                os.chown(path, uid, uid)
-
-    def remove(self) -> None:
-        """Safe twice."""
-        shutil.rmtree(self.path, ignore_errors=True)
-
-
-def _place() -> str:
-    """The folder for temporary files, unless other users cannot get there: scripts of root run as one."""
-    chosen = tempfile.gettempdir()
-    return chosen if os.geteuid() or reachable(chosen) else "/tmp"
-
-
-class Asked:
-    """What is written to Deno, as fast as it reads."""
+class Asked(Outgoing):
+    """What is said to Deno."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # to read too: it opens without a reader
-        self._loop = asyncio.get_running_loop()
-        self._rest: deque[memoryview] = deque()
+        # To read too: so it opens without a reader.
+        super().__init__(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
 
     def say(self, texts: Sequence[bytes]) -> None:
         """Sends a list of texts."""
         pieces = [piece for text in texts for piece in (_SIZE.pack(len(text)), text)]
-        whole = [_SIZE.pack(sum(map(len, pieces))), *pieces]
-        self._rest.extend(memoryview(piece) for piece in whole if piece)
-        self._loop.add_writer(self._fd, self._feed)
-        self._feed()
-
-    def _feed(self) -> None:
-        try:
-            while self._rest:
-                written = os.writev(self._fd, [*self._rest][:_VECTORS])
-                while self._rest and written >= len(self._rest[0]):
-                    written -= len(self._rest.popleft())
-                if written:
-                    self._rest[0] = self._rest[0][written:]
-        except BlockingIOError:
-            return
-        self._loop.remove_writer(self._fd)
-
-    def close(self) -> None:
-        """Safe twice."""
-        if self._fd >= 0:
-            self._loop.remove_writer(self._fd)
-            os.close(self._fd)
-            self._fd = -1
+        self.add([_SIZE.pack(sum(map(len, pieces))), *pieces])
+        self.begin()
 
 
 class Told(Pipe):

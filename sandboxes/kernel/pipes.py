@@ -6,7 +6,7 @@ import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sandboxes.kernel.inside import wire
 
@@ -198,19 +198,20 @@ class Printed(Pipe):
         return bytes(self._current[max(0, end - self._keep) : end])
 
 
-class Requests:
-    """What a child reads, one request after the other, as fast as it takes them."""
+class Outgoing:
+    """What is written to a descriptor, as fast as the other side takes it."""
 
-    def __init__(self, payloads: Sequence[bytes]) -> None:
-        self.read, self._write = os.pipe()
-        os.set_blocking(self._write, False)
+    def __init__(self, write: int) -> None:
+        self._write = write
+        os.set_blocking(write, False)
         self._loop = asyncio.get_running_loop()
-        self._rest = deque(memoryview(part) for p in payloads for part in (wire.HEAD.pack(len(p)), p))
+        self._rest: deque[memoryview] = deque()
 
-    def handed_over(self) -> None:
-        """Closes the read end, which another process has by now, and begins to write."""
-        os.close(self.read)
-        self.read = -1
+    def add(self, pieces: Iterable[bytes]) -> None:
+        self._rest.extend(memoryview(piece) for piece in pieces if piece)
+
+    def begin(self) -> None:
+        """Begins to write what was added."""
         self._loop.add_writer(self._write, self._feed)
         self._feed()
 
@@ -224,19 +225,41 @@ class Requests:
                     self._rest[0] = self._rest[0][written:]
         except BlockingIOError:
             return
-        except OSError:  # the child has ended; why is told elsewhere
-            pass
-        self._end()
+        except OSError:  # the other side has gone; why is told elsewhere
+            self._rest.clear()
+        self._written()
 
-    def _end(self) -> None:
+    def _written(self) -> None:
+        """All has been taken, or nobody takes it any more."""
+        self._loop.remove_writer(self._write)
+
+    def close(self) -> None:
+        """Safe twice."""
         if self._write >= 0:
             self._loop.remove_writer(self._write)
             os.close(self._write)
             self._write = -1
 
+
+class Requests(Outgoing):
+    """What a child reads, one request after the other."""
+
+    def __init__(self, payloads: Sequence[bytes]) -> None:
+        self.read, write = os.pipe()
+        super().__init__(write)
+        self.add(part for p in payloads for part in (wire.HEAD.pack(len(p)), p))
+
+    def handed_over(self) -> None:
+        """Closes the read end, which another process has by now, and begins to write."""
+        os.close(self.read)
+        self.read = -1
+        self.begin()
+
+    def _written(self) -> None:
+        super().close()
+
     def close(self) -> None:
-        """Safe twice."""
-        self._end()
+        super().close()
         if self.read >= 0:
             os.close(self.read)
             self.read = -1

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Execution, Limits, SandboxUnavailableError
-from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.kernel.plan import Tier
+from sandboxes.process import ProcessConfig, ProcessSandbox
 
 LIMITS = Limits(timeout=5, load_timeout=20, memory=256 << 20)
 

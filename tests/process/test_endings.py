@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Execution, Limits, SandboxError
-from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.kernel.plan import Tier
+from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.process.conftest import run
 from tests.sandboxes.hostile.boxed import named, tools
 from tests.sandboxes.hostile.driven import ROOT

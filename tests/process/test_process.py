@@ -15,8 +15,8 @@ import pytest
 
 from sandboxes import Call, Isolation, Limits, SandboxError, SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.kernel import tiers
-from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.kernel.plan import Tier
+from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.process.conftest import LIMITS, Evaluate, once, run
 
 SEES = "import os\ndef evaluate(): return dict(os.environ)\n"

@@ -266,7 +266,7 @@ def is_well(loaded: Raw) -> bool:
 
 def _arguments(pipes: str, limits: Limits) -> list[str]:
     """How Deno is started: its main module comes as text, for its file may be where its user cannot get."""
-    main = base64.b64encode(_text("main.ts").encode()).decode()
+    main = base64.b64encode(_text("main.js").encode()).decode()
     heap = limits.memory // MB + HEAP
     return [
         "deno",
@@ -276,6 +276,6 @@ def _arguments(pipes: str, limits: Limits) -> list[str]:
         f"--v8-flags=--single-threaded,--max-old-space-size={heap}",
         f"--allow-read={pipes}/asked",
         f"--allow-write={pipes}/told",
-        f"data:application/typescript;base64,{main}",
+        f"data:application/javascript;base64,{main}",
         pipes,
     ]

@@ -1,15 +1,19 @@
+// @ts-check
 /**
  * The trusted half of what runs in Deno: gives calls to Workers, and tells the host what came of them.
  *
  * It alone may open the two pipes. A script runs in a Worker without any permission, and reaches the port of its own
  * Worker at most. The host judges time and memory, and ends the whole process where one is exceeded: nothing here has
  * to stop a script that does not want to end.
+ *
+ * Deno would try for 150 ms to keep the translation of a TypeScript module where nothing can be kept, and translate it
+ * again for each Worker. So this is JavaScript, and a script's types are taken out once.
  */
 
 const LOADED = 0, BEGUN = 1, RESULT = 2, GONE = 3, HELLO = 4, READY = 5;
 
-type Setting = { source: string; boot: string; seed: number };
-type Told = { kind: number; seconds: number; text: string };
+/** @typedef {{ source: string, boot: string, seed: number }} Setting */
+/** @typedef {{ kind: number, seconds: number, text: string }} Told */
 
 const [folder] = Deno.args;
 const asked = Deno.openSync(`${folder}/asked`, { read: true });
@@ -17,7 +21,8 @@ const told = Deno.openSync(`${folder}/told`, { write: true });
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-async function bytes(count: number): Promise<Uint8Array> {
+/** @param {number} count @returns {Promise<Uint8Array<ArrayBuffer>>} */
+async function bytes(count) {
   const whole = new Uint8Array(count);
   for (let at = 0; at < count;) {
     const got = await asked.read(whole.subarray(at));
@@ -27,15 +32,16 @@ async function bytes(count: number): Promise<Uint8Array> {
   return whole;
 }
 
-async function number(): Promise<number> {
+async function number() {
   return new DataView((await bytes(4)).buffer).getUint32(0, true);
 }
 
 /** A list of texts: the length of all, then each with its own before it. */
-async function texts(): Promise<string[]> {
+async function texts() {
   const whole = await bytes(await number());
   const view = new DataView(whole.buffer);
-  const found: string[] = [];
+  /** @type {string[]} */
+  const found = [];
   for (let at = 0; at < whole.length;) {
     const size = view.getUint32(at, true);
     found.push(decoder.decode(whole.subarray(at + 4, at + 4 + size)));
@@ -48,8 +54,11 @@ async function texts(): Promise<string[]> {
 const key = crypto.getRandomValues(new Uint8Array(16));
 const HEAD = key.length + 20;
 
-/** The key, kind, place, seconds, length, and the text itself. */
-function tell(kind: number, place: number, seconds: number, text: string): void {
+/**
+ * The key, kind, place, seconds, length, and the text itself.
+ * @param {number} kind @param {number} place @param {number} seconds @param {string} text
+ */
+function tell(kind, place, seconds, text) {
   const room = new Uint8Array(HEAD + text.length * 3);
   const size = encoder.encodeInto(text, room.subarray(HEAD)).written;
   const view = new DataView(room.buffer, key.length);
@@ -61,18 +70,53 @@ function tell(kind: number, place: number, seconds: number, text: string): void 
   for (let at = 0; at < HEAD + size;) at += told.writeSync(room.subarray(at, HEAD + size));
 }
 
+tell(HELLO, 0, 0, Deno.version.deno);
+/** @type {Setting} */
+const { source, boot, seed } = JSON.parse((await texts())[0]);
+const [language, code] = await withoutTypes();
+
+/**
+ * The script as JavaScript, with blanks where its types were; as it is, where more than types would have to go.
+ *
+ * In a Worker, for the translator wants to know how large its stack is, which is not to be had for the main thread
+ * without /proc.
+ * @returns {Promise<[string, string]>}
+ */
+async function withoutTypes() {
+  const strip = `onmessage = ({ data }) => {
+    try {
+      postMessage(process.getBuiltinModule("node:module").stripTypeScriptTypes(data));
+    } catch {
+      postMessage(null);
+    }
+  };`;
+  const url = URL.createObjectURL(new Blob([strip], { type: "application/javascript" }));
+  const worker = new Worker(url, /** @type {any} */ ({ type: "module", deno: { permissions: "none" } }));
+  const found = await new Promise((done) => {
+    worker.onmessage = ({ data }) => done(data);
+    worker.onerror = (event) => {
+      event.preventDefault();
+      done(null);
+    };
+    worker.postMessage(source);
+  });
+  worker.terminate();
+  URL.revokeObjectURL(url);
+  return found === null ? ["typescript", source] : ["javascript", found];
+}
+
 /** A Worker; at first it has not loaded the script. */
 class Held {
-  readonly #worker: Worker;
-  readonly #port: MessagePort;
-  #heard: (message: Told) => void = () => {};
+  #worker;
+  #port;
+  /** @type {(message: Told) => void} */
+  #heard = () => {};
   // Of its own: a script may revoke them, and they are the process's.
-  readonly #script = URL.createObjectURL(new Blob([source], { type: "application/typescript" }));
-  readonly #boot = URL.createObjectURL(new Blob([boot], { type: "application/javascript" }));
+  #script = URL.createObjectURL(new Blob([code], { type: `application/${language}` }));
+  #boot = URL.createObjectURL(new Blob([boot], { type: "application/javascript" }));
 
   constructor() {
-    // deno-lint-ignore no-explicit-any
-    const options = { type: "module", deno: { permissions: "none" } } as any;
+    const options = /** @type {any} */ ({ type: "module", deno: { permissions: "none" } });
     const { port1, port2 } = new MessageChannel();
     this.#worker = new Worker(this.#boot, options);
     this.#port = port1;
@@ -88,20 +132,24 @@ class Held {
     this.#worker.postMessage(port2, [port2]);
   }
 
-  load(): Promise<Told> {
+  /** @returns {Promise<Told>} */
+  load() {
     return new Promise((done) => {
       this.#heard = done;
       this.#port.postMessage({ source: this.#script, seed });
     });
   }
 
-  /** Has it make the calls; `heard` is given what comes of each. */
-  run(calls: string[], mark: Uint8Array, heard: (message: Told) => void): void {
+  /**
+   * Has it make the calls; `heard` is given what comes of each.
+   * @param {string[]} calls @param {Uint8Array} mark @param {(message: Told) => void} heard
+   */
+  run(calls, mark, heard) {
     this.#heard = heard;
     this.#port.postMessage({ calls, mark });
   }
 
-  end(): void {
+  end() {
     this.#heard = () => {};
     this.#port.close();
     this.#worker.terminate();
@@ -110,10 +158,8 @@ class Held {
   }
 }
 
-tell(HELLO, 0, 0, Deno.version.deno);
-const { source, boot, seed } = JSON.parse((await texts())[0]) as Setting;
-
-function print(mark: Uint8Array): void {
+/** @param {Uint8Array} mark */
+function print(mark) {
   for (let at = 0; at < mark.length;) at += Deno.stdout.writeSync(mark.subarray(at));
 }
 
@@ -121,8 +167,9 @@ function print(mark: Uint8Array): void {
  * One run: all its calls in one Worker, which is over before its last result is told.
  *
  * The mark stands before what the first call prints, and after what each does.
+ * @param {string[]} calls @param {Uint8Array} mark
  */
-async function run(calls: string[], mark: Uint8Array): Promise<void> {
+async function run(calls, mark) {
   const worker = ready ?? blank ?? new Held();
   const begun = ready === null ? await worker.load() : loaded;
   ready = blank = null;
@@ -131,7 +178,7 @@ async function run(calls: string[], mark: Uint8Array): Promise<void> {
   if (!well) worker.end();
   tell(begun.kind === LOADED ? BEGUN : GONE, 0, 0, begun.text);
   if (!well) return;
-  await new Promise<void>((done) => {
+  await /** @type {Promise<void>} */ (new Promise((done) => {
     let place = 0;
     // Where the Worker makes one call, nothing in it needs to know the mark.
     worker.run(calls, calls.length > 1 ? mark : new Uint8Array(), ({ kind, seconds, text }) => {
@@ -143,11 +190,13 @@ async function run(calls: string[], mark: Uint8Array): Promise<void> {
       tell(kind, place++, seconds, text);
       if (last) done();
     });
-  });
+  }));
 }
 
-let ready: Held | null = new Held();
-let blank: Held | null = null;
+/** @type {Held | null} */
+let ready = new Held();
+/** @type {Held | null} */
+let blank = null;
 const loaded = await ready.load();
 tell(loaded.kind, 0, 0, loaded.text);
 

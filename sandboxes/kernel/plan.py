@@ -141,16 +141,15 @@ def _own_root(shown: Shown, bwrap: str, pipes: Path | None) -> Plan:
     binds |= for_network() if shown.network else {}
     binds |= {"/packages": str(shown.packages)} if shown.packages else {}
     binds |= {places[name]: path for name, path in shown.files.items()}
-    for folder in _above(
-        [*binds, *_DEVICES, f"{TMP}/x", "/proc/self/exe"]
-    ):  # bubblewrap would make them for its own user alone
+    links = ["/proc/self/exe"] if shown.inner.program else []  # a program may ask where it lies, and has no /proc
+    # Those above: bubblewrap would make them for its own user alone.
+    for folder in _above([*binds, *_DEVICES, *links, f"{TMP}/x"]):
         arguments += ["--perms", "0755", "--dir", folder]
     arguments += [word for path, source in binds.items() for word in ("--ro-bind", source, path)]
     arguments += [word for path in _DEVICES for word in ("--dev-bind", path, path)]
     for path in view.hidden:
         arguments += ["--tmpfs", path, "--remount-ro", path]
-    if shown.inner.program:  # a program may ask where it lies, and there is no /proc to tell
-        arguments += ["--symlink", "/program", "/proc/self/exe"]
+    arguments += [word for link in links for word in ("--symlink", "/program", link)]
     arguments += ["--remount-ro", "/", "--chdir", "/"]
     command = (*arguments, view.python, *_PYTHON, "/evalcell/kernel/inside/start.py", shown.inner.backend)
     uid = _spare_uid() if root else None

@@ -17,13 +17,12 @@ const { apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor } = Reflect;
 const { isArray } = Array;
 const isFinite = Number.isFinite;
 const objects = Object.prototype;
-const arrays = Array.prototype;
 const slice = uncurried(String.prototype.slice);
 const replaceAll = uncurried(String.prototype.replaceAll);
 const includes = uncurried(String.prototype.includes);
 const startsWith = uncurried(String.prototype.startsWith);
 const split = uncurried(String.prototype.split);
-const encodeInto = TextEncoder.prototype.encode.bind(new TextEncoder());
+const utf8 = TextEncoder.prototype.encode.bind(new TextEncoder());
 const bytes = /** @type {object} */ (getPrototypeOf(Uint8Array.prototype));
 const byteLength = uncurried(/** @type {any} */ (getOwnPropertyDescriptor(bytes, "byteLength")).get);
 const now = performance.now.bind(performance);
@@ -116,8 +115,8 @@ Crypto.prototype.randomUUID = function randomUUID() {
 const { exit, stdout, stderr, version, build, inspect, errors } = Deno;
 const close = self.close.bind(self);
 const realm = /** @type {any} */ (globalThis);
-const closed = ["Worker", "BroadcastChannel", "caches", "CacheStorage", "Cache", "LockManager", "Lock", "process", "global", "Deno", "postMessage"];
-for (const name of closed) delete realm[name];
+const others = ["Worker", "BroadcastChannel", "postMessage", "caches", "CacheStorage", "Cache", "LockManager", "Lock"];
+for (const name of [...others, "process", "global", "Deno"]) delete realm[name];
 for (const name of ["locks", "gpu", "storage"]) delete /** @type {any} */ (getPrototypeOf(navigator))[name];
 
 /** Tells of an end that Deno would not tell of. @param {any} end @param {string} why */
@@ -282,7 +281,7 @@ function encoded(value, limit) {
   } catch (error) {
     throw isOfStack(error) ? refused("it is nested too deeply") : error;
   }
-  const exact = told.length * 3 <= limit ? 0 : byteLength(encodeInto(told));
+  const exact = told.length * 3 <= limit ? 0 : byteLength(utf8(told));
   if (exact > limit) throw tooLarge(exact, limit);
   return told;
 }

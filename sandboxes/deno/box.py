@@ -54,7 +54,7 @@ VARIABLES = {
 }
 
 
-_BUILTINS = """
+CLOSED = """
     _http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough _stream_readable
     _stream_transform _stream_writable _tls_common _tls_wrap child_process cluster dgram diagnostics_channel dns
     dns/promises domain fs fs/promises http http2 https inspector inspector/promises module net os perf_hooks process
@@ -66,10 +66,10 @@ Modules of Node that no script gets. Some need no permission: net opens descript
 its Workers. The rest is pure: assert, buffer, crypto, events, path, stream, timers, url, util, zlib and the like.
 """
 
-_CLOSED = "data:application/json," + json.dumps(
-    {"imports": {f"node:{name}": f"closed:node:{name}" for name in _BUILTINS.split()}}, separators=(",", ":")
+_IMPORTS = "data:application/json," + json.dumps(
+    {"imports": {f"node:{name}": f"closed:node:{name}" for name in CLOSED.split()}}, separators=(",", ":")
 )
-OFFLINE = ("--no-remote", "--no-npm", "--no-lock", "--cached-only", f"--import-map={_CLOSED}")
+OFFLINE = ("--no-remote", "--no-npm", "--no-lock", "--cached-only", f"--import-map={_IMPORTS}")
 """The import map holds for every Worker, and for imports of computed names."""
 
 

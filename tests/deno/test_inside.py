@@ -14,8 +14,8 @@ from sandboxes.deno.binary import find_deno
 from sandboxes.deno.box import CLOSED
 
 _PURE = """
-    assert assert/strict async_hooks buffer console constants crypto events path path/posix path/win32 punycode querystring
-    stream stream/consumers stream/promises string_decoder timers timers/promises url util util/types zlib
+    assert assert/strict async_hooks buffer console constants crypto events path path/posix path/win32 punycode
+    querystring stream stream/consumers stream/promises string_decoder timers timers/promises url util util/types zlib
 """
 PURE = set(_PURE.split())
 """Modules of Node that only compute; what a new Deno brings is closed until somebody has looked at it."""

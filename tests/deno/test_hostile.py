@@ -13,6 +13,8 @@ from tests.deno.hosts import Host, as_before, hosts, tiers
 from tests.deno.scripts import ATTACKS, LOADS, TRACES
 from tests.sandboxes.hostile.scripts import Hostile
 
+pytestmark = pytest.mark.crowded
+
 pytestmark = pytest.mark.timeout(300)  # the first test waits for others' scripts, on a busy machine long
 ALL = (*LOADS, *TRACES, *ATTACKS)
 EVALUATE = "export function evaluate(): number { return 1; }\n"

@@ -10,6 +10,8 @@ import pytest
 from tests.sandboxes.hostile.boxes import Boxes
 from tests.sandboxes.hostile.scripts import Hostile, scripts
 
+pytestmark = pytest.mark.crowded
+
 FOLDER = Path(__file__).with_name("hostile")
 CATEGORIES = ("daemons", "escapes", "files", "frames", "hogs", "kernel", "load")
 SCRIPTS = scripts(FOLDER, CATEGORIES)

@@ -16,6 +16,8 @@ from tests.sandboxes.hostile.driven import ROOT, Driven
 from tests.sandboxes.hostile.judged import LIMITS, Batch, assert_nothing_left, everywhere, is_clean, judge, request
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile, scripts
 
+pytestmark = pytest.mark.crowded
+
 ATTACKS = [s for s in scripts() if not s.attacks_at_load]
 LOADS = [s for s in scripts() if s.attacks_at_load]
 EVALUATE = "def evaluate(output, reference): return 1\n"

@@ -13,9 +13,9 @@ from tests.deno.hosts import Host, as_before, hosts, tiers
 from tests.deno.scripts import ATTACKS, LOADS, TRACES
 from tests.sandboxes.hostile.scripts import Hostile
 
-pytestmark = pytest.mark.crowded
+# The first test waits for others' scripts, on a busy machine long.
+pytestmark = [pytest.mark.crowded, pytest.mark.timeout(300)]
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits for others' scripts, on a busy machine long
 ALL = (*LOADS, *TRACES, *ATTACKS)
 EVALUATE = "export function evaluate(): number { return 1; }\n"
 ODD_SOURCES = {

@@ -184,7 +184,7 @@ class DenoBox(FolderBox, LoadingBox):
                 call = run.requests[run.place].call
                 run.next("reply" if how == "frame" else how, self._loop.time())
                 self._watch.next()
-                well = how in ("frame", "gone")
+                well = how in ("frame", "gone") and (run.broken or run.place == len(run.requests))
                 yield self._raw(call, how, payload, spent, kept, said)
         finally:
             self._watch.end()

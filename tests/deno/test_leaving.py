@@ -1,0 +1,33 @@
+"""Who stops reading a run leaves nothing running."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from sandboxes import Call, Limits, SandboxUnavailableError
+from sandboxes.deno import DenoConfig, DenoSandbox
+
+HANGS = "export function evaluate({ x }: { x: number }) { while (x) {} return x; }"
+
+
+def test_a_run_that_is_left_early_ends_its_process_at_once() -> None:
+    async def body() -> tuple[object, bool, float]:
+        async with DenoSandbox(DenoConfig(isolation="batch", jobs=1)) as sandbox:
+            program = await sandbox.load(HANGS, Limits())
+            (box,) = sandbox._boxes
+            found = program.run([Call(id=n, arguments={"x": n}) for n in range(2)], Limits())
+            first = await anext(found)
+            began = time.monotonic()
+            await found.aclose()  # type: ignore[attr-defined]
+            return first.value, box.closed, time.monotonic() - began
+
+    try:
+        value, closed, took = asyncio.run(body())
+    except SandboxUnavailableError as e:
+        pytest.skip(str(e))
+    assert value == 0
+    assert closed
+    assert took < 5

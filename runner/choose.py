@@ -168,14 +168,14 @@ def _reason(evaluator: Evaluator, wants: _Wants) -> str:
 
 
 def _able(evaluator: Evaluator, wants: _Wants) -> list[str]:
-    """The listed backends that can be imported here and have what is wanted; ours come first."""
+    """The listed backends of this machine that can be imported and have what is wanted; ours come first."""
     found = []
     for backend in sorted(backends().values(), key=lambda b: b.name not in _OURS):
         try:
             can = find(backend.name).capabilities
         except SandboxUnavailableError:
             continue
-        if not backend.hidden and evaluator.language in can.languages and wants.met_by(can):
+        if not backend.hidden and not can.elsewhere and evaluator.language in can.languages and wants.met_by(can):
             found.append(backend.name)
     return found
 
@@ -183,7 +183,9 @@ def _able(evaluator: Evaluator, wants: _Wants) -> list[str]:
 def _other_language(evaluator: Evaluator, wants: _Wants, backend: str) -> str:
     able = _able(evaluator, wants) or _able(evaluator, _Wants((), (), SandboxConfig()))
     step = f"choose --sandbox {able[0]}" if able else "`evalcell sandboxes` shows what each can do"
-    return f"the {backend} sandbox does not run {WORDS[evaluator.language].name}; {step}"
+    why = find(backend).capabilities.lacks.get(evaluator.language)
+    reason = f" ({why})" if why else ""
+    return f"the {backend} sandbox does not run {WORDS[evaluator.language].name}{reason}; {step}"
 
 
 def _no_packages(evaluator: Evaluator, declared: tuple[str, ...], backend: str) -> str:

@@ -23,11 +23,8 @@ from sandboxes.errors import SandboxLostError, UnsupportedConfigError
 Fill: TypeAlias = Callable[[Case], tuple[tuple[Any, ...], dict[str, Any]]]
 """Makes a case's positional and keyword arguments. Raises MappingError, which fails that case alone."""
 
-BATCH = 64
-"""Calls in one run at most, where each has a state of its own."""
 SMALLEST = 16
 """Rows in the first batches whose state is shared; each second batch has twice as many, up to the sandbox's `batch`."""
-_BATCH_SECONDS = 0.05  # short enough that the last batches end together, long enough to hide a round trip
 _BATCH_ROWS = 1024  # a batch that finds only broken rows ends here, so that these need not wait
 _AHEAD = 64  # rows read before they are needed
 _WINDOW_ROWS = 4096  # results that may wait for an earlier one
@@ -134,7 +131,8 @@ class _Scoring:
         self._fixed = sandbox.isolation == "batch"
         self._most = sandbox.batch
         self._batches = 0
-        self._size = 1
+        self._seconds = sandbox.run_seconds
+        self._size = 1 if self._seconds < 1 else SMALLEST
         self._window: deque[_Row] = deque()
         self._chars = 0
         self._room = asyncio.Event()
@@ -236,8 +234,8 @@ class _Scoring:
 
     def _resize(self, calls: int, seconds: float) -> None:
         if not self._fixed:
-            fitting = int(_BATCH_SECONDS * calls / max(seconds, 1e-9))
-            self._size = max(1, min(fitting, self._size * 4, BATCH))
+            fitting = int(self._seconds * calls / max(seconds, 1e-9))
+            self._size = max(1, min(fitting, self._size * 4, self._most))
 
     async def _retry(self, rows: list[_Row], why: str) -> None:
         # One at a time, over all workers: a call that kills the sandbox must not meet another's last attempt.

@@ -63,6 +63,8 @@ class SandboxConfig(Model):
     network: bool = False
     env: tuple[str, ...] = ()
     """Names of the caller's variables that the script may see; their values are masked in all it says."""
+    env_file: str | None = None
+    """A file of `NAME=value` lines, which go over the environment: a provider's credentials, and what `env` names."""
     allow_weak_isolation: bool = False
     """Whether to run where the host's files cannot be hidden from the script."""
 
@@ -76,8 +78,12 @@ class Capabilities(Model):
     files: bool = False
     network: bool = False
     env: bool = False
+    elsewhere: bool = False
+    """Whether scripts and rows leave this machine; such a backend is only used when it is named."""
     checks: bool = False
     """Whether it finds what is wrong with a script without running it, as by a compiler."""
+    lacks: dict[str, str] = Field(default_factory=dict)
+    """By the name of a language or feature that one might expect: why it is not there, in words."""
     enforced: tuple[str, ...] = ()
     """In words, one a limit, for people who choose a backend."""
     tiers: tuple[str, ...] = ()
@@ -172,8 +178,13 @@ class Sandbox(ABC):
 
     @property
     def batch(self) -> int:
-        """How many rows share their state at most, with isolation `batch`; the same for every run of the backend."""
+        """How many calls a run has at most; with isolation `batch` they share their state. The same for every run."""
         return 64
+
+    @property
+    def run_seconds(self) -> float:
+        """How long a run should last, so that what it costs beside its calls counts little."""
+        return 0.05
 
     @property
     def identity(self) -> str:
@@ -257,6 +268,7 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
     for feature, (value, step) in wanted.items():
         if value and not getattr(can, feature):
             shown = f" ({', '.join(value)})" if isinstance(value, tuple) else ""
+            shown += f", as {why}" if (why := can.lacks.get(feature)) else ""
             raise UnsupportedConfigError(
                 f"the {name} sandbox has no {feature}{shown}: {step}; `evalcell sandboxes` lists them"
             )

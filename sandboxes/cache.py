@@ -26,22 +26,22 @@ def cache_dir() -> Path:
     return Path(chosen).expanduser().absolute() if chosen else user_cache_path("evalcell", appauthor=False)
 
 
-def private_dir(path: Path) -> Path:
+def private_dir(path: Path, variable: str = VARIABLE) -> Path:
     """
-    Makes the folder, readable and writable by its owner alone.
+    Makes the folder, readable and writable by its owner alone. `variable` moves it.
 
-    Raises SandboxUnavailableError when it cannot be made, or is somebody else's: native code is loaded from it.
+    Raises SandboxUnavailableError when it cannot be made, or is somebody else's: what is in it is trusted.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.stat()
         if hasattr(os, "getuid"):
             if found.st_uid != os.getuid():
-                raise SandboxUnavailableError(f"{path} belongs to another user; set {VARIABLE} to a folder of yours")
+                raise SandboxUnavailableError(f"{path} belongs to another user; set {variable} to a folder of yours")
             if stat.S_IMODE(found.st_mode) != 0o700:
                 path.chmod(0o700)
     except OSError as e:
-        raise SandboxUnavailableError(f"cannot use {path} as a cache ({e.strerror}); set {VARIABLE} to another") from e
+        raise SandboxUnavailableError(f"cannot use the folder {path} ({e.strerror}); set {variable} to another") from e
     return path
 
 

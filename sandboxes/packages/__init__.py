@@ -4,11 +4,12 @@ from sandboxes.packages.installing import install
 from sandboxes.packages.known import which_package
 from sandboxes.packages.lock import Lock, read_lock
 from sandboxes.packages.requirement import checked
-from sandboxes.packages.resolving import resolve
+from sandboxes.packages.resolving import Elsewhere, resolve
 from sandboxes.packages.stored import Entry, Pruned, entries, prune
 from sandboxes.packages.uv import find_uv
 
 __all__ = [
+    "Elsewhere",
     "Entry",
     "Lock",
     "Pruned",

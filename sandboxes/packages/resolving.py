@@ -36,16 +36,35 @@ class Remembered(Model):
     text: str
 
 
+class Elsewhere(NamedTuple):
+    """A CPython on another machine, a Linux with glibc, that packages are for."""
+
+    version: str
+    """`3.13` or `3.13.2`."""
+    machine: str
+    """As `uname -m` names it."""
+
+
 class Interpreter(NamedTuple):
     """A Python that packages are for."""
 
     path: Path
     facts: dict[str, str]
+    elsewhere: Elsewhere | None = None
 
     @property
     def name(self) -> str:
         """As in 'CPython 3.11.7'."""
         return self.facts["name"]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """For uv."""
+        here = ("--python", str(self.path))
+        if self.elsewhere is None:
+            return here
+        version, machine = self.elsewhere
+        return (*here, "--python-version", version, "--python-platform", f"{machine}-unknown-linux-gnu")
 
     def key(self, *parts: object) -> str:
         """Of a thing that depends on this Python and on `parts`, JSON values."""
@@ -53,9 +72,12 @@ class Interpreter(NamedTuple):
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-async def interpreter(python: Path, deadline: float) -> Interpreter:
+async def interpreter(python: Path | Elsewhere, deadline: float) -> Interpreter:
     """Raises SandboxUnavailableError when `python` is none; TimeoutError past the deadline."""
     own = facts.facts()
+    if isinstance(python, Elsewhere):
+        name = f"CPython {python.version} on a Linux machine ({python.machine})"
+        return Interpreter(Path(own["path"]), {"name": name}, python)
     if python.resolve() == Path(own["path"]):
         return Interpreter(python, own)
     command = [str(python), "-I", "-S", str(Path(facts.__file__))]
@@ -71,7 +93,7 @@ async def interpreter(python: Path, deadline: float) -> Interpreter:
         raise SandboxUnavailableError(f"packages: {python} is no Python that runs; name another") from e
 
 
-async def resolve(requirements: tuple[str, ...], python: Path, *, say: Say, deadline: float) -> Lock:
+async def resolve(requirements: tuple[str, ...], python: Path | Elsewhere, *, say: Say, deadline: float) -> Lock:
     """
     Exact versions and hashes of the wheels that satisfy `requirements` for `python`, or those found the last time.
 
@@ -100,7 +122,7 @@ async def _resolve(
     begun = time.monotonic()
     (work / "requirements.in").write_text("".join(f"{one}\n" for one in wanted), encoding="utf-8")
     command = [
-        *("pip", "compile", "requirements.in", "--python", str(target.path), *WHEELS, "--generate-hashes"),
+        *("pip", "compile", "requirements.in", *target.options, *WHEELS, "--generate-hashes"),
         *("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--no-emit-build-options"),
         *("--no-emit-index-annotation", "--no-sources"),
     ]

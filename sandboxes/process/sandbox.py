@@ -18,6 +18,7 @@ from sandboxes.kernel.view import View, view
 from sandboxes.masks import Masks, maskable
 from sandboxes.process.box import ForkingBox
 from sandboxes.replies import Raw
+from sandboxes.variables import chosen
 
 if TYPE_CHECKING:
     from sandboxes.packages import Lock
@@ -85,7 +86,7 @@ class ProcessSandbox(BoxedSandbox[ForkingBox]):
 
     async def _make(self) -> Make[ForkingBox]:
         config = self.config
-        variables = _variables(config.env)
+        variables = chosen(config.env, config.env_file)
         self._masks = Masks(variables.values())
         for name in (name for name, value in variables.items() if not maskable(value)):
             self.progress(f"--env {name}: its value is too short to be masked in results and output")
@@ -110,16 +111,6 @@ class ProcessSandbox(BoxedSandbox[ForkingBox]):
 
 def _makes(shown: Shown) -> Make[ForkingBox]:
     return lambda tier, bwrap: ForkingBox(plan(tier, shown, bwrap))
-
-
-def _variables(names: tuple[str, ...]) -> dict[str, str]:
-    """The caller's variables of these names. Raises UnsupportedConfigError for one that is not set."""
-    found = {}
-    for name in names:
-        if name not in os.environ:
-            raise UnsupportedConfigError(f"--env {name}: there is no such variable here; set it, or leave it out")
-        found[name] = os.environ[name]
-    return found
 
 
 def _file(name: str, path: str) -> str:

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from runner.engine import BATCH, score, seed_of, shared_batch
+from runner.engine import score, seed_of, shared_batch
 from runner.types import Case, Result
 from sandboxes.base import Call, Execution, Limits
 from sandboxes.fake import FakeProgram, ok
@@ -114,7 +114,7 @@ def test_batches_grow_where_calls_are_fast_and_stay_small_where_they_are_slow() 
     scored(rows(2000), sandbox)
     sizes = [len(run) for run in sandbox.programs[0].runs]
     assert sizes[0] == 1
-    assert max(sizes) <= BATCH
+    assert max(sizes) <= sandbox.batch
     assert len(sizes) < 1000
 
     class Sleepy(FakeProgram):

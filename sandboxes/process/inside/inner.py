@@ -121,7 +121,7 @@ def _forked():
 
 def _wait(channel, pid, boot):
     """The status with which the child ended, be it because the host said stop; or the run that it announced."""
-    pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    pidfd = ends.watched(pid)
     waiting = select.poll()
     for fd in (channel.fileno(), pidfd):
         if fd is not None:

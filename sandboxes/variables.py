@@ -1,0 +1,43 @@
+"""The caller's variables: the environment, and an env-file over it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from io import StringIO
+from pathlib import Path
+
+from sandboxes.errors import UnsupportedConfigError
+
+LARGEST = 1 << 20
+"""Bytes of an env-file."""
+
+
+def values(env_file: str | None) -> dict[str, str]:
+    """All variables, those of the file first. Raises UnsupportedConfigError for a file that cannot be read."""
+    if env_file is None:
+        return dict(os.environ)
+    from dotenv import dotenv_values
+
+    try:
+        with Path(env_file).open("rb") as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise UnsupportedConfigError(f"--env-file {env_file} is larger than {LARGEST >> 20} MB; it is no env-file")
+        text = content.decode()
+    except OSError as e:
+        raise UnsupportedConfigError(f"--env-file {env_file} cannot be read ({e.strerror}); check the path") from None
+    except UnicodeDecodeError:
+        raise UnsupportedConfigError(f"--env-file {env_file} is not text in UTF-8; write NAME=value lines") from None
+    found = dotenv_values(stream=StringIO(text), interpolate=False)
+    return dict(os.environ) | {name: value for name, value in found.items() if value is not None}
+
+
+def chosen(names: Iterable[str], env_file: str | None = None) -> dict[str, str]:
+    """The variables of these names. Raises UnsupportedConfigError for one that is not set."""
+    every, found = values(env_file), {}
+    for name in names:
+        if name not in every:
+            raise UnsupportedConfigError(f"--env {name}: there is no such variable here; set it, or leave it out")
+        found[name] = every[name]
+    return found

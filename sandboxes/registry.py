@@ -26,6 +26,10 @@ _OURS = (
     Backend(name="wasm", target="sandboxes.wasm:WasmSandbox"),
     Backend(name="process", target="sandboxes.process:ProcessSandbox"),
     Backend(name="deno", target="sandboxes.deno:DenoSandbox", install="run: pip install 'evalcell[deno]'"),
+    Backend(name="e2b", target="sandboxes.e2b:E2BSandbox"),
+    Backend(name="modal", target="sandboxes.modal:ModalSandbox"),
+    Backend(name="vercel", target="sandboxes.vercel:VercelSandbox"),
+    Backend(name="daytona", target="sandboxes.daytona:DaytonaSandbox"),
     Backend(name="fake", target="sandboxes.fake:FakeSandbox", hidden=True),
 )
 

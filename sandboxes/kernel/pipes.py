@@ -1,8 +1,11 @@
-"""The host's ends of a run's pipes: what comes is read as it comes, and never more than is bounded."""
+"""
+The ends of a run's pipes that are not the script's: what comes is read as it comes, and never more than is bounded.
+
+Also sent to machines of others, where there is no asyncio: its import takes longer than all else.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections import deque
@@ -10,8 +13,27 @@ from collections.abc import Callable, Iterable, Sequence
 
 from sandboxes.kernel.inside import wire
 
+TYPE_CHECKING = False  # as typing's
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class Loop(Protocol):
+        """What calls back when a descriptor can be read or written; asyncio's event loop is one."""
+
+        def add_reader(self, fd: int, callback: Callable[[], Any], /) -> None: ...
+        def remove_reader(self, fd: int, /) -> Any: ...
+        def add_writer(self, fd: int, callback: Callable[[], Any], /) -> None: ...
+        def remove_writer(self, fd: int, /) -> Any: ...
+
+
 _CHUNK = 1 << 18
 _VECTORS = 256  # pieces written at once; the kernel takes 1024
+
+
+def running_loop() -> Loop:
+    import asyncio
+
+    return asyncio.get_running_loop()
 
 
 class Pipe(ABC):
@@ -21,13 +43,13 @@ class Pipe(ABC):
     While it is full nothing is read, so that who writes has to wait.
     """
 
-    def __init__(self, wake: Callable[[], None], read: int | None = None) -> None:
+    def __init__(self, wake: Callable[[], None], read: int | None = None, loop: Loop | None = None) -> None:
         """`read`: the descriptor to read, whose other end another process will open. None: a pipe of its own."""
         self.read, self.write = os.pipe() if read is None else (read, -1)
         os.set_blocking(self.read, False)
         self.ended = False
         self._wake = wake
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop or running_loop()
         self._listening = False
         self._listen()
 
@@ -91,12 +113,12 @@ class Pipe(ABC):
 class Results(Pipe):
     """Results as the child sends them, in the order of its requests."""
 
-    def __init__(self, wake: Callable[[], None], longest: int) -> None:
+    def __init__(self, wake: Callable[[], None], longest: int, loop: Loop | None = None) -> None:
         self._data = bytearray()
         self._longest = longest
         self.flawed = ""
         """Why nothing more is read: what came is no result."""
-        super().__init__(wake)
+        super().__init__(wake, loop=loop)
 
     @property
     def full(self) -> bool:
@@ -134,13 +156,21 @@ class Printed(Pipe):
     to its own run's calls what it likes.
     """
 
-    def __init__(self, wake: Callable[[], None], keep: int, flood: int, mark: bytes = b"", calls: int = 1) -> None:
+    def __init__(
+        self,
+        wake: Callable[[], None],
+        keep: int,
+        flood: int,
+        mark: bytes = b"",
+        calls: int = 1,
+        loop: Loop | None = None,
+    ) -> None:
         self._keep, self._flood, self._mark = keep, flood, mark
         self._left = calls - 1 if mark else 0
         self._done: deque[tuple[bytes, int]] = deque()
         self._current = bytearray()
         self._said = 0
-        super().__init__(wake)
+        super().__init__(wake, loop=loop)
 
     def expect(self, keep: int, flood: int, mark: bytes, calls: int) -> None:
         """
@@ -201,10 +231,10 @@ class Printed(Pipe):
 class Outgoing:
     """What is written to a descriptor, as fast as the other side takes it."""
 
-    def __init__(self, write: int) -> None:
+    def __init__(self, write: int, loop: Loop | None = None) -> None:
         self._write = write
         os.set_blocking(write, False)
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop or running_loop()
         self._rest: deque[memoryview] = deque()
 
     def add(self, pieces: Iterable[bytes]) -> None:
@@ -244,9 +274,9 @@ class Outgoing:
 class Requests(Outgoing):
     """What a child reads, one request after the other."""
 
-    def __init__(self, payloads: Sequence[bytes]) -> None:
+    def __init__(self, payloads: Sequence[bytes], loop: Loop | None = None) -> None:
         self.read, write = os.pipe()
-        super().__init__(write)
+        super().__init__(write, loop)
         self.add(part for p in payloads for part in (wire.HEAD.pack(len(p)), p))
 
     def handed_over(self) -> None:

@@ -36,7 +36,7 @@ TMP_SIZE, TMP_FILES = 64 << 20, 4096
 _SANDBOXES = Path(__file__).parent.parent
 _PIPES = "/pipes"
 _PYTHON = ("-s", "-S", "-P", "-B")
-_VARIABLES = {
+VARIABLES = {
     # Sets of texts have the same order in every box, so that a result does not depend on where its row ran.
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
@@ -165,7 +165,7 @@ def _own_root(shown: Shown, bwrap: str, pipes: Path | None) -> Plan:
         "program": "/program",
         "pipes": _PIPES,
     }
-    return _with_kernel(Plan("A", command, boot, b"", _VARIABLES), shown, metadata=False)
+    return _with_kernel(Plan("A", command, boot, b"", VARIABLES), shown, metadata=False)
 
 
 def _same_root(tier: Tier, shown: Shown, pipes: Path | None) -> Plan:
@@ -206,7 +206,7 @@ def _same_root(tier: Tier, shown: Shown, pipes: Path | None) -> Plan:
     }
     command = (view.python, *_PYTHON, str(_SANDBOXES / "kernel" / "inside" / "start.py"), shown.inner.backend)
     descriptors = tuple(int(place.rpartition("/")[2]) for place in moved.values())
-    return _with_kernel(Plan(tier, command, boot, b"", _VARIABLES, descriptors), shown, metadata=tier == "B")
+    return _with_kernel(Plan(tier, command, boot, b"", VARIABLES, descriptors), shown, metadata=tier == "B")
 
 
 def _above(paths: list[str]) -> list[str]:

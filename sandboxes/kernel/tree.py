@@ -1,12 +1,16 @@
-"""A process and all below it, as the host sees them: who they are and what memory they hold."""
+"""
+A process and all below it, as who watches it sees them: who they are and what memory they hold.
+
+Also sent to machines of others, where it must import little.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from pathlib import Path
 
-_PROC = Path("/proc")
+_PROC = "/proc"
 _OWN = ("RssAnon", "RssShmem", "VmSwap", "VmPTE", "HugetlbPages")
 _PATIENCE = 0.5  # seconds
 
@@ -27,10 +31,10 @@ def descendants(pid: int) -> list[int]:
 def children(pid: int) -> list[int]:
     found: list[int] = []
     try:
-        for task in (_PROC / str(pid) / "task").iterdir():
-            found += [int(word) for word in (task / "children").read_text().split()]
+        for task in _tasks(pid):
+            found += [int(word) for word in _text(f"{task}/children").split()]
     except FileNotFoundError:
-        return found if not _PROC.joinpath(str(pid), "task").exists() else _by_parent(pid)
+        return found if not os.path.exists(f"{_PROC}/{pid}/task") else _by_parent(pid)
     except (OSError, ValueError):
         return found
     return found
@@ -39,13 +43,13 @@ def children(pid: int) -> list[int]:
 def _by_parent(pid: int) -> list[int]:
     """For kernels that do not list children: everybody is asked for the parent."""
     found = []
-    for entry in _PROC.glob("[0-9]*"):
+    for other in _everybody():
         try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            parent = int(_text(f"{_PROC}/{other}/stat").rpartition(")")[2].split()[1])
         except (OSError, ValueError):
             continue
         if parent == pid:
-            found.append(int(entry.name))
+            found.append(other)
     return found
 
 
@@ -71,10 +75,10 @@ def memory(pids: list[int], limit: int) -> int:
 def threads_of(uid: int) -> int:
     """How many threads of this user there are."""
     found = 0
-    for entry in _PROC.glob("[0-9]*"):
+    for pid in _everybody():
         try:
-            if entry.stat().st_uid == uid:
-                found += len(list((entry / "task").iterdir()))
+            if os.stat(f"{_PROC}/{pid}").st_uid == uid:
+                found += len(_tasks(pid))
         except OSError:
             continue
     return found
@@ -87,17 +91,16 @@ def field(pid: int, name: str) -> int:
 
 def fields(pid: int, names: tuple[str, ...]) -> list[int]:
     """Some lines of a process's status, in bytes; zeros when it has ended."""
-    found = _status(_PROC / str(pid) / "status")
+    found = _status(f"{_PROC}/{pid}")
     if found is not None and "VmSize" not in found:  # its first thread has ended, and others go on
         with contextlib.suppress(OSError):
-            tasks = (_PROC / str(pid) / "task").iterdir()
-            found = next((s for task in tasks if (s := _status(task / "status")) and "VmSize" in s), None)
+            found = next((s for task in _tasks(pid) if (s := _status(task)) and "VmSize" in s), None)
     return [(found or {}).get(name, 0) for name in names]
 
 
-def _status(path: Path) -> dict[str, int] | None:
+def _status(folder: str) -> dict[str, int] | None:
     try:
-        lines = (line.partition(":") for line in path.read_text().splitlines())
+        lines = (line.partition(":") for line in _text(f"{folder}/status").splitlines())
         return {name: int(rest.split()[0]) * 1024 for name, _, rest in lines if rest.endswith("kB")}
     except (OSError, ValueError):
         return None
@@ -106,7 +109,7 @@ def _status(path: Path) -> dict[str, int] | None:
 def _proportional(pid: int) -> int:
     """As `_OWN`, but each page divided by how many share it."""
     try:
-        lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()[1:]
+        lines = _text(f"{_PROC}/{pid}/smaps_rollup").splitlines()[1:]
         shares = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
         own = shares["Pss_Anon"] + shares.get("Pss_Shmem", 0) + shares.get("SwapPss", 0)
     except FileNotFoundError:
@@ -114,3 +117,17 @@ def _proportional(pid: int) -> int:
     except (OSError, ValueError, KeyError):  # the kernel does not tell us, or not of a process without first thread
         return sum(fields(pid, _OWN))
     return own * 1024 + field(pid, "VmPTE")
+
+
+def _tasks(pid: int) -> list[str]:
+    folder = f"{_PROC}/{pid}/task"
+    return [f"{folder}/{name}" for name in os.listdir(folder)]
+
+
+def _everybody() -> list[int]:
+    return [int(name) for name in os.listdir(_PROC) if name.isdecimal()]
+
+
+def _text(path: str) -> str:
+    with open(path) as file:
+        return file.read()

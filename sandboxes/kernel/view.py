@@ -36,7 +36,7 @@ _LIBRARIES = """
 # Modules whose libraries no script needs that has no terminal, and each of which costs every start.
 _LEFT_OUT = ("_test", "_ctypes_test", "_xx", "xx", "_tkinter", "_curses", "readline", "nis", "ossaudiodev")
 
-_NETWORK = (
+NETWORK = (
     "/etc/resolv.conf",
     "/etc/hosts",
     "/etc/host.conf",
@@ -142,7 +142,7 @@ def base_python() -> Path:
 
 def for_network() -> dict[str, str]:
     """What finding names and checking certificates need besides: where it is looked for -> the file or folder."""
-    return {path: os.path.realpath(path) for path in _NETWORK if os.path.exists(path)}
+    return {path: os.path.realpath(path) for path in NETWORK if os.path.exists(path)}
 
 
 def reachable(path: str, uid: int = 65519, gid: int | None = None) -> bool:

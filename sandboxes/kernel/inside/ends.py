@@ -8,6 +8,14 @@ import time
 _END = signal.SIGKILL
 
 
+def watched(pid):
+    """A descriptor that can be read once the process has ended; None where the kernel has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
 def end_all(pid, confined):
     """Ends every process that the child may have left, and waits for them."""
     if confined:

@@ -36,6 +36,8 @@ def main(control, life, serve):
         os.close(life)
         _inner(channel, boot, parts[0], guardian, serve)
     channel.close()
+    if sys.platform.startswith("linux"):
+        confine.closed_to_others()
     _watch(life, child, boot["confined"])
 
 
@@ -115,7 +117,7 @@ def _moved(path, moved):
 
 def _watch(life, child, confined):
     """Waits until the host lets go or the inner process ends; then ends everything in the box."""
-    pidfd = os.pidfd_open(child) if hasattr(os, "pidfd_open") else None
+    pidfd = ends.watched(child)
     waiting = select.poll()
     for fd in (life, pidfd):
         if fd is not None:

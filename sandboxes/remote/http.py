@@ -1,0 +1,156 @@
+"""HTTP as the providers' services speak it: addresses checked, replies bounded, failures mapped in one place."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from sandboxes.errors import SandboxUnavailableError
+from sandboxes.remote.provider import BusyError, GoneError, ProviderError, RefusedError, UnreachableError
+from sandboxes.text import clean
+
+LARGEST = 8 << 20
+"""Bytes of a reply that is read whole."""
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_PASSING = (408, 425, 500, 502, 503, 504)
+
+
+def address(url: str, variable: str) -> str:
+    """
+    The URL without a slash at its end.
+
+    Raises SandboxUnavailableError, naming the variable, for one that is not https; http is for loopback alone.
+    """
+    parts = urlsplit(url.strip())
+    good = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    if not (good and parts.hostname) or parts.username or parts.query or parts.fragment:
+        raise SandboxUnavailableError(f"{variable} is not a usable address; set it to one that begins with https://")
+    return url.strip().rstrip("/")
+
+
+Judge = Callable[[int, Mapping[str, str], str], ProviderError | None]
+"""From a status of 300 or more, its headers and what it says (`code: message`) to an error; None: the usual one."""
+
+
+class Service:
+    """One HTTP service of a provider. Messages never have headers, bodies that were sent, or queries in them."""
+
+    def __init__(self, name: str, judge: Judge | None = None, *, timeout: float = 30.0) -> None:
+        self._name = name
+        self._judge = judge
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self._client = httpx.AsyncClient(timeout=httpx.Timeout(timeout, connect=10.0), limits=limits, trust_env=True)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def ask(self, method: str, url: str, *, most: int = LARGEST, **sent: Any) -> httpx.Response:
+        """
+        One request and its whole reply, of `most` bytes at most; `sent` as httpx takes it.
+
+        Raises a ProviderError for what is no success.
+        """
+        async with self.stream(method, url, **sent) as reply:
+            body = bytearray()
+            async for piece in self._pieces(reply):
+                body += piece
+                if len(body) > most:
+                    raise UnreachableError(f"{self._name}: the reply is larger than {most >> 10} KB")
+            return httpx.Response(reply.status_code, headers=_plain(reply.headers), content=bytes(body))
+
+    @asynccontextmanager
+    async def stream(self, method: str, url: str, **sent: Any) -> AsyncIterator[httpx.Response]:
+        """A request whose successful reply is read as it comes, by `pieces`. Raises a ProviderError."""
+        try:
+            async with self._client.stream(method, url, **sent) as reply:
+                if reply.status_code >= 300:  # a redirect is followed nowhere
+                    raise await self._failure(reply)
+                yield reply
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as e:
+            raise UnreachableError(f"{self._name} cannot be reached ({_kind(e)})", sent=False) from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as e:
+            raise UnreachableError(f"{self._name}: the connection broke off ({_kind(e)})") from None
+
+    def pieces(self, reply: httpx.Response) -> AsyncIterator[bytes]:
+        """The reply's body as it comes; the reader bounds it. Raises UnreachableError where it breaks off."""
+        return self._pieces(reply)
+
+    async def _pieces(self, reply: httpx.Response) -> AsyncIterator[bytes]:
+        try:
+            async for piece in reply.aiter_bytes():
+                yield piece
+        except httpx.HTTPError as e:
+            raise UnreachableError(f"{self._name}: the reply broke off ({_kind(e)})") from None
+
+    async def _failure(self, reply: httpx.Response) -> ProviderError:
+        body = bytearray()
+        async for piece in self._pieces(reply):
+            body += piece[: 4096 - len(body)]
+            if len(body) >= 4096:
+                break
+        status, text = reply.status_code, _message(bytes(body))
+        if self._judge and (own := self._judge(status, reply.headers, text)):
+            return own
+        told, after = f"{self._name} answered {status}: {text}", retry_after(reply.headers)
+        if status == 429:
+            return BusyError(told, after)
+        if status in _PASSING:
+            return UnreachableError(told, after=after)
+        if status in (404, 410):
+            return GoneError(told)
+        return RefusedError(told)
+
+
+def retry_after(headers: Mapping[str, str], name: str = "retry-after") -> float | None:
+    """Seconds, from a number or a date; None where there is none that makes sense."""
+    value = headers.get(name, "").strip()
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, TypeError):
+            return None
+    return seconds if 0 <= seconds < 86_400 else None
+
+
+def document(reply: httpx.Response, name: str) -> dict[str, Any]:
+    """The JSON object of a reply. Raises UnreachableError for anything else."""
+    try:
+        found = json.loads(reply.content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise UnreachableError(f"{name}: the reply is not a JSON object")
+    return found
+
+
+def _plain(headers: httpx.Headers) -> dict[str, str]:
+    """Without what speaks of the body on the wire, which has been decoded."""
+    return {k: v for k, v in headers.items() if k not in ("content-encoding", "content-length", "transfer-encoding")}
+
+
+def _message(body: bytes) -> str:
+    """What an error's body says, in one line; with its code where that is a word, as in `not_found: no machine`."""
+    text = body.decode("utf-8", "replace")
+    try:
+        found = json.loads(text)
+        inner = found.get("error", found)
+        inner = inner if isinstance(inner, dict) else found
+        words = (inner.get("error_code"), inner.get("code"), inner.get("message"))
+        text = ": ".join(word for word in words if isinstance(word, str)) or text
+    except (ValueError, AttributeError, RecursionError):
+        pass
+    return clean(" ".join(text.split())[:300]) or "nothing"
+
+
+def _kind(error: Exception) -> str:
+    return type(error).__name__

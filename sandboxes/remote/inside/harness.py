@@ -1,0 +1,160 @@
+"""
+What runs on a machine of others: loads one script, runs its rows each with its own bounds, tells of each as it ends.
+
+No script runs in this process, nor in one that was forked from it after it had read a row. What it says is in
+`frames`, what keeps a script in is in `walls` and in the modules of the process sandbox. It ends when a signal tells it
+to, when nobody reads what it says, and when it is done; nothing that it started is left then.
+"""
+
+import binascii
+import json
+import os
+import signal
+import sys
+
+import confine
+import frames
+import needs
+from holder import Broken, Holder
+from ports import Ports
+from spawner import Failed, Spawner
+
+_TRIES = 3
+"""Boxes that may fail to start, one after the other."""
+
+_WELL = b'{"status":"ok","value":null}'
+
+
+class _Stopped(Exception):
+    """A signal has come that ends all."""
+
+
+def main(part):
+    """`part` reads the next part of what the host sent. Ends the process."""
+    confine.closed_to_others()
+    settings = json.loads(part())
+    needs.forget_environment()
+    folders = needs.packages(settings["packages"])
+    places = needs.files(folders, settings["network"])
+    spawner = Spawner(places, settings["tmp"], settings["network"], folders)
+    # From here on this process knows what no script may.
+    last = json.loads(part())
+    rows = _cut(part(), last["sizes"])
+    ports = Ports()
+    code = 1
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, _stop)
+        voice = frames.Voice(1, last["mark"], ports)
+        ports.add_end(spawner.fd, _lost)
+        try:
+            _answer(_Boxes(spawner, ports, settings, folders), voice, settings, rows)
+            code = 0
+        except (_Stopped, frames.Gone):
+            raise
+        except Exception as error:
+            voice.say(failed=f"{type(error).__name__}: {error}"[:500])
+        voice.taken(0)
+    except (_Stopped, frames.Gone):
+        code = 143
+    finally:
+        spawner.end()
+        os._exit(code)
+
+
+def _answer(boxes, voice, settings, rows):
+    box = boxes.open()
+    voice.say(hello=boxes.hello(box))
+    place = 0
+    well = settings["source"] is not None and _load(box, voice, settings)
+    while well and place < len(rows):
+        for told in box.run(rows, place, settings["limits"], settings["isolation"] == "batch"):
+            voice.say(row=place, told=frames.told(*told))
+            voice.taken()
+            place += 1
+        if place < len(rows):
+            voice.say(loading=True)
+            box = boxes.open()
+            well = _load(box, voice, settings)
+    box.close()
+    voice.say(done=len(rows))
+
+
+def _load(box, voice, settings):
+    """Whether it went well, and says how."""
+    how, payload, *rest = box.load(settings["source"].encode("utf-8", "surrogatepass"), settings["limits"])
+    well = False
+    if how == "reply":
+        # What is said of it and what follows from it must be the same, whatever a script has put together.
+        try:
+            reply = json.loads(payload)
+            well = isinstance(reply, dict) and reply.get("status") == "ok"
+            payload = _WELL if well else payload
+        except (ValueError, RecursionError):
+            how, payload = "unreadable", b"what it said of its loading is no JSON"
+    voice.say(loaded=frames.told(how, payload, *rest))
+    if not well:
+        box.close()
+    return well
+
+
+class _Boxes:
+    """Makes boxes, all alike."""
+
+    def __init__(self, spawner, ports, settings, folders):
+        self._spawner, self._ports, self._settings, self._folders = spawner, ports, settings, folders
+        self._machine = os.uname().machine
+        self._programs = settings["programs"].get(self._machine, {}) if needs.knows_seccomp() else {}
+
+    def open(self):
+        """A box without a script, ready for one."""
+        for tries in range(_TRIES):
+            try:
+                return Holder(self._spawner, self._ports, self._boot)
+            except Broken as e:
+                if tries == _TRIES - 1:
+                    raise Failed(f"no process for the script could be started: {e}") from e
+
+    def _boot(self, walls):
+        """What the box is told first, and its filter of system calls."""
+        words = walls.pop("words")
+        mounts = "mounts" in words
+        apart = "uid" in words or ("users" in words and needs.newer_than(5, 14))
+        program = binascii.a2b_base64(self._programs.get("own" if mounts else "shared", ""))
+        told = walls | {
+            "packages": self._folders[-1] if self._folders else None,
+            "variables": self._settings["variables"],
+            "limits": needs.limits(self._settings["tmp"][0], apart),
+            "moved": {},
+            "network": self._settings["network"] is not None,
+        }
+        return told, program
+
+    def hello(self, box):
+        words = [*box.words, *(["seccomp"] if self._programs else []), *(["memory"] if box.watched else [])]
+        system = os.uname()
+        return {
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "machine": system.machine,
+            "system": f"{system.sysname} {system.release}"[:90],
+            "protects": words,
+        }
+
+
+def _cut(whole, sizes):
+    """The rows, one after the other."""
+    rows, start = [], 0
+    for size in sizes:
+        rows.append(whole[start : start + size])
+        start += size
+    return rows
+
+
+def _lost():
+    raise Failed("the process that starts boxes has ended")
+
+
+def _stop(number, frame):
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise _Stopped

@@ -1,0 +1,363 @@
+"""One box, as the harness sees it: a script that is loaded, and the runs of it. Nothing that comes from it is trusted."""
+
+import contextlib
+import os
+import socket
+
+import tree
+import weigh
+import wire
+from pipes import Printed, Requests, Results
+from ports import now
+
+START, GRACE, STOP, PROMPT = 20.0, 2.0, 0.3, 0.05
+"""Seconds: to close the doors; to end all; to stop a run; in which a run that is done has ended by itself."""
+
+_ROOM = 1 << 30
+"""Bytes, on top of the memory limit, that importing packages may reserve without using them."""
+
+_LONGEST = 1 << 18
+"""Bytes of what a box says of its loading, at most; rows have pipes of their own."""
+
+_LOOK, _CROWD = 0.05, 96
+"""Seconds between two looks at the memory; processes at most."""
+
+
+class Broken(Exception):
+    """The box did not start, or does not answer."""
+
+
+class Channel:
+    """The socket to a box."""
+
+    def __init__(self, ports):
+        self._ours, self.theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._ports = ports
+        self._inbox = bytearray()
+        self.longest = 1 << 16
+        """Bytes that may come in one message, besides its head."""
+        self.gone = self.spoilt = False
+        ports.add_reader(self._ours.fileno(), self._readable)
+
+    def say(self, message, parts=(), fds=()):
+        """Raises Broken when the box does not take it."""
+        data = memoryview(wire.pack(message, parts))
+        taken, until = [], now() + 10
+
+        def write():
+            with contextlib.suppress(BlockingIOError):
+                some = data[sum(taken) :]
+                taken.append(socket.send_fds(self._ours, [some], fds if not taken else ()))
+
+        try:
+            write()
+            self._ports.add_writer(self._ours.fileno(), write)
+            while sum(taken) < len(data) and not self.gone and now() < until:
+                self._ports.wait(until)
+        except OSError as e:
+            raise Broken(f"it has ended ({e.strerror})") from e
+        finally:
+            if not self.gone:
+                self._ports.remove_writer(self._ours.fileno())
+        if sum(taken) < len(data):
+            raise Broken("it does not listen")
+
+    def message(self):
+        """The next message that has come, with its parts; or None."""
+        try:
+            return wire.first(self._inbox, self.longest)
+        except (ValueError, RecursionError):
+            self.spoilt = True
+            self._give_up()
+            return None
+
+    def heard(self, seconds):
+        """The next message, waiting for it. Raises Broken."""
+        until = now() + seconds
+        while (found := self.message()) is None:
+            if self.gone or now() > until:
+                raise Broken("it has ended" if self.gone else "it does not answer")
+            self._ports.wait(until)
+        return found
+
+    def _readable(self):
+        try:
+            got = self._ours.recv(1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            got = b""
+        self._inbox += got
+        self.spoilt = len(self._inbox) > self.longest + (1 << 19)
+        if not got or self.spoilt:
+            self._give_up()
+
+    def _give_up(self):
+        if not self.gone:
+            self._ports.remove_reader(self._ours.fileno())
+            self._ports.remove_writer(self._ours.fileno())
+            self.gone = True
+
+    def close(self):
+        self._give_up()
+        self._ours.close()
+
+
+class Holder:
+    """A box: made, used for one script, closed."""
+
+    def __init__(self, spawner, ports, boot):
+        """`boot`: from the walls that could be put up to what the box is told first. Raises Broken."""
+        self._spawner, self._ports = spawner, ports
+        self._channel = Channel(ports)
+        self._life, theirs = socket.socketpair()
+        self._first = 0
+        self.closed = False
+        self._look_at = self._limit = 0
+        self._full = ""
+        self._found = -1
+        try:
+            self._first = spawner.spawn(self._channel.theirs, theirs)
+            walls = self._heard(START)
+            if "words" not in walls:
+                raise Broken(str(walls.get("failed")))
+            self.words = walls["words"]
+            told, program = boot(walls)
+            self._channel.say(told, [program])
+            hello = self._heard(START)
+            if "hello" not in hello:
+                raise Broken(str(hello.get("failed")))
+            below = tree.descendants(self._first)
+            self._inner = below[-1] if below else 0
+            self._scale = weigh.Scale(self._inner)
+            self.confined = told["confined"]
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def watched(self):
+        """Whether its memory can be seen."""
+        return self._scale.works
+
+    @property
+    def alive(self):
+        return not (self._channel.gone or self.closed)
+
+    def _heard(self, seconds):
+        return self._channel.heard(seconds)[0]
+
+    def load(self, source, limits):
+        """
+        How loading went: how, the reply or why, seconds, what was printed, how much that was.
+
+        The box is of no more use where that was not well.
+        """
+        self._channel.longest = _LONGEST
+        printed = Printed(_nothing, limits["output"], limits["flood"], loop=self._ports)
+        began = now()
+        try:
+            self._begin(limits)
+            message = {"do": "load", "seed": 0, "memory": limits["memory"] + _ROOM}
+            try:
+                self._channel.say(message, [source], [printed.write])
+            except Broken:
+                pass  # the script has ended it, as is found below
+            printed.handed_over()
+            until = began + limits["load_timeout"]
+            while (found := self._loaded(printed, until)) is None:
+                self._wait(until)
+            how, payload = found
+            took = now() - began
+            kept, said = printed.cut()
+            self._reserved, self._held = self._scale.start()
+            return how, payload, took, kept, said
+        finally:
+            printed.close()
+
+    def _loaded(self, printed, until):
+        if self._full:
+            return self._full, b""
+        heard = self._channel.message()
+        if heard is not None:
+            message, reply = heard
+            if "loaded" not in message:
+                return "ended", _words(message.get("failed", "it broke the process that holds the script"))
+            return ("ended", b"it left processes behind") if tree.children(self._inner) else ("reply", reply)
+        if printed.flooded:
+            return "flood", b""
+        if not self.alive:
+            return "ended", self._why()
+        return ("timeout", b"") if now() > until else None
+
+    def run(self, payloads, first, limits, shared):
+        """
+        Yields what became of each row, from the first on; ends early when the box is no longer alive.
+
+        That is: how, the reply or why, seconds, what was printed, how much that was, the status of a child that ended.
+        """
+        place = first
+        while place < len(payloads) and self.alive:
+            last = len(payloads) if shared else place + 1
+            for told in self._attempt(payloads[place:last], limits):
+                yield told
+                place += 1
+
+    def _attempt(self, payloads, limits):
+        """One child: the rows it came through, and the one that ended it."""
+        run = _Run(payloads, limits, self._ports)
+        try:
+            self._begin(limits)
+            message = {"do": "run", "calls": len(payloads), "mark": run.mark.hex()}
+            message["memory"] = self._reserved + max(0, limits["memory"] - self._held)
+            if not self._reserved:  # the kernel does not tell
+                message["memory"] += _ROOM
+            with contextlib.suppress(Broken):  # the script has ended it, as is found below
+                self._channel.say(message, (), run.theirs)
+            run.begin()
+            while run.place < len(payloads) and not run.broken:
+                while (found := self._told(run, limits["timeout"])) is None:
+                    self._wait(run.began + limits["timeout"])
+                how, payload, took = found
+                if how == "again":
+                    break
+                spent = now() - run.began
+                if how == "reply" and 0 <= took < spent:  # it is what the child says; coming here took time too
+                    spent = took
+                kept, said = run.printed.cut(how == "reply")
+                status = run.ended.get("ended") if run.ended and how == "ended" else None
+                run.place += 1
+                run.broken = how != "reply"
+                if run.broken or run.place == len(payloads):
+                    self._settle(run)
+                yield how, payload, spent, kept, said, status
+                run.began = now()
+        finally:
+            run.close()
+            if not run.settled:
+                self._settle(run)
+
+    def _told(self, run, timeout):
+        """
+        How the row at hand has gone, by what is known so far: how, the reply or why, the seconds it says it took.
+
+        `again`: nothing speaks against this row, but its child has to end.
+        """
+        found = run.results.next(run.place)
+        if found is not None:
+            return "reply", *found
+        if self._full:  # an earlier row may have filled it, whose result was on its way
+            return self._full if self._found == run.place else "again", b"", 0.0
+        if run.printed.flooded:
+            return "flood", b"", 0.0
+        if run.results.flawed:
+            return "unreadable", _words(run.results.flawed), 0.0
+        if run.ended is not None:
+            return "ended", b"", 0.0
+        heard = self._channel.message()
+        if heard is not None:
+            run.ended = heard[0]
+            if "refused" in run.ended:
+                raise Broken("the machine has no room for another process")
+            return self._told(run, timeout)
+        if not self.alive:
+            return "ended", self._why(), 0.0
+        self._current = run.place
+        return ("timeout", b"", 0.0) if now() > run.began + timeout else None
+
+    def _settle(self, run):
+        """Waits for the run's end, or stops it; a box that does not answer as it should, or is full, is closed."""
+        run.settled = True
+        if not self.alive:
+            self.close()
+            return
+        try:
+            if run.ended is None and run.place == run.calls and not run.broken:
+                with contextlib.suppress(Broken):
+                    run.ended = self._heard(PROMPT)
+            if run.ended is None:
+                self._channel.say({"do": "stop"})
+                run.ended = self._heard(STOP)
+            if "ended" not in run.ended or tree.children(self._inner) or (self._full and self._over()):
+                self.close()
+        except Broken:
+            self.close()
+
+    def _why(self):
+        if self._channel.spoilt:
+            return b"it broke the process that holds the script"
+        return b"it ended the process that holds the script"
+
+    def _begin(self, limits):
+        self._limit, self._full, self._found, self._current = limits["memory"], "", -1, 0
+        self._look_at = now() + _LOOK
+
+    def _wait(self, until):
+        """Until something happens, or the time has come; looks at the memory now and then."""
+        self._ports.wait(min(until, self._look_at))
+        if now() >= self._look_at and not self._full:
+            self._full, self._found = self._over(), self._current
+            self._look_at = now() + _LOOK
+
+    def _over(self):
+        found = self._scale.processes()
+        if len(found) > _CROWD:
+            return "processes"
+        return "memory" if self._scale.bytes(found, self._limit) > self._limit else ""
+
+    def close(self):
+        """Ends every process of the box; safe twice."""
+        if self.closed:
+            return
+        self.closed = True
+        self._channel.close()
+        ended = []
+        with contextlib.suppress(OSError):
+            self._life.shutdown(socket.SHUT_WR)  # the guardian ends all
+        self._ports.add_reader(self._life.fileno(), lambda: ended.append(True))
+        until = now() + GRACE
+        while self._first and not ended and now() < until:
+            self._ports.wait(until)
+        self._ports.remove_reader(self._life.fileno())
+        self._life.close()
+        self._spawner.end_boxes(0.1 if ended else 0)
+
+
+class _Run:
+    """A child's run, and the pipes to it."""
+
+    def __init__(self, payloads, limits, ports):
+        self.calls = len(payloads)
+        self.mark = os.urandom(16) if self.calls > 1 else b""
+        """What the child prints after each call that others follow."""
+        self.results = Results(_nothing, limits["longest"], ports)
+        self.printed = Printed(_nothing, limits["output"], limits["flood"], self.mark, self.calls, ports)
+        self._requests = Requests(payloads, ports)
+        self.place = 0
+        self.began = 0.0
+        self.broken = self.settled = False
+        self.ended = None
+
+    @property
+    def theirs(self):
+        return self._requests.read, self.results.write, self.printed.write
+
+    def begin(self):
+        self.close(False)
+        self.began = now()
+
+    def close(self, whole=True):
+        for pipe in (self._requests, self.results, self.printed):
+            if whole:
+                pipe.close()
+            else:
+                pipe.handed_over()
+
+
+def _words(why):
+    return str(why)[:200].encode("utf-8", "replace")
+
+
+def _nothing():
+    """For pipes that would wake somebody."""

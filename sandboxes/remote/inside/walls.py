@@ -1,0 +1,157 @@
+"""
+What a script's first process shuts itself off from, as far as the machine lets it; each is told by a word.
+
+`mounts`: it has a file system of its own, with its Python, its packages and a private folder. `pids`: processes of its
+own; others can be neither seen nor signalled, and all end with it. `network`: no network device. `ipc`, `names`:
+message queues and the host's name. `uid`: a user that owns nothing. `users`: its rights hold nowhere else. `landlock`: only listed files, and no signals to
+others, by Landlock.
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+
+import confine
+import needs
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_pivot_root = {"x86_64": 155, "aarch64": 41}
+_MOUNT_SETATTR, _RECURSIVE, _EMPTY_PATH = 442, 0x8000, 0x1000
+
+_NEW_MOUNTS, _NEW_NAMES, _NEW_IPC, _NEW_USER, _NEW_PIDS, _NEW_NETWORK = (
+    0x2_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
+)  # fmt: skip
+_RDONLY, _NOSUID, _NODEV, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 32, 4096, 1 << 14, 1 << 18
+_DETACH = 2
+_ROOT_SIZE, _ROOT_FILES = 1 << 20, 1024
+_ROOTS = ("/tmp", "/mnt", "/var/tmp", "/run", "/media", "/srv", "/home", "/opt")
+"""Folders to build the new root over; one is taken that nothing is needed of."""
+
+
+def put_up(places, tmp, network):
+    """
+    Shuts this process off, and what it starts. It must have one thread, and fork once before anything else.
+
+    `places`: files and folders to be read. Returns the words, and what the first process of the box has yet to do.
+    """
+    words = set()
+    uid = needs.spare_uid()
+    if not needs.may_mount():
+        if uid is not None and all(map(needs.reachable, places)):
+            _become(uid)
+            words.add("uid")
+        uid = None
+        if _own_users():
+            words.add("users")
+    if _unshared(_NEW_MOUNTS) and _own_root(places):
+        words.add("mounts")
+    for flag, word in ((_NEW_PIDS, "pids"), (_NEW_IPC, "ipc"), (_NEW_NAMES, "names")):
+        if _unshared(flag):
+            words.add(word)
+    if "names" in words:
+        _libc.sethostname(b"evalcell", 8)
+    if network is None and _unshared(_NEW_NETWORK):
+        words.add("network")
+    if uid is not None and "mounts" not in words and not all(map(needs.reachable, places)):
+        uid = None
+    if uid is not None:
+        words.add("uid")
+    scope = confine.landlock_abi() >= confine.SCOPES
+    view = None
+    if scope and "mounts" not in words:
+        words.add("landlock")
+        devices = [path for path in needs.DEVICES if os.path.exists(path)]
+        view = {"read": [os.path.realpath(p) for p in places], "devices": devices, "network": network is not None}
+    return {
+        "words": sorted(words),
+        "uid": uid,
+        "tmp": [needs.TMP, *tmp, uid, uid] if "mounts" in words and needs.may_mount() else None,
+        "view": view,
+        "scope": scope,
+        "confined": scope or "pids" in words,
+    }
+
+
+def _become(uid):
+    confine.give_up_uid(uid, uid)
+    confine.closed_to_others(False)  # or its own files in /proc would be root's
+
+
+def _own_users():
+    """A user namespace, in which this process may do what root may; where none is allowed, nothing changes."""
+    uid, gid = os.getuid(), os.getgid()
+    if not _unshared(_NEW_USER):
+        return False
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        with contextlib.suppress(OSError), open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+    return True
+
+
+def _unshared(flag):
+    return _libc.unshare(flag) == 0
+
+
+def _own_root(places):
+    """Whether it worked; what was made on the way is this process's alone and does no harm."""
+    try:
+        _mount(None, "/", None, _REC | _PRIVATE)
+        root = next(r for r in _ROOTS if os.path.isdir(r) and not any((p + "/").startswith(r + "/") for p in places))
+        _mount("tmpfs", root, "tmpfs", _NOSUID | _NODEV, f"size={_ROOT_SIZE},nr_inodes={_ROOT_FILES},mode=0755")
+        for path in (*places, *needs.DEVICES):
+            if os.path.exists(path):
+                _show(path, root + path)
+        for folder in {above for path in places for above in needs.above(path)}:
+            os.chmod(root + folder, 0o111)  # what else there is on the machine cannot be told
+        os.makedirs(root + needs.TMP, 0o755, exist_ok=True)
+        _mount(None, root, None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
+        _enter(root)
+    except (OSError, StopIteration):
+        return False
+    return True
+
+
+def _show(path, place):
+    os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
+    if os.path.islink(path):
+        os.symlink(os.readlink(path), place)
+        return
+    if os.path.isdir(path):
+        os.makedirs(place, 0o755, exist_ok=True)
+    else:
+        os.close(os.open(place, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+    _mount(path, place, None, _BIND | _REC)
+    if path not in needs.DEVICES:
+        _read_only(place)
+
+
+def _read_only(place):
+    attributes = (ctypes.c_uint64 * 4)(_RDONLY | _NOSUID | _NODEV, 0, 0, 0)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    if _libc.syscall(_MOUNT_SETATTR, -100, os.fsencode(place), _RECURSIVE, attributes, size) == 0:
+        return
+    kept = os.statvfs(place).f_flag & (_NOSUID | _NODEV | 8 | 1024 | 2048)  # what is locked must be said again
+    _mount(None, place, None, _REMOUNT | _BIND | _RDONLY | kept)
+
+
+def _enter(root):
+    os.chdir(root)
+    number = _pivot_root.get(os.uname().machine)
+    if number is not None and _libc.syscall(number, b".", b".") == 0:
+        _checked(_libc.umount2(b".", _DETACH), "umount2")
+    else:  # a root that cannot be moved, such as an initial ramdisk
+        os.chroot(".")
+    os.chdir("/")
+
+
+def _mount(source, target, kind, flags, options=None):
+    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, options)]
+    done = _libc.mount(*texts[:3], ctypes.c_ulong(flags), texts[3])
+    _checked(done, f"mount {target}")
+
+
+def _checked(returned, what):
+    if returned:
+        number = ctypes.get_errno() or errno.EIO
+        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,0 +1,189 @@
+"""
+Who owns a machine: from the moment its creation is asked until its end is confirmed, in a ledger on disk too.
+
+Nothing here can be cancelled halfway. What is cancelled leaves a task behind that sees to the machine, and `close`
+waits for those, for a bounded time; what even then is not known to have ended stays in the ledger, for `evalcell reap`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from aiolimiter import AsyncLimiter
+
+from sandboxes.errors import SandboxError
+from sandboxes.remote import ledger
+from sandboxes.remote.again import Pauses, again
+from sandboxes.remote.provider import (
+    OWNER,
+    BusyError,
+    FullError,
+    GoneError,
+    Machine,
+    Order,
+    Provider,
+    ProviderError,
+    RefusedError,
+    UnreachableError,
+)
+
+T = TypeVar("T")
+
+_SOON = 3.0
+"""Seconds of ending machines that nobody needs to be told of."""
+
+
+class Lifecycle:
+    """The machines of one run."""
+
+    def __init__(
+        self, provider: Provider, pauses: Pauses, say: Callable[[str], None], *, start_timeout: float, lifetime: int
+    ) -> None:
+        self.run = secrets.token_hex(5)
+        self._provider = provider
+        self._pauses = pauses
+        self._say = say
+        self._start_timeout = start_timeout
+        self._lifetime = lifetime if provider.extends else provider.longest
+        self._ledger = ledger.Ledger()
+        self._pace = AsyncLimiter(1, 1 / provider.pace)
+        self._ours: dict[str, str] = {}
+        """The ids of machines that run for us, by their keys."""
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def create(self, *, network: bool, memory: int, lock: str | None = None) -> Machine:
+        """
+        A machine, which the caller gives back to `end`. Raises a ProviderError, FullError at once.
+
+        An attempt whose fate is unclear is looked for before there is another.
+        """
+        key = f"evalcell-{self.run}-{secrets.token_hex(4)}"
+        tags = {"owner": OWNER, "key": key, "run": self.run, **ledger.own_tags()}
+        order = Order(key, tags, self._lifetime, network, memory, lock)
+        await self._pace.acquire()
+        self._ledger.creating(self._provider.name, self._provider.address, key, self.run)
+        making = asyncio.create_task(self._made(order))
+        try:
+            return await asyncio.shield(making)
+        except BaseException:
+            if making.done() and key in self._ours:  # it was made, and could not be noted
+                self.end(Machine(self._ours[key], key))
+            else:
+                self._see_to(self._undo(key, making))
+            raise
+
+    async def _made(self, order: Order) -> Machine:
+        unclear = False
+
+        async def attempt() -> Machine:
+            nonlocal unclear
+            if unclear and (found := await self._provider.find(order.key)):
+                return found
+            try:
+                async with asyncio.timeout(self._start_timeout):
+                    return await self._provider.create(order)
+            except TimeoutError:
+                unclear = True
+                raise UnreachableError(f"{self._provider.name} made no machine in {self._start_timeout:g} s") from None
+            except UnreachableError as e:
+                unclear = unclear or e.sent
+                raise
+
+        try:
+            machine = await again(attempt, self._pauses)
+        except (BusyError, FullError, UnreachableError):
+            if not unclear:
+                self._ledger.failed(order.key)
+            raise
+        self._ours[order.key] = machine.id
+        self._ledger.created(order.key, machine.id)
+        return machine
+
+    async def _undo(self, key: str, making: asyncio.Task[Machine]) -> None:
+        """Ends the machine that an order may have made, or may still make."""
+        machine: Machine | None = None
+        refused = False
+        try:
+            machine = await making
+        except (RefusedError, GoneError):
+            refused = True
+        except SandboxError:
+            pass
+        if machine is None and key in self._ours:
+            machine = Machine(self._ours[key], key)
+        if machine is None and not self._ledger.is_settled(key):
+            machine = await self._looked_for(key, (0.0,) if refused else (0.0, 1.0, 3.0))
+        if machine is not None:
+            await self._end(key, machine.id)
+        elif refused:
+            self._ledger.failed(key)
+        elif not self._ledger.is_settled(key):
+            self._say(f"{self._provider.name}: it is unclear whether a machine was made; run: evalcell reap")
+
+    async def _looked_for(self, key: str, pauses: tuple[float, ...]) -> Machine | None:
+        """An order whose answer was lost may be carried out a little later; one that failed, after it made a machine."""
+        for pause in pauses:
+            await asyncio.sleep(pause)
+            with suppress(ProviderError):
+                if found := await again(lambda: self._provider.find(key), self._pauses):
+                    return found
+        return None
+
+    def end(self, machine: Machine) -> None:
+        """Begins to end it; `close` waits for that. Safe twice."""
+        if machine.key in self._ours:
+            del self._ours[machine.key]
+            self._see_to(self._end(machine.key, machine.id))
+
+    async def _end(self, key: str, id: str) -> None:
+        self._ours.pop(key, None)
+        try:
+            await again(lambda: self._provider.kill(id), self._pauses)
+            self._ledger.ended(key)
+        except SandboxError as e:
+            self._say(f"{self._provider.name}: machine {id} may still run ({e}); run: evalcell reap")
+
+    def _see_to(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def close(self, seconds: float) -> None:
+        """Ends all machines; waits at most so many seconds. Cancelling it does not hurry it."""
+        await unhurried(self._close(seconds))
+
+    async def _close(self, seconds: float) -> None:
+        for key, id in list(self._ours.items()):
+            del self._ours[key]
+            self._see_to(self._end(key, id))
+        if self._ending:
+            soon = min(_SOON, seconds)
+            await asyncio.wait(set(self._ending), timeout=soon)
+            if self._ending:
+                self._say(f"{self._provider.name}: waiting for {len(self._ending)} machines to end")
+                await asyncio.wait(set(self._ending), timeout=seconds - soon)
+        for task in list(self._ending):
+            task.cancel()
+            self._say(f"{self._provider.name}: a machine may still run; run: evalcell reap")
+        if self._ending:
+            await asyncio.wait(set(self._ending), timeout=5)
+
+
+async def unhurried(work: Awaitable[T]) -> T:
+    """Waits for `work` to its end, whoever cancels meanwhile; the cancellation comes after."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as e:
+            cancelled = e
+    if cancelled:
+        with suppress(Exception):
+            task.result()
+        raise cancelled
+    return task.result()

@@ -1,0 +1,92 @@
+"""Modal's SDK: how it is imported and asked, and what its failures mean. It is not installed with evalcell itself."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from sandboxes.errors import SandboxUnavailableError
+from sandboxes.remote import provider as told
+from sandboxes.remote.provider import GoneError, ProviderError, RefusedError, UnreachableError
+from sandboxes.text import clean
+
+HOW = "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET to a token from modal.com/settings/tokens"
+
+Kind = type[ProviderError]
+
+
+async def following(items: Any) -> Any:
+    """None at the end."""
+    try:
+        return await anext(items, None)
+    except Exception as e:
+        raise _judged(e) from None
+
+
+@asynccontextmanager
+async def asking(seconds: float, *, missing: Kind = GoneError, sent: bool = True) -> AsyncIterator[None]:
+    """What the SDK raises becomes a ProviderError; `missing` for what does not exist."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except Exception as e:
+        judged = _judged(e, missing)
+        if isinstance(judged, UnreachableError):
+            judged.sent = sent
+        raise judged from None
+
+
+class ThereError(RefusedError):
+    """A machine with this name exists."""
+
+
+def _judged(error: Exception, missing: Kind = GoneError) -> ProviderError:
+    of = sdk().exception
+    said = f"Modal: {clean(' '.join(str(error).split()), 300) or 'no answer in time'}"
+    match error:
+        case ProviderError():
+            return error
+        case of.AlreadyExistsError():
+            return ThereError(said)
+        case of.AuthError() | of.PermissionDeniedError():
+            return RefusedError(f"{said}; {HOW}")
+        case of.ResourceExhaustedError():
+            after = [getattr(one, "retry_after_secs", None) for one in getattr(error, "_grpc_details", None) or ()]
+            rate = bool(after) or "rate" in said.lower().split()
+            return told.BusyError(said, *after[:1]) if rate else told.FullError(said)
+        case of.NotFoundError() | of.ConflictError():  # before InvalidError, which a conflict is too
+            return missing(said)
+        case of.ImageBuildError() | of.InvalidError() | of.UnimplementedError() | of.VersionError():
+            return RefusedError(said)
+    return UnreachableError(said)
+
+
+@contextmanager
+def file(text: str) -> Iterator[str]:
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as temporary:
+        temporary.write(text)
+        temporary.flush()
+        yield temporary.name
+
+
+def sdk() -> Any:
+    """The SDK, which does not find ~/.modal.toml. Raises SandboxUnavailableError where it is not installed."""
+    if "modal" not in sys.modules:
+        kept = {name: os.environ.pop(name, None) for name in ("MODAL_CONFIG_PATH", "MODAL_PROFILE")}
+        # Left to itself it asks again for ever when it is told to come later.
+        with file('[default]\nmax_throttle_wait = "0"\n') as os.environ["MODAL_CONFIG_PATH"]:
+            try:
+                importlib.import_module("modal")
+            except ImportError as e:
+                why = f"Modal's SDK cannot be used ({e}); run: pip install 'evalcell[modal]'"
+                raise SandboxUnavailableError(why) from None
+            finally:
+                del os.environ["MODAL_CONFIG_PATH"]
+                os.environ.update({name: value for name, value in kept.items() if value is not None})
+    return sys.modules["modal"]

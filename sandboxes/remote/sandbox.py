@@ -1,0 +1,243 @@
+"""A sandbox on a provider's machines: what all providers share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from sandboxes.base import MB, Capabilities, Limits, Program, Sandbox, SandboxConfig
+from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.masks import Masks, maskable
+from sandboxes.remote.again import Pauses
+from sandboxes.remote.program import RemoteProgram
+from sandboxes.remote.provider import Machine, Provider, ProviderError
+from sandboxes.variables import chosen, values
+
+if TYPE_CHECKING:
+    from sandboxes.remote.talk import Greeting
+
+    from sandboxes.packages import Lock
+    from sandboxes.remote.lifecycle import Lifecycle
+    from sandboxes.remote.pool import Pool
+
+_JOBS = 4
+"""Machines of a run that does not say how many."""
+
+
+class RemoteConfig(SandboxConfig):
+    """What only a remote sandbox can be told. Times are seconds."""
+
+    lifetime: int = Field(default=300, ge=60, le=3600)
+    """After which the provider ends a machine by itself; it is prolonged while in use, where the provider can."""
+    start_timeout: float = Field(default=120.0, gt=0)
+    """For one attempt at making a machine."""
+    wait: float = Field(default=600.0, ge=0)
+    """How long to wait for a first machine while the account has as many as it may."""
+    slack: float = Field(default=30.0, gt=0)
+    """How long the machine may say nothing beyond what the limits of a call explain."""
+    close_timeout: float = Field(default=20.0, gt=0)
+    """For ending all machines."""
+    batch: int = Field(default=256, ge=1, le=1024)
+    """Rows that are sent at once, at most."""
+    machine_memory: int = Field(default=1024 * MB, gt=0)
+    """Bytes that a machine is ordered with, where the provider lets one choose."""
+    pauses: Pauses = Pauses()
+
+
+class RemoteSandbox(Sandbox):
+    """See docs/backends.md; a subclass names itself and its provider."""
+
+    provider: ClassVar[type[Provider]]
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        languages=("python",),
+        isolation=("call", "batch"),
+        packages=True,
+        network=True,
+        env=True,
+        elsewhere=True,
+        lacks={
+            "typescript": "no provider's image is known to have Deno, and Node cannot run a script without permissions",
+            "files": "a file of this machine is not sent anywhere",
+        },
+        enforced=("timeout", "memory", "output", "result size", "no network", "the machine's life"),
+    )
+
+    def __init__(self, config: SandboxConfig) -> None:
+        super().__init__(config)
+        self.remote = config if isinstance(config, RemoteConfig) else RemoteConfig(**dict(config))
+        self._packages: tuple[str, ...] = ()
+        self._lock: Lock | None = None
+        if config.packages or config.lock is not None:
+            from sandboxes.packages import checked, read_lock
+
+            self._packages = checked(config.packages)
+            self._lock = read_lock(config.lock, "the lock") if config.lock is not None else None
+        self._jobs = config.jobs or min(_JOBS, self.provider.cap)
+        self._greeting: Greeting | None = None
+        self._folder: str | None = None
+        """Where the packages are in every machine."""
+        self.variables: dict[str, str] = {}
+        """For scripts."""
+        self.masks = Masks(())
+        self._provider: Provider | None = None
+        self._lifecycle: Lifecycle | None = None
+        self._pool: Pool | None = None
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def concurrency(self) -> int:
+        return self._jobs
+
+    @property
+    def batch(self) -> int:
+        return self.remote.batch
+
+    @property
+    def run_seconds(self) -> float:
+        return 2.0  # some ten round trips
+
+    @property
+    def python(self) -> str | None:
+        return self._greeting.python if self._greeting else None
+
+    @property
+    def lock(self) -> str | None:
+        return self._lock.text if self._lock else None
+
+    @property
+    def identity(self) -> str:
+        parts = [self.name] + ([f"python-{self.python}"] if self.python else [])
+        parts += [f"packages-{self._lock.digest[:12]}"] if self._lock else []
+        return "/".join(parts)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        config = self.config
+        found: dict[str, Any] = {"sandbox": self.identity, "isolation": self.isolation}
+        if self._provider:
+            found["address"] = self._provider.address
+        if self._greeting:
+            found |= self._greeting.model_dump(mode="json")
+        packages = dict(self._lock.packages) if self._lock else {}
+        return found | {"packages": packages, "network": config.network, "env": list(config.env)}
+
+    @classmethod
+    def check(cls) -> str:
+        """Whether there are credentials; nothing is asked of the provider."""
+        made = cls.provider(values(None))
+        return f"credentials found, not tried: evalcell sandboxes --try {cls.name} does; {made.address}"
+
+    @contextmanager
+    def masked(self) -> Iterator[None]:
+        """Takes the credentials and the script's variables out of errors that leave here."""
+        try:
+            yield
+        except SandboxError as e:
+            told = self.masks.text(str(e))
+            if told == str(e):
+                raise
+            e.args = (told,)
+            raise e from None
+
+    async def open(self) -> None:
+        from sandboxes.remote.lifecycle import Lifecycle
+        from sandboxes.remote.pool import Pool
+
+        every = values(self.config.env_file)
+        self.variables = chosen(self.config.env, self.config.env_file)
+        self.masks = Masks([*self.variables.values(), *(every.get(name, "") for name in self.provider.variables)])
+        for name in (name for name, value in self.variables.items() if not maskable(value)):
+            self.progress(f"--env {name}: its value is too short to be masked in results and output")
+        remote = self.remote
+        with self.masked():
+            self._provider = self.provider(every)
+            await self._provider.open()
+            self._lifecycle = Lifecycle(
+                self._provider, remote.pauses, self._say, start_timeout=remote.start_timeout, lifetime=remote.lifetime
+            )
+            self._pool = Pool(
+                self._provider,
+                self._bring_up,
+                self._lifecycle.end,
+                self._say,
+                size=self._jobs,
+                lifetime=remote.lifetime,
+                wait=remote.wait,
+            )
+            self._keeping = asyncio.create_task(self._pool.keep_alive())
+            try:
+                self._pool.give_back(await self._pool.take())
+            except ProviderError as e:
+                raise SandboxUnavailableError(str(e)) from e
+
+    def _say(self, line: str) -> None:
+        self.progress(self.masks.text(line))
+
+    async def _bring_up(self) -> Machine:
+        """A machine with the packages, its network cut where it was open for them only."""
+        from sandboxes.remote.bringup import greeted, installed, locked
+
+        provider, lifecycle, config = self._provider, self._lifecycle, self.config
+        assert provider is not None
+        assert lifecycle is not None
+        wants = bool(self._packages or self._lock)
+        deadline = asyncio.get_running_loop().time() + config.install_timeout
+        if provider.bakes and wants and self._lock is None:
+            self._lock = await locked(self._packages, provider.python or "", "x86_64", self._say, deadline)
+        inside = wants and not provider.bakes
+        baked = self._lock.text if self._lock and provider.bakes else None
+        machine = await lifecycle.create(
+            network=config.network or inside, memory=self.remote.machine_memory, lock=baked
+        )
+        try:
+            if self._greeting is None:
+                self._greeting = await greeted(provider, machine, self.remote.pauses)
+            if inside:
+                if self._lock is None:
+                    greeting = self._greeting
+                    self._lock = await locked(self._packages, greeting.python, greeting.machine, self._say, deadline)
+                self._folder = await installed(provider, machine, self._lock, self._say, deadline)
+                if provider.cuts and not config.network:
+                    await provider.cut_network(machine)
+            elif wants:
+                self._folder = "site"
+        except BaseException:
+            lifecycle.end(machine)
+            raise
+        return machine
+
+    @property
+    def place(self) -> tuple[Provider, Pool, Greeting, str | None]:
+        """What a program needs to run. Raises SandboxError unless the sandbox is open."""
+        if self._provider is None or self._pool is None or self._greeting is None:
+            raise SandboxError(f"the {self.name} sandbox is not open; use it as `async with sandbox:`")
+        return self._provider, self._pool, self._greeting, self._folder
+
+    async def load(self, source: str, limits: Limits) -> Program:
+        program = RemoteProgram(self, source)
+        with self.masked():
+            await program.load(limits)
+        return program
+
+    async def close(self) -> None:
+        """Takes some seconds at most, and is not hurried by being cancelled."""
+        from sandboxes.remote.lifecycle import unhurried
+
+        if self._provider is not None:
+            await unhurried(self._close())
+
+    async def _close(self) -> None:
+        if self._keeping:
+            self._keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._keeping
+        if self._lifecycle:
+            await self._lifecycle.close(self.remote.close_timeout)
+        provider, self._provider = self._provider, None
+        self._pool = self._lifecycle = self._keeping = None
+        if provider:
+            await provider.close()

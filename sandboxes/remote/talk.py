@@ -1,0 +1,105 @@
+"""
+What is said to the harness on a machine, and what of its answer is believed.
+
+The answer is lines of JSON, each with a mark that only this command and its harness know. No script can say it, so
+that a line with it is the harness's, and without it there is no telling what came on the way. See inside/harness.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+
+from sandboxes import replies
+from sandboxes.base import Call, Execution, Isolation, Limits, Model
+from sandboxes.errors import SandboxUnavailableError
+from sandboxes.kernel import filter as seccomp
+from sandboxes.kernel.plan import TMP_FILES, TMP_SIZE, VARIABLES
+from sandboxes.kernel.view import NETWORK
+from sandboxes.remote.bundle import ARGUMENTS, bundle
+from sandboxes.remote.listen import Greeting, Listener, UnclearError
+from sandboxes.remote.provider import Command
+
+__all__ = ["Asked", "Greeting", "Listener", "UnclearError", "command", "hello"]
+
+_MACHINES = ("x86_64", "aarch64")
+
+
+class Asked(Model):
+    """One script, and what it may use on the machine."""
+
+    source: str
+    limits: Limits
+    isolation: Isolation
+    machine: str
+    """As the greeting told; decides which system calls can be refused by number."""
+    packages: str | None = None
+    """A folder of the machine. `site`: what its Python has installed. None: the standard library alone."""
+    network: bool = False
+    variables: dict[str, str] = Field(default_factory=dict, repr=False)
+
+
+def hello() -> tuple[Command, Listener]:
+    """Asks who is there, and what can be closed to scripts there; the listener's `greeting` says it."""
+    programs = {machine: _programs(machine, False) for machine in _MACHINES}
+    settings = {"source": None, "limits": _limits(Limits()), "variables": {}, "programs": programs}
+    return _command(settings, (), Listener((), (), None))
+
+
+def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
+    """
+    Loads the script and runs the calls; without calls it only loads.
+
+    A call whose arguments are no JSON is not sent: see `Listener.refused`.
+    """
+    ids, payloads, refused = [], [], []
+    for call in calls:
+        made = replies.call_request(call, asked.limits)
+        if isinstance(made, Execution):
+            refused.append(made)
+        else:
+            ids.append(call.id)
+            payloads.append(made)
+    settings = {
+        "source": asked.source,
+        "limits": _limits(asked.limits),
+        "isolation": asked.isolation,
+        "packages": asked.packages,
+        "network": list(NETWORK) if asked.network else None,
+        "variables": asked.variables,
+        "programs": {asked.machine: _programs(asked.machine, asked.network)},
+    }
+    return _command(settings, payloads, Listener(ids, refused, asked.limits))
+
+
+def _command(settings: dict[str, Any], payloads: Sequence[bytes], listener: Listener) -> tuple[Command, Listener]:
+    """In parts: what may be read by processes that a script runs in comes first, the mark and the rows last."""
+    settings = {"isolation": "call", "packages": None, "network": None} | settings | {"tmp": [TMP_SIZE, TMP_FILES]}
+    last = {"mark": listener.mark, "sizes": [len(payload) for payload in payloads]}
+    parts = [bundle(), json.dumps(settings).encode(), json.dumps(last).encode(), b"".join(payloads)]
+    made = Command(
+        argv=("python3", *ARGUMENTS),
+        input=b"".join(piece for part in parts for piece in (b"%d\n" % len(part), part)),
+        env=VARIABLES | {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"},
+        timeout=listener.longest,
+    )
+    return made, listener
+
+
+def _limits(limits: Limits) -> dict[str, Any]:
+    return limits.model_dump() | {"flood": limits.flood, "longest": replies.longest(limits)}
+
+
+@functools.cache
+def _programs(machine: str, network: bool) -> dict[str, str]:
+    """The seccomp filters for a script that sees files of its own, and for one that sees the machine's; or none."""
+    try:
+        made = {see: seccomp.program(machine, network=network, metadata=see == "shared") for see in ("own", "shared")}
+    except SandboxUnavailableError:
+        return {}
+    return {see: base64.b64encode(program).decode() for see, program in made.items()}

@@ -59,6 +59,18 @@ def _deno(tier: Tier, isolation: Isolation) -> Backend:
     return Backend(f"deno-{tier}-{isolation}", make, {}, isolation, "typescript", paired=True)
 
 
+def _remote(name: str) -> Backend:
+    """Both isolations are told apart by the tests that ask for them; a machine of the local server runs each script."""
+
+    def make(isolation: Isolation) -> Sandbox:
+        from tests.remote.served import sandbox
+
+        return sandbox(name, isolation=isolation)
+
+    gaps = {"nothing": "it is a process: it may start threads, and look around in what it is shown"}
+    return Backend(name, make, gaps)
+
+
 PLAYS = "it runs no script, it plays executions"
 
 BACKENDS = (
@@ -73,6 +85,7 @@ BACKENDS = (
     _deno("A", "call"),
     _deno("B", "batch"),
     _deno("B", "call"),
+    *(_remote(name) for name in ("e2b", "modal", "vercel", "daytona")),
     Backend(
         "fake",
         lambda isolation: FakeSandbox(SandboxConfig(backend="fake", isolation=isolation)),

@@ -1,0 +1,106 @@
+"""A process in a machine of the local E2B, and those who listen to it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.remote.machine import Machine, MachineGone, Process
+
+_CHUNK = 32 * 1024
+_WORDS = {9: "killed", 15: "terminated", 11: "segmentation fault", 6: "aborted"}
+
+Event = dict[str, Any]
+
+
+@dataclass(eq=False)
+class Running:
+    """A process, and who listens to it. It goes on whether or not anybody does."""
+
+    machine: Machine
+    process: Process
+    config: dict[str, Any]
+    tag: str | None
+    listeners: set[asyncio.Queue[Event]] = field(default_factory=set)
+    over: bool = False
+
+    def describe(self) -> dict[str, Any]:
+        return {"config": self.config, "pid": self.process.pid} | ({"tag": self.tag} if self.tag else {})
+
+    async def tell(self, event: Event) -> None:
+        """Waits for the slowest of those who listen."""
+        for queue in list(self.listeners):
+            await queue.put(event)
+
+    def listen(self) -> asyncio.Queue[Event]:
+        """What comes from now on."""
+        queue: asyncio.Queue[Event] = asyncio.Queue(8)
+        self.listeners.add(queue)
+        return queue
+
+    async def pump(self) -> None:
+        """Carries what it says, and at last how it ended."""
+        readers = {"stdout": self.process.stdout, "stderr": self.process.stderr}
+        await asyncio.gather(*(self._carry(name, reader) for name, reader in readers.items()))
+        try:
+            code = await self.process.wait()
+        except MachineGone:
+            self.over = True
+            await self.tell({"error": lost(self.machine)})
+            return
+        self.over = True
+        running_in(self.machine).pop(self.process.pid, None)
+        await self.tell({"event": {"end": _ended(code)}})
+
+    async def _carry(self, name: str, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(_CHUNK):
+            await self.tell({"event": {"data": {name: base64.b64encode(data).decode()}}})
+
+    async def expire(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        if self.over:
+            return
+        with contextlib.suppress(ProcessLookupError, MachineGone):
+            await self.process.kill()
+        await self.tell({"error": {"code": "deadline_exceeded", "message": "context deadline exceeded"}})
+
+    async def events(self, queue: asyncio.Queue[Event], every: float) -> AsyncGenerator[Event, None]:
+        """To the end; something to keep the connection alive every so many seconds."""
+        try:
+            yield {"event": {"start": {"pid": self.process.pid}}}
+            while True:
+                try:
+                    async with asyncio.timeout(every):
+                        event = await queue.get()
+                except TimeoutError:
+                    event = {"event": {"keepalive": {}}}
+                yield event
+                if "error" in event or "end" in event["event"]:
+                    return
+        finally:
+            self.listeners.discard(queue)
+            while not queue.empty():  # or else who tells would wait for ever
+                queue.get_nowait()
+
+
+def _ended(code: int) -> dict[str, Any]:
+    """Zero is left out, as protobuf's JSON does. A shell's 128 + n looks the same as a signal here."""
+    if code in (128 + n for n in _WORDS):
+        status = f"signal: {_WORDS[code - 128]}"
+        return {"exitCode": -1, "status": status, "error": status}
+    status = f"exit status {code}"
+    return {"exited": True, "status": status} | ({"exitCode": code, "error": status} if code else {})
+
+
+def lost(machine: Machine) -> dict[str, str]:
+    message = f"the connection to sandbox {machine.id} ended before the stream completed"
+    return {"code": "unavailable", "message": message}
+
+
+def running_in(machine: Machine) -> dict[int, Running]:
+    found: dict[int, Running] = machine.data.setdefault("running", {})
+    return found

@@ -1,0 +1,322 @@
+"""
+A local E2B: the control plane, versions 1 and 2, and every machine's daemon at the same address.
+
+Options: `v2` (False: as an older deployment, where only version 1 is), `cap` (machines at once), `page` (rows in a
+page of the list, at most), `domain` (told of every machine), `private` (machines that are reached with a token only).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+import secrets
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from aiohttp import web
+
+from tests.remote.e2b_envd import Envd
+from tests.remote.faults import Fail, Front
+from tests.remote.machine import Machine, MachineGone
+from tests.remote.serving import middleware, serve
+
+KEY = "e2b_" + "0123456789" * 4
+TEMPLATES = ("base", "code-interpreter-v1")
+_LONGEST = 3600
+_LARGEST = 64 << 20
+_VERSION = "0.6.13"
+_OPS = {
+    ("POST", "/sandboxes"): "create",
+    ("GET", "/sandboxes"): "list",
+    ("GET", "/sandboxes/*"): "get",
+    ("DELETE", "/sandboxes/*"): "kill",
+    ("POST", "/sandboxes/*/timeout"): "extend",
+    ("POST", "/sandboxes/*/refreshes"): "extend",
+    ("POST", "/sandboxes/*/connect"): "connect",
+    ("PUT", "/sandboxes/*/network"): "network",
+    ("POST", "/files"): "upload",
+    ("GET", "/files"): "download",
+    ("GET", "/health"): "health",
+    ("POST", "/process.Process/Start"): "start",
+    ("POST", "/process.Process/Connect"): "follow",
+    ("POST", "/process.Process/SendInput"): "stdin",
+    ("POST", "/process.Process/CloseStdin"): "stdin",
+    ("POST", "/process.Process/SendSignal"): "signal",
+    ("POST", "/process.Process/List"): "processes",
+}
+
+
+def op_of(request: web.Request) -> str:
+    path = re.sub(r"^(/sandboxes/)[^/]+", r"\1*", request.path.removeprefix("/v2"))
+    op = _OPS.get((request.method, path), "other")
+    return "find" if op == "list" and "key" in _asked_metadata(request) else op
+
+
+def failure(fail: Fail) -> web.StreamResponse:
+    if fail.kind == "rate":
+        after = str(round(1 if fail.after is None else fail.after))
+        limit = {"RateLimit-Limit": "20000", "RateLimit-Remaining": "0", "RateLimit-Reset": after}
+        return _error(429, "Rate limit exceeded", headers={**limit, "Retry-After": after, **fail.headers})
+    if fail.kind == "full":
+        return _full(20)
+    return _error(fail.status, fail.text, fail.code, fail.headers)
+
+
+def _error(status: int, message: str, code: str = "", headers: dict[str, str] | None = None) -> web.Response:
+    told = {"code": status, "message": message} | ({"error_code": code} if code else {})
+    return web.json_response(told, status=status, headers=headers)
+
+
+def _full(cap: int) -> web.Response:
+    return _error(429, f"you have reached the maximum number of concurrent E2B sandboxes ({cap})")
+
+
+class Refused(Exception):
+    """A request that is answered by a failure."""
+
+    def __init__(self, status: int, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.answer = _error(status, message, code)
+
+
+class Control:
+    """What a client with the key may ask."""
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+        self._orders: dict[str, tuple[bytes, dict[str, Any] | None]] = {}
+        """By idempotency key: what was asked, and what came of it; None: it is not done yet."""
+        self._making = 0
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        for version in ("", "/v2") if self._front.options.get("v2", True) else ("",):
+            for method, path, handler in (
+                ("POST", "/sandboxes", self.create),
+                ("GET", "/sandboxes", self.list),
+                ("POST", "/sandboxes/{id}/connect", self.connect),
+            ):
+                router.add_route(method, version + path, handler)
+        for method, path, handler in (
+            ("GET", "", self.get),
+            ("DELETE", "", self.kill),
+            ("POST", "/timeout", self.timeout),
+            ("POST", "/refreshes", self.refresh),
+            ("PUT", "/network", self.network),
+        ):
+            router.add_route(method, "/sandboxes/{id}" + path, handler)
+
+    def _machine(self, request: web.Request) -> Machine:
+        id = request.match_info["id"]
+        try:
+            return self._front.machines.get(id)
+        except MachineGone:
+            raise Refused(404, f"sandbox {id!r} does not exist") from None
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        asked, body = await _document(request), await request.read()
+        second = request.path.startswith("/v2")
+        # Version 1 knows no such header.
+        key = request.headers.get("Idempotency-Key", "") if second else ""
+        if key and not re.fullmatch("[a-z0-9-]{1,255}", key):
+            raise Refused(400, "Idempotency-Key must be 1-255 of a-z, 0-9 and -")
+        if key in self._orders:
+            before, reply = self._orders[key]
+            if before != body:
+                raise Refused(422, "the key was used with another request", "idempotency_request_mismatch")
+            if reply is None:
+                raise Refused(409, "the same request is under way", "idempotency_in_progress")
+            return web.json_response(reply, status=201)
+        if key:
+            self._orders[key] = body, None
+        try:
+            reply = _reply(await self._new(asked, second))
+        except BaseException:
+            self._orders.pop(key, None)
+            raise
+        if key:
+            self._orders[key] = body, reply
+        return web.json_response(reply, status=201)
+
+    async def _new(self, asked: dict[str, Any], second: bool) -> Machine:
+        template, metadata = asked.get("templateID"), asked.get("metadata") or {}
+        if template not in TEMPLATES:
+            raise Refused(404 if isinstance(template, str) else 400, f"template {template!r} not found")
+        if not all(isinstance(value, str) for value in metadata.values()):
+            raise Refused(400, "metadata must be strings")
+        lifetime = _seconds(asked, "timeout", 300 if second else 15)
+        cap = self._front.options.get("cap", 20)
+        if len(self._front.machines.live()) + self._making >= cap:
+            raise Full(cap)
+        self._making += 1
+        try:
+            machine = await self._front.machines.create(
+                key=metadata.get("key", ""),
+                tags=metadata,
+                network=_open(asked),
+                lifetime=lifetime,
+                id=f"i{secrets.token_hex(10)}",
+            )
+        finally:
+            self._making -= 1
+        machine.data |= {
+            "template": template,
+            "token": secrets.token_hex(32) if second or asked.get("secure") else None,
+            "traffic": secrets.token_hex(16) if self._front.options.get("private") else None,
+            "domain": self._front.options.get("domain"),
+            "variables": asked.get("envVars") or {},
+        }
+        return machine
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        machine = self._machine(request)
+        return web.json_response(_row(machine) | {k: v for k, v in _reply(machine).items() if "traffic" not in k})
+
+    async def connect(self, request: web.Request) -> web.StreamResponse:
+        machine = self._machine(request)
+        self._prolong(machine, _seconds(await _document(request), "timeout", 300))
+        return web.json_response(_reply(machine))
+
+    async def timeout(self, request: web.Request) -> web.StreamResponse:
+        machine = self._machine(request)
+        machine.live_for(_seconds(await _document(request), "timeout", None))
+        return web.Response(status=204)
+
+    async def refresh(self, request: web.Request) -> web.StreamResponse:
+        machine = self._machine(request)
+        self._prolong(machine, _seconds(await _document(request), "duration", 15))
+        return web.Response(status=204)
+
+    def _prolong(self, machine: Machine, seconds: float) -> None:
+        if machine.ends is None or machine.ends < asyncio.get_running_loop().time() + seconds:
+            machine.live_for(seconds)
+
+    async def network(self, request: web.Request) -> web.StreamResponse:
+        machine = self._machine(request)
+        machine.network = _open({"network": (asked := await _document(request)), **asked})
+        return web.Response(status=204)
+
+    async def kill(self, request: web.Request) -> web.StreamResponse:
+        await self._machine(request).end("it was killed")
+        return web.Response(status=204)
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        wanted, query = _asked_metadata(request), request.query
+        states = [s for value in query.getall("state", []) for s in value.split(",")] or ["running", "paused"]
+        rows = [
+            (machine.started.isoformat() + machine.id, machine)
+            for machine in self._front.machines.live()
+            if wanted.items() <= machine.tags.items() and "running" in states
+        ]
+        rows.sort(key=lambda row: row[0], reverse=query.get("order") != "asc")
+        if not request.path.startswith("/v2"):
+            return web.json_response([_row(machine) for _, machine in rows])
+        limit = int(query.get("limit", 100))
+        if not 1 <= limit <= 100:
+            raise Refused(400, "limit must be between 1 and 100")
+        if token := query.get("nextToken"):
+            after, up = base64.urlsafe_b64decode(token).decode(), query.get("order") == "asc"
+            rows = [row for row in rows if (row[0] > after) == up and row[0] != after]
+        limit = min(limit, self._front.options.get("page", 100))
+        headers = {}
+        if len(rows) > limit:
+            headers["X-Next-Token"] = base64.urlsafe_b64encode(rows[limit - 1][0].encode()).decode()
+        return web.json_response([_row(machine) for _, machine in rows[:limit]], headers=headers)
+
+
+class Full(Refused):
+    """As many machines run as the account may have."""
+
+    def __init__(self, cap: int) -> None:
+        super().__init__(429, "")
+        self.answer = _full(cap)
+
+
+async def _document(request: web.Request) -> dict[str, Any]:
+    try:
+        found = await request.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Refused(400, "the body must be a JSON object")
+    return found
+
+
+def _seconds(asked: dict[str, Any], name: str, usual: int | None) -> int:
+    found = asked.get(name, usual)
+    if not isinstance(found, int) or found <= 0:
+        raise Refused(400, f"{name} must be a positive number of seconds")
+    if found > _LONGEST:
+        raise Refused(400, f"{name} cannot be greater than {_LONGEST // 3600} hours")
+    return found
+
+
+def _open(asked: dict[str, Any]) -> bool:
+    denied = (asked.get("network") or {}).get("denyOut") or []
+    return asked.get("allow_internet_access") is not False and "0.0.0.0/0" not in denied
+
+
+def _asked_metadata(request: web.Request) -> dict[str, str]:
+    """It is a query in the query, whose words are quoted once more."""
+    return {unquote(k): unquote(v) for k, v in parse_qsl(request.query.get("metadata", ""))}
+
+
+def _reply(machine: Machine) -> dict[str, Any]:
+    data = machine.data
+    found = {
+        "templateID": data["template"],
+        "sandboxID": machine.id,
+        "clientID": "6532622b",
+        "envdVersion": _VERSION,
+        "alias": data["template"],
+        "trafficAccessToken": data["traffic"],
+        "domain": data["domain"],
+    }
+    return found | ({"envdAccessToken": data["token"]} if data["token"] else {})
+
+
+def _row(machine: Machine) -> dict[str, Any]:
+    left = (machine.ends or 0.0) - asyncio.get_running_loop().time()
+    return {
+        "templateID": machine.data["template"],
+        "alias": machine.data["template"],
+        "sandboxID": machine.id,
+        "clientID": "6532622b",
+        "startedAt": machine.started.isoformat().replace("+00:00", "Z"),
+        "endAt": (datetime.now(UTC) + timedelta(seconds=left)).isoformat().replace("+00:00", "Z"),
+        "cpuCount": 2,
+        "memoryMB": 512,
+        "diskSizeMB": 1024,
+        "metadata": machine.tags,
+        "state": "running",
+        "envdVersion": _VERSION,
+    }
+
+
+@web.middleware
+async def _checked(request: web.Request, handler: Any) -> web.StreamResponse:
+    """The key, on the control plane; and what was refused there."""
+    control = re.match(r"(/v2)?/sandboxes(/|$)", request.path)
+    if control and request.headers.get("X-API-KEY") != KEY:
+        return _error(401, "Invalid API key, please visit the API Keys tab of your dashboard")
+    try:
+        answer: web.StreamResponse = await handler(request)
+        return answer
+    except Refused as e:
+        return e.answer
+    except (web.HTTPNotFound, web.HTTPMethodNotAllowed) as e:
+        return _error(e.status, e.reason)
+
+
+async def build(front: Front) -> web.Application:
+    front.environment = lambda url: {"E2B_API_URL": url, "E2B_SANDBOX_URL": url, "E2B_API_KEY": KEY}
+    front.failure = failure
+    application = web.Application(client_max_size=_LARGEST, middlewares=[middleware(front, op_of), _checked])
+    Control(front).add_routes(application.router)
+    Envd(front).add_routes(application.router)
+    return application
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(build))

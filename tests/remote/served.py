@@ -1,0 +1,60 @@
+"""The local servers, each started when it is first wanted and shared by all tests of a process."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandboxes import Sandbox
+from sandboxes.registry import find
+from sandboxes.remote.again import Pauses
+from sandboxes.remote.sandbox import RemoteConfig
+from tests.remote.room import bubblewrap
+from tests.remote.serving import Server
+
+PROVIDERS = ("e2b", "modal", "vercel", "daytona")
+
+QUICK = Pauses(first=0.05, longest=0.5, altogether=20)
+
+
+@functools.cache
+def server(name: str) -> Server:
+    """Skips the test where machines cannot be made here."""
+    works, reason = bubblewrap()
+    if works is None:
+        pytest.skip(reason)
+    found = Server.start(f"tests.remote.{name}_server")
+    atexit.register(found.stop)
+    return found
+
+
+@functools.cache
+def env_file(name: str) -> str:
+    """The credentials and addresses of a server, as a user would keep them."""
+    path = _folder() / f"{name}.env"
+    path.write_text("".join(f"{key}='{value}'\n" for key, value in server(name).environment.items()))
+    return str(path)
+
+
+@functools.cache
+def _folder() -> Path:
+    kept = tempfile.TemporaryDirectory(prefix="evalcell-tests-")
+    atexit.register(kept.cleanup)
+    return Path(kept.name)
+
+
+def config(name: str, **options: Any) -> RemoteConfig:
+    """For a sandbox at the local server; what a run writes down about its machines goes to a folder for tests."""
+    os.environ.setdefault("EVALCELL_STATE_DIR", str(_folder() / "state"))
+    asked: dict[str, Any] = {"backend": name, "env_file": env_file(name), "jobs": 2, "pauses": QUICK}
+    return RemoteConfig(**asked | options)
+
+
+def sandbox(name: str, **options: Any) -> Sandbox:
+    return find(name)(config(name, **options))

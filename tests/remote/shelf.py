@@ -1,0 +1,98 @@
+"""A provider in memory, for tests of what stands above providers: its machines run nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Generic, TypeVar
+
+from sandboxes.remote.provider import Command, Ended, Found, GoneError, Hear, Machine, Order, Provider
+
+T = TypeVar("T")
+
+Happens = Callable[[str, int], BaseException | None]
+"""From what is asked, and how often it was so far, to what goes wrong after it has been done."""
+
+
+class Shelf(Provider):
+    name: ClassVar[str] = "shelf"
+    variables: ClassVar[tuple[str, ...]] = ()
+    pace: ClassVar[float] = 10_000
+    address = "shelf"
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self.orders: dict[str, Order] = {}
+        """Those whose machines run, by their ids."""
+        self.asked: list[str] = []
+        self.before: Happens = lambda what, times: None
+        self.after: Happens = lambda what, times: None
+        self.delay = 0.0
+
+    async def _doing(self, what: str, do: Callable[[], T]) -> T:
+        self.asked.append(what)
+        times = self.asked.count(what)
+        if wrong := self.before(what, times):
+            raise wrong
+        await asyncio.sleep(self.delay)
+        done = do()
+        await asyncio.sleep(self.delay)
+        if wrong := self.after(what, times):
+            raise wrong
+        return done
+
+    async def create(self, order: Order) -> Machine:
+        return await self._doing("create", lambda: self._made(order))
+
+    def _made(self, order: Order) -> Machine:
+        self.orders.setdefault(f"id-{order.key}", order)
+        return Machine(f"id-{order.key}", order.key)
+
+    async def find(self, key: str) -> Machine | None:
+        return await self._doing("find", lambda: Machine(f"id-{key}", key) if f"id-{key}" in self.orders else None)
+
+    async def kill(self, id: str) -> None:
+        await self._doing("kill", lambda: self.orders.pop(id, None))
+
+    async def extend(self, machine: Machine, seconds: int) -> None:
+        def do() -> None:
+            if machine.id not in self.orders:
+                raise GoneError("it is gone")
+
+        await self._doing("extend", do)
+
+    async def list(self) -> AsyncIterator[Found]:
+        for id, order in list(self.orders.items()):
+            yield Found(id, order.key, datetime.now(UTC), order.tags)
+
+    async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
+        return await self._doing("execute", lambda: Ended(0))
+
+
+class Cancelled(Generic[T]):
+    """Awaits `work`, and has the task that does so cancelled when it waits for the `n`-th time, counted from 1."""
+
+    def __init__(self, work: Generator[Any, None, T], n: int) -> None:
+        self.work = work
+        self.n = n
+        self.waits = 0
+
+    def __await__(self) -> Generator[Any, None, T]:
+        send: Callable[[], Any] = lambda: next(self.work)  # noqa: E731
+        while True:
+            try:
+                waited = send()
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            self.waits += 1
+            if self.waits == self.n:
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()  # takes effect as soon as the task waits, which it does with the next line
+            try:
+                value = yield waited
+            except BaseException as e:
+                send = lambda e=e: self.work.throw(e)  # type: ignore[misc]  # noqa: E731
+            else:
+                send = lambda value=value: self.work.send(value)  # type: ignore[misc]  # noqa: E731

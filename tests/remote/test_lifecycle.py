@@ -1,0 +1,219 @@
+"""Who owns a machine, from its order to its end: with a provider in memory, whatever goes wrong and whoever cancels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandboxes import SandboxError
+from sandboxes.remote.again import Pauses
+from sandboxes.remote.ledger import Ledger
+from sandboxes.remote.lifecycle import Lifecycle
+from sandboxes.remote.provider import BusyError, FullError, Machine, RefusedError, UnreachableError
+from tests.remote.shelf import Cancelled, Shelf
+
+QUICK = Pauses(first=0.001, longest=0.002, altogether=0.5)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALCELL_STATE_DIR", str(tmp_path / "state"))
+
+
+class Run:
+    """A lifecycle over a shelf, and what it said."""
+
+    def __init__(self, shelf: Shelf, pauses: Pauses = QUICK) -> None:
+        self.said: list[str] = []
+        self.shelf = shelf
+        self.life = Lifecycle(shelf, pauses, self.said.append, start_timeout=0.2, lifetime=60)
+
+    async def create(self) -> Machine:
+        return await self.life.create(network=False, memory=1)
+
+
+def lasting(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(work(), 30))
+
+
+def test_a_machine_is_noted_before_it_is_asked_for_and_after_it_ended() -> None:
+    shelf = Shelf()
+    run = Run(shelf)
+
+    async def body() -> None:
+        machine = await run.create()
+        (entry,) = Ledger().open_entries()
+        assert (entry.event, entry.id, entry.key) == ("created", machine.id, machine.key)
+        tags = shelf.orders[machine.id].tags
+        assert (tags["owner"], tags["run"], tags["key"]) == ("evalcell", run.life.run, machine.key)
+        assert all(len(value) <= 63 for value in tags.values())
+        run.life.end(machine)
+        await run.life.close(5)
+        assert not Ledger().open_entries()
+
+    lasting(body)
+    assert not shelf.orders
+
+
+@pytest.mark.parametrize("wrong", [UnreachableError("503"), UnreachableError("cut", sent=False), BusyError("429", 0.01)])
+def test_what_may_pass_is_asked_again(wrong: Exception) -> None:
+    shelf = Shelf()
+    shelf.before = lambda what, times: wrong if times < 3 else None
+    run = Run(shelf)
+
+    async def body() -> None:
+        await run.create()
+        assert len(shelf.orders) == 1
+        await run.life.close(5)
+
+    lasting(body)
+    assert not shelf.orders
+    assert not Ledger().open_entries()
+
+
+def test_an_order_whose_answer_was_lost_makes_one_machine() -> None:
+    shelf = Shelf()
+    shelf.after = lambda what, times: UnreachableError("cut") if (what, times) == ("create", 1) else None
+    run = Run(shelf)
+
+    async def body() -> None:
+        machine = await run.create()
+        assert list(shelf.orders) == [machine.id]
+        await run.life.close(5)
+
+    lasting(body)
+    assert shelf.asked.count("create") == 1
+    assert not shelf.orders
+
+
+def test_an_answer_that_takes_too_long_leaves_no_machine() -> None:
+    shelf = Shelf()
+    shelf.delay = 0.15  # the order is carried out, its answer comes after we gave up
+    run = Run(shelf)
+
+    async def body() -> None:
+        await run.create()
+        await run.life.close(5)
+
+    lasting(body)
+    assert not shelf.orders
+    assert not Ledger().open_entries()
+
+
+@pytest.mark.parametrize("wrong", [RefusedError("no"), FullError("full")])
+def test_what_does_not_pass_is_told_at_once(wrong: Exception) -> None:
+    shelf = Shelf()
+    shelf.before = lambda what, times: wrong
+    run = Run(shelf)
+
+    async def body() -> None:
+        with pytest.raises(type(wrong)):
+            await run.create()
+        await run.life.close(5)
+
+    lasting(body)
+    assert shelf.asked.count("create") == 1
+    assert not Ledger().open_entries()
+
+
+def test_a_retry_after_of_hours_is_not_waited_for() -> None:
+    shelf = Shelf()
+    shelf.before = lambda what, times: BusyError("429", 7200)
+    run = Run(shelf)
+
+    async def body() -> None:
+        with pytest.raises(BusyError):
+            await run.create()
+
+    lasting(body)
+    assert shelf.asked == ["create"]
+
+
+def test_a_machine_that_could_not_be_noted_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf()
+    run = Run(shelf)
+
+    def full(self: Ledger, key: str, id: str) -> None:
+        raise SandboxError("the disk is full")
+
+    monkeypatch.setattr(Ledger, "created", full)
+
+    async def body() -> None:
+        with pytest.raises(SandboxError, match="disk"):
+            await run.create()
+        await run.life.close(5)
+
+    lasting(body)
+    assert not shelf.orders
+
+
+def test_what_cannot_be_ended_stays_in_the_ledger_and_is_told() -> None:
+    shelf = Shelf()
+    shelf.before = lambda what, times: UnreachableError("503") if what == "kill" else None
+    run = Run(shelf, Pauses(first=0.001, longest=0.01, altogether=0.1))
+
+    async def body() -> None:
+        run.life.end(await run.create())
+        await run.life.close(5)
+
+    lasting(body)
+    assert len(Ledger().open_entries()) == 1
+    assert "evalcell reap" in "".join(run.said)
+
+
+FAULTS: dict[str, Callable[[str, int], BaseException | None]] = {
+    "all goes well": lambda what, times: None,
+    "answers are lost": lambda what, times: UnreachableError("cut") if times == 1 else None,
+    "creation fails halfway": lambda what, times: RefusedError("no") if what == "create" else None,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_cancelled_at_any_await_nothing_is_left(fault: Callable[[str, int], BaseException | None]) -> None:
+    n = 0
+    while True:
+        n += 1
+        shelf = Shelf()
+        shelf.after = fault
+        shelf.delay = 0.001
+        cancelled = lasting_until(shelf, n)
+        assert not shelf.orders, f"cancelled at await {n}"
+        assert not Ledger().open_entries(), f"cancelled at await {n}"
+        if not cancelled:
+            break
+    assert n > 2
+
+
+def lasting_until(shelf: Shelf, n: int) -> bool:
+    """A whole life of two machines, cancelled at the n-th await; whether there was one."""
+
+    async def body() -> None:
+        run = Run(shelf)
+        try:
+            first = await run.create()
+            second = await run.create()
+            run.life.end(first)
+            await asyncio.sleep(0)
+            run.life.end(second)
+        except SandboxError:
+            pass
+        finally:
+            await run.life.close(5)
+
+    async def watched() -> bool:
+        steps = Cancelled(body().__await__(), n)
+
+        async def task() -> None:
+            await steps
+
+        try:
+            await asyncio.create_task(task())
+        except asyncio.CancelledError:
+            return True
+        return steps.waits >= n
+
+    return asyncio.run(asyncio.wait_for(watched(), 30))

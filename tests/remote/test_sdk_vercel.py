@@ -1,0 +1,175 @@
+"""The local Vercel Sandbox API is good enough for Vercel's own SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.remote.serving import Server
+
+sdk = pytest.importorskip("vercel.sandbox", reason="Vercel's SDK is not there; run: pip install vercel==0.12.1")
+
+Work = Callable[..., Awaitable[None]]
+IMAGE = "vercel/sandbox/python:3.14"
+
+
+def options(server: Server, **instead: str) -> object:
+    there = server.environment | instead
+
+    async def credentials() -> object:
+        names = {"token": "VERCEL_TOKEN", "team_id": "VERCEL_TEAM_ID", "project_id": "VERCEL_PROJECT_ID"}
+        return sdk.SandboxCredentials(**{field: there[name] for field, name in names.items()})
+
+    return sdk.SandboxServiceOptions(base_url=there["EVALCELL_VERCEL_URL"], credentials_factory=credentials)
+
+
+def run(server: Server, work: Work, **instead: str) -> None:
+    async def main() -> None:
+        client = sdk.SandboxClient.create(options=options(server, **instead))
+        try:
+            async with asyncio.timeout(40):
+                await work(client)
+        finally:
+            await client.aclose()
+
+    asyncio.run(main())
+
+
+def test_commands(vercel_server: Server) -> None:
+    async def work(client: Any) -> None:
+        made = client.create_sandbox(name="s-commands", image=IMAGE, execution_time_limit=60, env={"A": "1", "B": "1"})
+        async with made as sandbox:
+            assert (sandbox.name, sandbox.status, sandbox.cwd) == ("s-commands", "running", "/vercel/sandbox")
+            script = 'pwd; echo "$A$B é"; echo no >&2; exit 3'
+            done = await sandbox.run_process("sh", ["-c", script], env={"B": "2"}, capture_output=True)
+            assert (done.stdout, done.stderr, done.returncode) == ("/vercel/sandbox\n12 é\n", "no\n", 3)
+            plain = await sandbox.run_process("id", ["-un"], capture_output=True)
+            root = await sandbox.run_process("id", ["-un"], capture_output=True, sudo=True)
+            assert root.stdout == "root\n"
+            assert plain.stdout in ("user\n", "root\n")  # no choice of users where the host's user has none
+            big = "x" * 1_500_000 + "é"
+            echo = await sandbox.run_process("cat", input=big, capture_output=True)
+            assert echo.stdout == big
+            assert (await sandbox.run_process("cat", capture_output=True)).stdout == ""
+            long = await sandbox.run_process("sleep", ["30"], kill_after=0.3, capture_output=True)
+            assert long.returncode == 137
+            with pytest.raises(sdk.SandboxApiError) as refused:
+                await sandbox.run_process("no-such-program")
+            assert refused.value.status_code == 400
+
+    run(vercel_server, work)
+    assert vercel_server.state().machines == []
+
+
+def test_commands_that_go_on(vercel_server: Server) -> None:
+    async def work(client: Any) -> None:
+        async with client.create_sandbox(name="s-going-on") as sandbox:
+            process = await sandbox.create_process("sh", ["-c", "read a; echo $a; sleep 50"], stdin=subprocess.PIPE)
+            assert process.returncode is None
+            await process.stdin.send(b"hello\n")
+            same = await sandbox.get_process(process.id)
+            assert await same.stdout.readline() == "hello\n"
+            assert [p.id for p in await sandbox.query_processes()] == [process.id]
+            await same.kill()
+            assert await process.wait() == 137
+            assert (await process.communicate())[0] == "hello\n"
+            lost = await sandbox.create_process("sleep", ["50"])
+            await sandbox.stop()
+            with pytest.raises(sdk.SandboxError):
+                await lost.wait()
+
+    run(vercel_server, work)
+
+
+def test_files(vercel_server: Server) -> None:
+    async def work(client: Any) -> None:
+        async with client.create_sandbox(name="s-files") as sandbox:
+            await sandbox.fs.write_bytes("deep/er/a.bin", bytes(range(256)) * 1000)
+            assert await sandbox.fs.read_bytes("deep/er/a.bin") == bytes(range(256)) * 1000
+            await sandbox.fs.write_text("/tmp/b.txt", "é")
+            assert await sandbox.fs.read_text("/tmp/b.txt") == "é"
+            await sandbox.fs.mkdir("empty")
+            assert {entry.path for entry in await sandbox.fs.listdir(".")} == {"deep", "empty"}
+            assert not await sandbox.fs.exists("nothing")
+            with pytest.raises(sdk.SandboxPathNotFoundError):
+                await sandbox.fs.read_bytes("nothing")
+
+    run(vercel_server, work)
+
+
+def test_a_stopped_sandbox_comes_back_and_a_deleted_one_does_not(vercel_server: Server) -> None:
+    async def work(client: Any) -> None:
+        sandbox = await client.create_sandbox(name="s-stopped", tags={"team": "a"}, persistent=False)
+        first = sandbox.current_session_id
+        await sandbox.stop()
+        assert vercel_server.state().machines == []
+        assert (await client.get_sandbox(name="s-stopped")).status == "stopped"
+        done = await sandbox.run_process("echo", ["back"], capture_output=True)
+        assert done.stdout == "back\n"
+        assert sandbox.current_session_id != first
+        assert vercel_server.state().created == 2
+        await sandbox.destroy()
+        assert vercel_server.state().machines == []
+        with pytest.raises(sdk.SandboxApiError) as gone:
+            await client.get_sandbox(name="s-stopped")
+        assert (gone.value.status_code, gone.value.code) == (404, "not_found")
+
+    run(vercel_server, work)
+
+
+def test_lists_by_tag_page_by_page(vercel_server: Server) -> None:
+    async def work(client: Any) -> None:
+        made = [await client.create_sandbox(name=f"s-list-{n}", tags={"half": str(n % 2)}) for n in range(5)]
+        query = sdk.SandboxQueryByName(
+            name_prefix="s-list-", sort_order="asc", tag=sdk.TagFilter(key="half", value="0")
+        )
+        found = [sandbox.name async for sandbox in client.query_sandboxes(query=query, page_size=2)]
+        assert found == ["s-list-0", "s-list-2", "s-list-4"]
+        for sandbox in made:
+            await sandbox.destroy()
+
+    run(vercel_server, work)
+
+
+def test_life_and_network(vercel_server: Server) -> None:
+    async def work(client: Any) -> None:
+        closed = sdk.NetworkPolicy.deny_all()
+        async with client.create_sandbox(name="s-life", execution_time_limit=60) as sandbox:
+            reach = f"import socket; socket.create_connection(('127.0.0.1', {urlsplit(vercel_server.url).port}), 5)"
+            assert (await sandbox.run_process("python3", ["-c", reach], capture_output=True)).returncode == 0
+            session = await sandbox.current_session.update_network_policy(closed)
+            assert session.network_policy.mode == "deny-all"
+            assert (await sandbox.run_process("python3", ["-c", reach], capture_output=True)).returncode == 1
+            longer = await sandbox.extend_execution_time_limit(30)
+            assert longer.execution_time_limit.total_seconds() == 90
+        async with client.create_sandbox(name="s-short", execution_time_limit=1) as short:
+            await asyncio.sleep(1.3)
+            assert (await client.get_sandbox(name=short.name)).status == "stopped"
+
+    run(vercel_server, work)
+
+
+def test_refusals(vercel_server: Server) -> None:
+    async def work(client: Any) -> None:
+        sandbox = await client.create_sandbox(name="s-twice")
+        with pytest.raises(sdk.SandboxApiError, match="already exists") as twice:
+            await client.create_sandbox(name="s-twice")
+        assert (twice.value.status_code, twice.value.code) == (400, "bad_request")
+        with pytest.raises(sdk.SandboxApiError, match="5 tags"):
+            await client.create_sandbox(name="s-tags", tags={str(n): "x" for n in range(6)})
+        same, created = await client.get_or_create_sandbox(name="s-twice")
+        assert (same.current_session_id, created) == (sandbox.current_session_id, False)
+        await sandbox.destroy()
+
+    async def without(client: Any) -> None:
+        with pytest.raises(sdk.SandboxApiError) as refused:
+            await client.create_sandbox(name="s-nobody")
+        assert refused.value.status_code == 403
+
+    run(vercel_server, work)
+    run(vercel_server, without, VERCEL_TOKEN="another")

@@ -1,0 +1,152 @@
+"""What becomes of everything that goes wrong between VercelProvider and the local API."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sandboxes.remote.provider import (
+    BusyError,
+    Ended,
+    FullError,
+    GoneError,
+    ProviderError,
+    RefusedError,
+    UnreachableError,
+)
+from sandboxes.vercel import VercelProvider
+from tests.remote.serving import Server
+from tests.remote.vercel_ways import machine, order, run, told
+
+
+@pytest.mark.parametrize("do", ["status:503", "status:504", "cut-before", "cut-after", "rate"])
+def test_input_arrives_once_whatever_happens_on_the_way(vercel_server: Server, do: str) -> None:
+    async def work(provider: VercelProvider) -> None:
+        data = bytes(range(32, 127)) * 12_000
+        async with machine(provider) as made:
+            vercel_server.fault("stdin", do, nth=2, after=0.1)
+            assert (await told(provider, made, "cat", input=data)) == (Ended(0, ""), data)
+            assert vercel_server.state().requests["start"] == 1
+
+    run(vercel_server, work)
+
+
+def test_input_that_cannot_be_written(vercel_server: Server) -> None:
+    async def work(provider: VercelProvider) -> None:
+        async with machine(provider) as made:
+            vercel_server.fault("stdin", "status:400")
+            with pytest.raises(UnreachableError, match="input could not be written") as lost:
+                await told(provider, made, "sh", "-c", "cat; sleep 60", input=b"x")
+            assert lost.value.sent
+
+    run(vercel_server, work)
+
+
+@pytest.mark.parametrize(
+    ("do", "expected"),
+    [
+        ("status:503", UnreachableError),
+        ("status:500", UnreachableError),
+        ("cut-before", UnreachableError),
+        ("garbage", UnreachableError),
+        ("cut-frame:1", UnreachableError),
+        ("cut-frame:2", UnreachableError),
+        ("cut-frame:3", UnreachableError),
+        ("die-frame:2", UnreachableError),
+        ("rate", BusyError),
+    ],
+)
+def test_a_command_is_never_started_twice(vercel_server: Server, do: str, expected: type[ProviderError]) -> None:
+    async def work(provider: VercelProvider) -> None:
+        async with machine(provider) as made:
+            vercel_server.fault("start", do)
+            script = "echo said; " + ("sleep 60" if do.startswith("die") else "read a")
+            with pytest.raises(expected) as failed:
+                await told(provider, made, "sh", "-c", script, input=b"x\n")
+            assert getattr(failed.value, "sent", True)
+            assert vercel_server.state().requests["start"] == 1
+
+    run(vercel_server, work)
+
+
+@pytest.mark.parametrize(
+    ("do", "more", "expected"),
+    [
+        ("status:500", {}, UnreachableError),
+        ("status:502", {}, UnreachableError),
+        ("status:503", {"headers": {"retry-after": "7"}}, UnreachableError),
+        ("status:400", {}, RefusedError),
+        ("status:401", {}, RefusedError),
+        ("status:402", {}, RefusedError),
+        ("status:404", {}, GoneError),
+        ("status:409", {"code": "sandbox_stopped"}, GoneError),
+        ("status:410", {"code": "sandbox_stopped"}, GoneError),
+        ("status:410", {"code": "sandbox_stream_closed"}, UnreachableError),
+        ("status:422", {"code": "sandbox_stopping"}, GoneError),
+        ("rate", {"after": 3}, BusyError),
+        ("full", {}, FullError),
+        ("garbage", {}, UnreachableError),
+        ("cut-before", {}, UnreachableError),
+        ("cut-after", {}, UnreachableError),
+    ],
+)
+def test_failures(vercel_server: Server, do: str, more: dict[str, Any], expected: type[ProviderError]) -> None:
+    async def work(provider: VercelProvider) -> None:
+        async with machine(provider) as made:
+            vercel_server.fault("network", do, **more)
+            with pytest.raises(ProviderError) as failed:
+                await provider.cut_network(made)
+            assert type(failed.value) is expected
+            assert getattr(failed.value, "after", None) == {"status:503": 7, "rate": 3}.get(do)
+            assert vercel_server.environment["VERCEL_TOKEN"] not in str(failed.value)
+
+    run(vercel_server, work)
+
+
+def test_a_machine_that_cannot_be_deleted_yet_is_not_said_to_be_gone(vercel_server: Server) -> None:
+    async def work(provider: VercelProvider) -> None:
+        made = await provider.create(order("evalcell-late"))
+        vercel_server.fault("kill", "status:422", code="sandbox_stopping")
+        with pytest.raises(UnreachableError):
+            await provider.kill(made.id)
+        assert vercel_server.state().machines == []
+        await provider.kill(made.id)
+
+    run(vercel_server, work)
+
+
+def test_a_command_whose_machine_is_killed(vercel_server: Server) -> None:
+    async def work(provider: VercelProvider) -> None:
+        made = await provider.create(order("evalcell-killed"))
+        running = asyncio.create_task(told(provider, made, "sleep", "60"))
+        while not vercel_server.state().processes:
+            await asyncio.sleep(0.05)
+        await provider.kill(made.id)
+        with pytest.raises(GoneError):
+            await running
+
+    run(vercel_server, work)
+
+
+def test_who_may_not(vercel_server: Server) -> None:
+    async def refused(provider: VercelProvider) -> None:
+        with pytest.raises(RefusedError, match="VERCEL_TOKEN") as failed:
+            await provider.create(order("evalcell-no"))
+        assert "another-token" not in str(failed.value)
+
+    async def elsewhere(provider: VercelProvider) -> None:
+        with pytest.raises(RefusedError, match="VERCEL_PROJECT_ID"):
+            await provider.create(order("evalcell-no"))
+        with pytest.raises(RefusedError, match="VERCEL_PROJECT_ID"):
+            [found async for found in provider.list()]
+
+    async def nobody(provider: VercelProvider) -> None:
+        with pytest.raises(UnreachableError) as failed:
+            await provider.find("evalcell-no")
+        assert not failed.value.sent
+
+    run(vercel_server, refused, VERCEL_TOKEN="another-token")
+    run(vercel_server, elsewhere, VERCEL_PROJECT_ID="prj_other")
+    run(vercel_server, nobody, EVALCELL_VERCEL_URL="http://127.0.0.1:1")

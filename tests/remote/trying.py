@@ -1,0 +1,113 @@
+"""A run against a local server while things go wrong, and what must hold after every one of them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runner.dataset import cases_from_rows
+from runner.engine import score
+from runner.evaluator import parse_evaluator
+from runner.types import Evaluator, Result
+from sandboxes import Limits, Sandbox, SandboxError
+from sandboxes.registry import find
+from sandboxes.remote.again import Pauses
+from sandboxes.remote.ledger import Entry, Ledger
+from sandboxes.remote.sandbox import RemoteConfig
+from tests.remote.serving import Server, State
+
+PROVIDERS = ("e2b", "modal")
+"""Those that every fault is tried with."""
+
+LIMITS = Limits(timeout=5, load_timeout=10)
+QUICK = Pauses(first=0.02, longest=0.1, altogether=10)
+SCRIPT = "import time\ndef evaluate(output):\n    time.sleep(0.01)\n    return len(output)\n"
+"""Each row takes a moment, so that what is said of it travels by itself."""
+
+_TOGETHER = 60.0
+
+
+@dataclass
+class Tried:
+    """What came of a run."""
+
+    results: list[Result] = field(default_factory=list)
+    error: SandboxError | None = None
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """By row; None where it has no score."""
+        return {result.id: result.score for result in self.results}
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        return {result.id: result.outcome for result in self.results}
+
+
+class Trying:
+    """Runs at one server; `state` is a folder of this test alone."""
+
+    def __init__(self, name: str, server: Server, folder: Path) -> None:
+        self.name = name
+        self.server = server
+        self.env_file = folder / "env"
+        self.env_file.write_text("".join(f"{key}='{value}'\n" for key, value in server.environment.items()))
+
+    def sandbox(self, **options: Any) -> Sandbox:
+        """One machine, and waits that are short."""
+        short: dict[str, Any] = {"start_timeout": 3, "wait": 3, "slack": 1, "close_timeout": 15, "pauses": QUICK}
+        config = RemoteConfig(backend=self.name, env_file=str(self.env_file), **{"jobs": 1} | short | options)
+        return find(self.name)(config)
+
+    def run(self, rows: int = 6, *, source: str = SCRIPT, limits: Limits = LIMITS, **options: Any) -> Tried:
+        """Scores texts of the lengths 0, 1, 2 and so on. A sandbox that fails is told; any other failure raises."""
+        tried = Tried()
+
+        async def body() -> None:
+            await scored(self.sandbox(**options), tried, rows, script(source), limits)
+
+        try:
+            asyncio.run(asyncio.wait_for(body(), _TOGETHER))
+        except SandboxError as e:
+            tried.error = e
+        return tried
+
+    def after(self, tried: Tried) -> State:
+        """What must hold whatever went wrong: nothing runs, nothing is owed, no score is false."""
+        state = self.server.state()
+        assert state.machines == [], tried.said
+        assert state.processes == 0
+        assert owed() == []
+        assert all(wrong is None or wrong == int(id) for id, wrong in tried.scores.items()), tried.scores
+        return state
+
+    def recovered(self, rows: int = 6, **options: Any) -> State:
+        """Runs, and all is as if nothing had gone wrong."""
+        tried = self.run(rows, **options)
+        state = self.after(tried)
+        assert state.pending == [], f"these never took effect: {state.pending}; asked: {state.log}"
+        assert tried.error is None, f"{tried.error!r}; asked: {state.log}"
+        assert tried.scores == {str(n): n for n in range(rows)}, [r for r in tried.results if r.score is None]
+        return state
+
+
+def script(source: str) -> Evaluator:
+    return parse_evaluator(source, name="tried")
+
+
+async def scored(sandbox: Sandbox, tried: Tried, rows: int, evaluator: Evaluator, limits: Limits = LIMITS) -> None:
+    """Opens it, scores the rows, closes it."""
+    sandbox.progress = tried.said.append
+    cases = cases_from_rows([{"id": str(n), "output": "x" * n} for n in range(rows)])
+    async with sandbox, aclosing(score(evaluator, cases, sandbox, limits=limits)) as found:
+        async for result in found:
+            tried.results.append(result)
+
+
+def owed() -> list[Entry]:
+    """Machines that the ledger says may still run."""
+    return Ledger().open_entries()

@@ -15,6 +15,7 @@ from runner.locks import plain
 from runner.shown import close_name, printable, whole
 from runner.types import Evaluator
 from sandboxes.base import Isolation, Language, SandboxConfig
+from sandboxes.variables import values
 from templates import demo_files, names
 
 MAX_LOCK = 4 << 20
@@ -36,6 +37,7 @@ class Asked:
     install_timeout: float | None = None
     readable: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
+    env_file: str | None = None
     network: bool = False
     weak: bool = False
 
@@ -50,7 +52,8 @@ class Asked:
             "lock": None if self.lock is None else read_bounded("--lock", self.lock, MAX_LOCK),
             "install_timeout": self.install_timeout,
             "files": files,
-            "env": _variables(self.env, files),
+            "env": _variables(self.env, files, self.env_file),
+            "env_file": self.env_file,
             "network": self.network,
             "allow_weak_isolation": self.weak,
         }
@@ -125,9 +128,10 @@ def _regular(shown: str, path: str) -> str:
     return real
 
 
-def _variables(names: Sequence[str], files: dict[str, str]) -> tuple[str, ...]:
+def _variables(names: Sequence[str], files: dict[str, str], env_file: str | None) -> tuple[str, ...]:
+    known = values(env_file) if names or env_file else {}
     for name in names:
-        if name and name not in os.environ and name in os.environ.values():
+        if name and name not in known and name in known.values():
             raise InputError("--env was given the value of a variable; write its name, without a $")
         given, equals, _ = name.partition("=")
         if equals:  # what follows may be a secret, and is not repeated
@@ -137,8 +141,9 @@ def _variables(names: Sequence[str], files: dict[str, str]) -> tuple[str, ...]:
         _refuse_name("--env", name)
         if name in files:
             raise InputError(f"--env {name} is also the name of a --file; name the file otherwise")
-        if name not in os.environ:
-            raise InputError(f"--env {name}: there is no such variable in your environment; run: export {name}=…")
+        if name not in known:
+            where = "your environment" if env_file is None else "your environment or the --env-file"
+            raise InputError(f"--env {name}: there is no such variable in {where}; run: export {name}=…")
     return tuple(dict.fromkeys(names))
 
 

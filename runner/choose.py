@@ -170,7 +170,7 @@ def _reason(evaluator: Evaluator, wants: _Wants) -> str:
 def _able(evaluator: Evaluator, wants: _Wants) -> list[str]:
     """The listed backends of this machine that can be imported and have what is wanted; ours come first."""
     found = []
-    for backend in sorted(backends().values(), key=lambda b: b.name not in _OURS):
+    for backend in sorted((b for b in backends().values() if not b.elsewhere), key=lambda b: b.name not in _OURS):
         try:
             can = find(backend.name).capabilities
         except SandboxUnavailableError:

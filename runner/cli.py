@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from runner import cli_options
+from runner import cli_options, cli_places
 
 if TYPE_CHECKING:
     from sandboxes.base import Language
@@ -255,45 +255,8 @@ def new(name: str, language: Language | None, template: str | None) -> int:
     return cli_new.new(name, language, template)
 
 
-@cli.command()
-def sandboxes() -> int:
-    """List the sandboxes: available or what to install, and what they can do here."""
-    from runner.cli_lists import list_sandboxes
-
-    return list_sandboxes()
-
-
-@cli.group(invoke_without_command=True)
-@click.pass_context
-def cache(context: click.Context) -> int | None:
-    """List what is kept on this machine so that runs start sooner, and how large it is."""
-    if context.invoked_subcommand is not None:
-        return None
-    from runner.cli_cache import list_cache
-
-    return list_cache()
-
-
-@cache.command()
-@click.option(
-    "--unused",
-    type=click.IntRange(0, 36_500),
-    default=30,
-    show_default=True,
-    metavar="DAYS",
-    cls=cli_options.Plain,
-    help="What no run has wanted for so long.",
-)
-@click.option("--all", "everything", is_flag=True, help="All of it, whenever it was wanted.")
-def prune(unused: int, everything: bool) -> int:
-    """
-    Delete what no run has wanted for a while.
-
-    What a run is using stays. What is deleted is built or downloaded again when a run wants it.
-    """
-    from runner.cli_cache import prune_cache
-
-    return prune_cache(0 if everything else unused)
+for _command in (cli_places.sandboxes, cli_places.reap, cli_places.cache):
+    cli.add_command(_command)
 
 
 def main() -> NoReturn:

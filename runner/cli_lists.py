@@ -10,7 +10,7 @@ import templates
 from runner import tables
 from runner.choose import find_evaluator, find_language
 from runner.cli import DONE
-from sandboxes.base import Language
+from sandboxes.base import Capabilities, Language
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.registry import Backend, backends, find
 
@@ -39,29 +39,57 @@ def show_template(name: str, language: Language | None) -> int:
 
 
 def list_sandboxes() -> int:
-    """A block each: state here, and what it can do."""
+    """A block each: state here, and what it can do. Those of providers come last; what they share is said once."""
     out = tables.out()
-    for backend in backends().values():
-        if not backend.hidden:
-            out.print(Text(backend.name, style="bold"))
-            out.print(tables.facts([("  " + name, tables.text(words)) for name, words in _about(backend)]))
+    shared: list[tuple[str, str]] = []
+    for backend in sorted((b for b in backends().values() if not b.hidden), key=_is_elsewhere):
+        state, can = _state(backend)
+        if can and can.elsewhere and not shared:
+            shared = _short(can)
+            out.print(Text("On a provider's machines; script and rows are sent there", style="bold underline"))
+            _print(out, shared)
+        out.print(Text(backend.name, style="bold"))
+        facts = [] if can is None else _short(can) if can.elsewhere else _whole(can)
+        _print(out, [("state", state), *(fact for fact in facts if fact not in shared)])
     return DONE
 
 
-def _about(backend: Backend) -> list[tuple[str, str]]:
+def _print(out: tables.Terminal, facts: list[tuple[str, str]]) -> None:
+    out.print(tables.facts([("  " + name, tables.text(words)) for name, words in facts]))
+
+
+def _is_elsewhere(backend: Backend) -> bool:
+    try:
+        return find(backend.name).capabilities.elsewhere
+    except SandboxError:
+        return False
+
+
+def _state(backend: Backend) -> tuple[str, Capabilities | None]:
+    """How it is here, and what it can do; None where its module cannot be imported."""
     try:
         found = find(backend.name)
     except SandboxError as e:
-        return [("state", f"not available: {e}")]
+        return f"not available: {e}", None
     try:
         note = found.check()
-        state = f"available; {note}" if note else "available"
     except SandboxUnavailableError as e:
-        state = f"not available: {e}"
-    can = found.capabilities
+        return f"not available: {e}", found.capabilities
+    return f"available; {note}" if note else "available", found.capabilities
+
+
+def _short(can: Capabilities) -> list[tuple[str, str]]:
     grants = [words for name, words in _GRANTS.items() if getattr(can, name)]
     return [
-        ("state", state),
+        ("runs", f"{', '.join(can.languages)}{', with packages' * can.packages}; isolation {', '.join(can.isolation)}"),
+        ("can grant", ", ".join(grants) or "nothing"),
+        ("enforced", ", ".join(can.enforced)),
+    ]
+
+
+def _whole(can: Capabilities) -> list[tuple[str, str]]:
+    grants = [words for name, words in _GRANTS.items() if getattr(can, name)]
+    return [
         ("languages", ", ".join(can.languages)),
         ("packages", "installs what the script declares, and --with" if can.packages else "the standard library only"),
         ("isolation", f"{', '.join(can.isolation)} (the first is the default)"),

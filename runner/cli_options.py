@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from sandboxes.base import Language
 
 _Decorator = Callable[[Any], Any]
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LANGUAGES: dict[str, Language] = {"py": "python", "ts": "typescript"}
 
 
@@ -70,6 +73,15 @@ def several(*options: _Decorator) -> _Decorator:
 def seconds(heading: str, *words: str, help: str) -> _Decorator:
     """Declares an option for a time of a day at most."""
     return option(heading, *words, type=click.FloatRange(0, 86_400, min_open=True), metavar="S", help=help)
+
+
+def duration(_: click.Context, __: click.Parameter, given: str | None) -> timedelta | None:
+    """Called by click. A whole number and its unit: 90s, 30m, 1h, 2d."""
+    if given is None:
+        return None
+    if not (found := re.fullmatch(r"(\d{1,6})([smhd])", given, re.ASCII)):
+        raise click.BadParameter(f"{given[:40]!r} is no duration; write for example 90s, 30m, 1h or 2d.")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
 def _language(_: click.Context, __: click.Parameter, given: str | None) -> Language | None:
@@ -153,9 +165,17 @@ asked = several(
         help="Read this file; os.environ[NAME] is its path.",
     ),
     option(_ALLOWED, "--env", metavar="NAME", multiple=True, help="See this variable of yours."),
+    option(
+        _ALLOWED,
+        "--env-file",
+        metavar="FILE",
+        help="Take variables, and the keys of providers, from FILE first.",
+    ),
     option(_ALLOWED, "--allow-network", "network", is_flag=True, help="Reach the network."),
     option(_ALLOWED, "--allow-weak-isolation", "weak", is_flag=True, help="Run where your files cannot be hidden."),
 )
+
+env_file = click.option("--env-file", metavar="FILE", help="Take the keys of providers from FILE first.")
 
 printed = several(
     option(_RESULTS, "--json", "as_json", is_flag=True, help="Print the summary as one JSON object only."),

@@ -92,6 +92,7 @@ def _command(run: Run, lock: str | None) -> list[str]:
     words += _given("--install-timeout", options.install_timeout)
     words += _given("--file", options.readable)
     words += _given("--env", options.env)
+    words += _given("--env-file", options.env_file)
     words += ["--allow-network"] * options.network
     words += ["--allow-weak-isolation"] * options.weak
     return [*words, *_given("--fail-if", options.gates)]

@@ -30,6 +30,7 @@ _FAILED = ("error", "build_failed")
 _ENDED = ("destroyed", "destroying", "stopped", "stopping", "archived", "archiving", "paused", "pausing")
 _NOT_STARTED = re.compile(r"SANDBOX_NOT_STARTED|sandbox (is )?not (running|started)", re.I)
 _FULL = re.compile(r"total .{1,20}(limit|quota) exceeded|sandbox(es)? (limit|quota) (exceeded|reached)", re.I)
+_OPEN = "--allow-network lets scripts reach it"
 _KEY = "make a key in Daytona's dashboard, under Keys, and set it, here or in --env-file"
 
 
@@ -84,6 +85,8 @@ class DaytonaProvider(told.Provider):
             if not _ours(made):
                 raise
         try:
+            if not order.network and made.get("networkBlockAll") is not True:
+                raise RefusedError(f"Daytona made a sandbox with a network, though none was asked for; {_OPEN}")
             return await self._started(made, order.key)
         except BusyError as e:  # which would say that nothing was made
             raise UnreachableError(str(e), after=e.after) from None
@@ -102,7 +105,7 @@ class DaytonaProvider(told.Provider):
 
     async def kill(self, id: str) -> None:
         with suppress(GoneError):
-            await self._ask("DELETE", id)
+            document(await self._ask("DELETE", id), "Daytona")
 
     async def list(self) -> AsyncIterator[told.Found]:
         query = {"labels": json.dumps({"owner": told.OWNER}), "limit": "100"}
@@ -128,7 +131,9 @@ class DaytonaProvider(told.Provider):
             await self._ask("POST", machine.id, "ttl", str(math.ceil(seconds / 60)))
 
     async def cut_network(self, machine: Machine) -> None:
-        await self._ask("POST", machine.id, "network-settings", json={"networkBlockAll": True})
+        reply = await self._ask("POST", machine.id, "network-settings", json={"networkBlockAll": True})
+        if document(reply, "Daytona").get("networkBlockAll") is not True:
+            raise RefusedError(f"Daytona does not cut its network; {_OPEN}")
 
     async def execute(self, machine: Machine, command: told.Command, hear: told.Hear) -> told.Ended:
         return await script.execute(_Toolbox(machine.data, self._service, self._headers()), command, hear)
@@ -184,7 +189,7 @@ class _Toolbox:
     async def upload(self, files: Mapping[str, bytes]) -> None:
         paths = {f"files[{i}].path": path for i, path in enumerate(files)}
         parts = {f"files[{i}].file": item for i, item in enumerate(files.items())}
-        await self._ask("POST", "files/bulk-upload", data=paths, files=parts)
+        document(await self._ask("POST", "files/bulk-upload", data=paths, files=parts), "Daytona")
 
     async def run(self, line: str, command: told.Command) -> str | None:
         seconds = math.ceil(command.timeout)
@@ -197,17 +202,9 @@ class _Toolbox:
 
     async def read(self, path: str, since: int, most: int) -> bytes:
         part = {"Range": f"bytes={since}-" if since > 0 else f"bytes={since}"} if since else {}
-        url, headers, found = f"{self._url}/files/download", {**self._headers, **part}, bytearray()
+        url, headers = f"{self._url}/files/download", {**self._headers, **part}
         async with self._service.stream("GET", url, params={"path": path}, headers=headers) as reply:
-            skip = 0 if reply.status_code == 206 else max(since, 0)
-            async for piece in self._service.pieces(reply):
-                found += piece[skip:]
-                skip = max(0, skip - len(piece))
-                if since < 0:
-                    del found[:since]
-                elif len(found) >= most:
-                    break
-        return bytes(found)
+            return await script.part(self._service.pieces(reply), since, most, whole=reply.status_code != 206)
 
     async def remove(self, folder: str) -> None:
         await self._ask("DELETE", "files", params={"path": folder, "recursive": "true"})

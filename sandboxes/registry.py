@@ -18,6 +18,8 @@ class Backend(Model):
     name: str
     target: str
     install: str = "run `pip install --force-reinstall evalcell`"
+    elsewhere: bool = False
+    """As its class's `capabilities.elsewhere`, told without importing it."""
     hidden: bool = False
     """For tests: works by name, stands in no list."""
 
@@ -26,10 +28,10 @@ _OURS = (
     Backend(name="wasm", target="sandboxes.wasm:WasmSandbox"),
     Backend(name="process", target="sandboxes.process:ProcessSandbox"),
     Backend(name="deno", target="sandboxes.deno:DenoSandbox", install="run: pip install 'evalcell[deno]'"),
-    Backend(name="e2b", target="sandboxes.e2b:E2BSandbox"),
-    Backend(name="modal", target="sandboxes.modal:ModalSandbox"),
-    Backend(name="vercel", target="sandboxes.vercel:VercelSandbox"),
-    Backend(name="daytona", target="sandboxes.daytona:DaytonaSandbox"),
+    Backend(name="e2b", target="sandboxes.e2b:E2BSandbox", elsewhere=True),
+    Backend(name="modal", target="sandboxes.modal:ModalSandbox", elsewhere=True),
+    Backend(name="vercel", target="sandboxes.vercel:VercelSandbox", elsewhere=True),
+    Backend(name="daytona", target="sandboxes.daytona:DaytonaSandbox", elsewhere=True),
     Backend(name="fake", target="sandboxes.fake:FakeSandbox", hidden=True),
 )
 

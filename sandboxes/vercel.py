@@ -34,9 +34,7 @@ _HOW = "set VERCEL_TOKEN, VERCEL_TEAM_ID and VERCEL_PROJECT_ID, or VERCEL_OIDC_T
 
 
 @dataclass
-class _Session:
-    """A machine's time of running: what is billed, and what commands are sent to."""
-
+class _Session:  # a machine's time of running: what is billed, and what commands are sent to
     id: str
     ends: float  # on this host's monotonic clock
 
@@ -52,9 +50,10 @@ class VercelProvider(told.Provider):
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._token, self._team, self._project = _credentials(values)
-        self.address = address(values.get("EVALCELL_VERCEL_URL") or "https://vercel.com/api", "EVALCELL_VERCEL_URL")
+        self._url = address(values.get("EVALCELL_VERCEL_URL") or "https://vercel.com/api", "EVALCELL_VERCEL_URL")
+        self.address = f"{self._url}/{self._team}/{self._project}"  # elsewhere a machine's name means another, or none
         self._image = values.get("EVALCELL_VERCEL_IMAGE") or "vercel/sandbox/python:3.14"
-        self._service = Service("Vercel", _judge)
+        self._service = Service("Vercel", _judge, timeout=45.0)  # it lets 30 s pass for a command that does not read
 
     async def close(self) -> None:
         await self._service.close()
@@ -95,7 +94,8 @@ class VercelProvider(told.Provider):
                 await self._post(text(found, "sandbox", "currentSessionId"), "stop", {})
             # What is only stopped is started again, and billed, by any later call with its name.
             try:
-                await self._ask("DELETE", f"/v2/sandboxes/{quote(id, '')}", params={"projectId": self._project})
+                query = {"projectId": self._project}
+                text(await self._ask("DELETE", f"/v2/sandboxes/{quote(id, '')}", params=query), "sandbox", "name")
             except GoneError:
                 await self._get(id)
                 raise UnreachableError("Vercel: the machine is being stopped, and cannot be deleted yet") from None
@@ -104,15 +104,15 @@ class VercelProvider(told.Provider):
         query = {"project": self._project, "limit": "50", "sortBy": "createdAt", "tags": f"owner:{told.OWNER}"}
         while True:
             page = await self._ask("GET", "/v2/sandboxes", params=query)
-            for row in rows if isinstance(rows := page.get("sandboxes"), list) else []:
+            rows, cursor = page.get("sandboxes"), at(page, "pagination", "next")
+            if not isinstance(rows, list) or not isinstance(cursor, str | None) or cursor == query.get("cursor", ""):
+                raise UnreachableError("Vercel: what came is no list of machines, or one that does not end")
+            for row in rows:
                 if at(row, "tags", "owner") == told.OWNER and row.get("status") in _ALIVE:
                     name = text(row, "name")
                     yield told.Found(name, name, moment(row, "createdAt"), {**row["tags"], "key": name})
-            cursor = at(page, "pagination", "next")
-            if not cursor:
+            if cursor is None:
                 return
-            if not isinstance(cursor, str) or cursor == query.get("cursor"):
-                raise UnreachableError("Vercel: the list of machines does not end")
             query["cursor"] = cursor
 
     async def extend(self, machine: Machine, seconds: int) -> None:
@@ -167,23 +167,21 @@ class VercelProvider(told.Provider):
             yield records(self._service.pieces(reply))
 
     async def _feed(self, session: str, command: str, data: bytes, deadline: asyncio.Timeout) -> None:
-        """Writes and closes stdin. If that cannot be done, nobody needs to wait for the command any longer."""
-        action, sent = f"cmd/{quote(command, '')}/stdin", 0
+        """Writes stdin and closes it. If that cannot be done, nobody needs to wait for the command any longer."""
+        action = f"cmd/{quote(command, '')}/stdin"
         try:
-            while True:
-                piece = data[sent : sent + _PIECE]
-                body: dict[str, Any] = {"data": base64.b64encode(piece).decode()} if piece else {"close": True}
-                body["offset"] = sent  # tells the service what it has already, when it is asked again
+            for start in range(0, len(data) + 1, _PIECE):
+                piece = data[start : start + _PIECE]
+                # The offset tells the service what it has already, when it is asked again.
+                body: dict[str, Any] = {"data": base64.b64encode(piece).decode()} if piece else {}
+                body |= {"offset": start, "close": start + _PIECE > len(data)}
                 reply = await again(partial(self._post, session, action, body), Pauses())
-                if not piece:
-                    return
-                sent, before = reply.get("bytesWritten", sent + len(piece)), sent
-                if not isinstance(sent, int) or not before < sent <= before + len(piece):
+                if reply.get("bytesWritten") != start + len(piece):
                     raise UnreachableError("it is not clear what arrived")
         except GoneError:
             return  # the command ended, or its machine: the stream tells how
         except told.ProviderError as e:
-            if "command_stdin_unavailable" not in str(e):  # which a command has that ended
+            if "command_stdin_unavailable" not in str(e):  # it closed its stdin, or we did when asked before
                 deadline.reschedule(0)
                 raise UnreachableError(f"the command's input could not be written: {e}") from None
 
@@ -206,7 +204,10 @@ class VercelProvider(told.Provider):
         return await self._ask("GET", f"/v2/sandboxes/{quote(name, '')}", params=query)
 
     async def _post(self, session: str, action: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return await self._ask("POST", f"/v2/sandboxes/sessions/{quote(session, '')}/{action}", json=body)
+        reply = await self._ask("POST", f"/v2/sandboxes/sessions/{quote(session, '')}/{action}", json=body)
+        if session not in (at(reply, "session", "id"), at(reply, "command", "sessionId")):
+            raise UnreachableError("Vercel: what came is no answer to what was asked")
+        return reply
 
     async def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:
         try:
@@ -219,7 +220,7 @@ class VercelProvider(told.Provider):
     def _sent(self, path: str, **more: Any) -> dict[str, Any]:
         query = {"teamId": self._team, **more.pop("params", {})}
         headers = {"authorization": f"Bearer {self._token.get_secret_value()}"}
-        return {"url": self.address + path, "params": query, "headers": headers, **more}
+        return {"url": self._url + path, "params": query, "headers": headers, **more}
 
 
 def _credentials(values: Mapping[str, str]) -> tuple[SecretStr, str, str]:

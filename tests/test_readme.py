@@ -55,6 +55,14 @@ COMMANDS = {
     "evalcell cache": 0,
 }
 
+REMOTE = {
+    "evalcell sandboxes --try e2b --env-file keys.env",
+    "evalcell run same.py data.jsonl --sandbox e2b -j 2 --env-file keys.env",
+    "evalcell sandboxes --live --env-file keys.env",
+    "evalcell reap --env-file keys.env",
+}
+"""Need a key: tests/remote/test_readme.py runs them against a local server."""
+
 BEFORE = {
     "evalcell run token-cosine demo --lock run/requirements.lock": "evalcell run token-cosine demo -o run/",
     "evalcell test polite.py": "evalcell new polite",
@@ -63,7 +71,7 @@ BEFORE = {
 
 def test_the_commands_are_the_ones_that_are_run() -> None:
     shown = {line.partition("  #")[0].strip() for block in blocks("") for line in block.splitlines()}
-    assert {line for line in shown if line.startswith("evalcell")} == set(COMMANDS)
+    assert {line for line in shown if line.startswith("evalcell")} == set(COMMANDS) | REMOTE
 
 
 @pytest.mark.parametrize(("command", "code"), COMMANDS.items())

@@ -125,7 +125,10 @@ def _tasks(pid: int) -> list[str]:
 
 
 def _everybody() -> list[int]:
-    return [int(name) for name in os.listdir(_PROC) if name.isdecimal()]
+    try:
+        return [int(name) for name in os.listdir(_PROC) if name.isdecimal()]
+    except FileNotFoundError:
+        return []
 
 
 def _text(path: str) -> str:

@@ -9,7 +9,7 @@ from sandboxes.errors import SandboxUnavailableError
 from sandboxes.packages import Lock
 from sandboxes.remote import talk
 from sandboxes.remote.again import Pauses, again
-from sandboxes.remote.provider import Command, Ended, Machine, Provider, RefusedError
+from sandboxes.remote.provider import Command, Ended, Machine, Provider, RefusedError, UnreachableError
 
 Say = Callable[[str], None]
 
@@ -49,19 +49,19 @@ class _Reply:
 
 
 async def greeted(provider: Provider, machine: Machine, pauses: Pauses) -> talk.Greeting:
-    """Who is there. Raises SandboxUnavailableError for a machine without a usable Python, and a ProviderError."""
+    """Who is there. Raises SandboxUnavailableError for a machine without a usable Python, else a ProviderError."""
     command, listener = talk.hello()
 
     def hear(piece: bytes) -> None:
         listener.feed(piece)
 
-    why = ""
     try:
         ended = await again(lambda: provider.execute(machine, command, hear), pauses, unsent=True)
-        why = _last(ended)
     except talk.UnclearError as e:
-        why = str(e)
-    found = listener.greeting
+        raise UnreachableError(f"{provider.name}: what the machine said is unclear: {e}") from e
+    found, why = listener.greeting, _last(ended)
+    if not listener.finished and (ended.code is None or ended.code in (0, *range(128, 256))):
+        raise UnreachableError(f"{provider.name}: the machine was lost while it said who it is")
     if found is None:
         raise SandboxUnavailableError(
             f"{provider.name}: no python3 answers in the machine ({why or 'it says nothing'}); "
@@ -113,5 +113,5 @@ async def installed(provider: Provider, machine: Machine, lock: Lock, say: Say, 
 def _last(ended: Ended) -> str:
     """The end of what it said, where the reason usually stands."""
     lines = [line.strip() for line in ended.errors.splitlines() if line.strip()]
-    told = [line for line in lines if line.lower().startswith("error")] or lines
+    told = [line for line in lines if line.lower().startswith("error") and not line.endswith("Exception:")] or lines
     return told[-1][:300] if told else ""

@@ -26,6 +26,7 @@ MODULES = (
     "remote/inside/weigh",
     "remote/inside/walls",
     "remote/inside/spawner",
+    "remote/inside/channel",
     "remote/inside/holder",
     "remote/inside/harness",
 )

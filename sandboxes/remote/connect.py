@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 from sandboxes.remote.provider import UnreachableError
@@ -26,7 +26,7 @@ def envelope(message: Mapping[str, Any]) -> bytes:
     return bytes([_MESSAGE]) + len(body).to_bytes(_HEAD - 1, "big") + body
 
 
-async def messages(pieces: AsyncIterator[bytes], most: int) -> AsyncIterator[dict[str, Any]]:
+async def messages(pieces: AsyncIterator[bytes], most: int) -> AsyncGenerator[dict[str, Any], None]:
     """
     A stream's messages, each of `most` bytes at most. A stream that breaks off looks like one that ends well.
 

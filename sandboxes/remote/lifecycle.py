@@ -116,7 +116,7 @@ class Lifecycle:
         if machine is None and key in self._ours:
             machine = Machine(self._ours[key], key)
         if machine is None and not self._ledger.is_settled(key):
-            machine = await self._looked_for(key, (0.0,) if refused else (0.0, 1.0, 3.0))
+            machine = await self._looked_for(key, 1 if refused else 3)
         if machine is not None:
             await self._end(key, machine.id)
         elif refused:
@@ -124,10 +124,10 @@ class Lifecycle:
         elif not self._ledger.is_settled(key):
             self._say(f"{self._provider.name}: it is unclear whether a machine was made; run: evalcell reap")
 
-    async def _looked_for(self, key: str, pauses: tuple[float, ...]) -> Machine | None:
-        """An order whose answer was lost may be carried out a little later; one that failed, after it made a machine."""
-        for pause in pauses:
-            await asyncio.sleep(pause)
+    async def _looked_for(self, key: str, times: int) -> Machine | None:
+        """An order whose answer was lost may be carried out late; one that failed, after it had made a machine."""
+        for time in range(times):
+            await asyncio.sleep(min(3 * time * self._pauses.first, self._pauses.longest))
             with suppress(ProviderError):
                 if found := await again(lambda: self._provider.find(key), self._pauses):
                     return found

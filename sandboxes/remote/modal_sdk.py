@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import os
 import sys
 import tempfile
@@ -62,7 +63,9 @@ def _judged(error: Exception, missing: Kind = GoneError) -> ProviderError:
             return told.BusyError(said, *after[:1]) if rate else told.FullError(said)
         case of.NotFoundError() | of.ConflictError():  # before InvalidError, which a conflict is too
             return missing(said)
-        case of.ImageBuildError() | of.InvalidError() | of.UnimplementedError() | of.VersionError():
+        case of.ImageBuildError():  # whose reason stands at the end
+            return RefusedError(f"Modal could not build the image: {clean(' '.join(str(error).split())[-400:])}")
+        case of.InvalidError() | of.UnimplementedError() | of.VersionError():
             return RefusedError(said)
     return UnreachableError(said)
 
@@ -73,6 +76,10 @@ def file(text: str) -> Iterator[str]:
         temporary.write(text)
         temporary.flush()
         yield temporary.name
+
+
+# It says every header that it packs, the credentials among them.
+logging.getLogger("hpack").setLevel(logging.INFO)
 
 
 def sdk() -> Any:

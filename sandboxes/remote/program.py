@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from sandboxes.base import Call, Execution, Limits, Program
 from sandboxes.errors import SandboxLostError
 from sandboxes.remote import talk
 from sandboxes.remote.again import again
-from sandboxes.remote.provider import (
-    BusyError,
-    Command,
-    Ended,
-    FullError,
-    GoneError,
-    Machine,
-    Provider,
-    UnreachableError,
-)
+from sandboxes.remote.provider import LOST, Command, Ended, Machine, Provider
 
 if TYPE_CHECKING:
     from sandboxes.remote.sandbox import RemoteSandbox
-
-_LOST = (BusyError, FullError, GoneError, UnreachableError)
-
 
 class RemoteProgram(Program):
     """Its script travels with every batch: a machine holds nothing of a run between two commands."""
@@ -59,13 +47,16 @@ class RemoteProgram(Program):
                     yield execution
                 return
             except SandboxLostError:
+                if not left:
+                    return  # only the machine was lost
                 # Rows run in their order: the first without an execution may be what killed the machine. That one
                 # the caller may try by itself; the others go on elsewhere.
                 suspect = left.pop(next(iter(left)))
                 if not left:
                     raise
-            async for execution in self._batch(left, limits):
-                yield execution
+            with suppress(SandboxLostError):
+                async for execution in self._batch(left, limits):
+                    yield execution
             raise SandboxLostError(f"the machine was lost while it ran call {suspect.id}")
 
     async def _batch(self, left: dict[int, Call], limits: Limits) -> AsyncIterator[Execution]:
@@ -168,7 +159,7 @@ class _Hearing:
     def _ended(self) -> Ended:
         try:
             return self._task.result()
-        except _LOST as e:
+        except LOST as e:
             raise SandboxLostError(str(e)) from e
         except talk.UnclearError as e:
             raise SandboxLostError(f"what the machine said is unclear: {e}") from e

@@ -71,6 +71,10 @@ class GoneError(ProviderError):
     """The machine does not exist, or no longer runs."""
 
 
+LOST = (UnreachableError, BusyError, FullError, GoneError)
+"""What may go better with another machine, or at another time."""
+
+
 @dataclass(frozen=True)
 class Order:
     """A machine to be created."""

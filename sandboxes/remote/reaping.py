@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from sandboxes.errors import SandboxError
 from sandboxes.remote.again import Pauses, again
 from sandboxes.remote.ledger import Entry, Ledger, plain
 from sandboxes.remote.owner import Owner
-from sandboxes.remote.provider import Found, Provider, ProviderError, UnreachableError
+from sandboxes.remote.provider import Found, Provider, UnreachableError
 
 State = Literal["live", "leftover", "elsewhere"]
 
@@ -92,7 +93,7 @@ async def reap(provider: Provider, ledger: Ledger, left: Sequence[Known]) -> lis
     """
     Ends machines, some at once, and says what became of each.
 
-    A failure to end one is told with it. Raises SandboxUnavailableError for a ledger that cannot be written.
+    A failure to end one, or to write that down, is told with it; nothing is raised for it.
     """
     room = asyncio.Semaphore(_AT_ONCE)
 
@@ -103,7 +104,7 @@ async def reap(provider: Provider, ledger: Ledger, left: Sequence[Known]) -> lis
             try:
                 async with asyncio.timeout(_PATIENCE):
                     return await _end(provider, ledger, one)
-            except ProviderError as e:
+            except SandboxError as e:
                 return Reaped(one, "failed", str(e))
             except TimeoutError:
                 return Reaped(one, "failed", f"no answer within {_PATIENCE:.0f} s")

@@ -12,17 +12,16 @@ from pydantic import Field
 from sandboxes.base import MB, Capabilities, Limits, Program, Sandbox, SandboxConfig
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.masks import Masks, maskable
-from sandboxes.remote.again import Pauses
+from sandboxes.remote.again import Pauses, again
 from sandboxes.remote.program import RemoteProgram
-from sandboxes.remote.provider import Machine, Provider, ProviderError
+from sandboxes.remote.provider import LOST, Machine, Provider, ProviderError
 from sandboxes.variables import chosen, values
 
 if TYPE_CHECKING:
-    from sandboxes.remote.talk import Greeting
-
     from sandboxes.packages import Lock
     from sandboxes.remote.lifecycle import Lifecycle
     from sandboxes.remote.pool import Pool
+    from sandboxes.remote.talk import Greeting
 
 _JOBS = 4
 """Machines of a run that does not say how many."""
@@ -37,7 +36,7 @@ class RemoteConfig(SandboxConfig):
     """For one attempt at making a machine."""
     wait: float = Field(default=600.0, ge=0)
     """How long to wait for a first machine while the account has as many as it may."""
-    slack: float = Field(default=30.0, gt=0)
+    slack: float = Field(default=15.0, gt=0)
     """How long the machine may say nothing beyond what the limits of a call explain."""
     close_timeout: float = Field(default=20.0, gt=0)
     """For ending all machines."""
@@ -98,7 +97,7 @@ class RemoteSandbox(Sandbox):
 
     @property
     def run_seconds(self) -> float:
-        return 2.0  # some ten round trips
+        return 10.0  # many round trips; rows come as they are done, whatever the batch
 
     @property
     def python(self) -> str | None:
@@ -179,7 +178,7 @@ class RemoteSandbox(Sandbox):
 
     async def _bring_up(self) -> Machine:
         """A machine with the packages, its network cut where it was open for them only."""
-        from sandboxes.remote.bringup import greeted, installed, locked
+        from sandboxes.remote.bringup import locked
 
         provider, lifecycle, config = self._provider, self._lifecycle, self.config
         assert provider is not None
@@ -188,27 +187,36 @@ class RemoteSandbox(Sandbox):
         deadline = asyncio.get_running_loop().time() + config.install_timeout
         if provider.bakes and wants and self._lock is None:
             self._lock = await locked(self._packages, provider.python or "", "x86_64", self._say, deadline)
-        inside = wants and not provider.bakes
         baked = self._lock.text if self._lock and provider.bakes else None
-        machine = await lifecycle.create(
-            network=config.network or inside, memory=self.remote.machine_memory, lock=baked
-        )
-        try:
-            if self._greeting is None:
-                self._greeting = await greeted(provider, machine, self.remote.pauses)
-            if inside:
-                if self._lock is None:
-                    greeting = self._greeting
-                    self._lock = await locked(self._packages, greeting.python, greeting.machine, self._say, deadline)
-                self._folder = await installed(provider, machine, self._lock, self._say, deadline)
-                if provider.cuts and not config.network:
-                    await provider.cut_network(machine)
-            elif wants:
-                self._folder = "site"
-        except BaseException:
-            lifecycle.end(machine)
-            raise
-        return machine
+        online = config.network or (wants and not provider.bakes)
+        for last in (False, False, True):
+            machine = await lifecycle.create(network=online, memory=self.remote.machine_memory, lock=baked)
+            try:
+                await self._prepare(provider, machine, wants, deadline)
+                return machine
+            except LOST:  # a new machine: who knows what happens in this one
+                lifecycle.end(machine)
+                if last:
+                    raise
+            except BaseException:
+                lifecycle.end(machine)
+                raise
+        raise AssertionError("the last one returns or raises")
+
+    async def _prepare(self, provider: Provider, machine: Machine, wants: bool, deadline: float) -> None:
+        from sandboxes.remote.bringup import greeted, installed, locked
+
+        if self._greeting is None:
+            self._greeting = await greeted(provider, machine, self.remote.pauses)
+        if wants and not provider.bakes:
+            if self._lock is None:
+                python, kind = self._greeting.python, self._greeting.machine
+                self._lock = await locked(self._packages, python, kind, self._say, deadline)
+            self._folder = await installed(provider, machine, self._lock, self._say, deadline)
+            if provider.cuts and not self.config.network:
+                await again(lambda: provider.cut_network(machine), self.remote.pauses)
+        elif wants:
+            self._folder = "site"
 
     @property
     def place(self) -> tuple[Provider, Pool, Greeting, str | None]:

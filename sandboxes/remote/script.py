@@ -1,4 +1,8 @@
-"""Commands for machines that take a line of text for a shell, and files: no input, and no bytes out but a file's."""
+"""
+Commands for machines that take a line of text for a shell, and files: no input, and no bytes out but a file's.
+
+One request starts a command and waits for its end; if that one breaks off, the command goes on and its end is found.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,19 @@ import base64
 import binascii
 import secrets
 import shlex
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from sandboxes.remote.provider import ERRORS, Command, Ended, Hear, ProviderError, UnreachableError
+from sandboxes.remote.provider import ERRORS, Command, Ended, GoneError, Hear, ProviderError, UnreachableError
 
 INLINE = 1 << 20
 """Bytes of output that come with the end of a command; of more the file is read."""
 
 _PIECE = 1 << 20
 _LOOKS = (2.0, 5.0)  # seconds between two looks at what a command has said: at first, and at most
+_GRACE = 10.0  # seconds after a command's timeout in which its end may still be told
+_PATIENCE = 5  # looks in a row that may fail
 
 
 class Shell(Protocol):
@@ -30,7 +36,11 @@ class Shell(Protocol):
         """What the line of a shell says, with the command's variables and timeout. None: it was ended by that."""
 
     async def read(self, path: str, since: int, most: int) -> bytes:
-        """Some `most` bytes of a file from one on, none at its end; its last ones where `since` is negative."""
+        """
+        Some `most` bytes of a file from one on, none at its end; its last ones where `since` is negative.
+
+        Raises GoneError where there is none.
+        """
 
     async def remove(self, folder: str) -> None:
         """With all that is in it."""
@@ -57,8 +67,7 @@ class _Running:
             await self._shell.upload({self._path(name): content for name, content in files.items()})
         except UnreachableError as e:
             raise UnreachableError(str(e), sent=False, after=e.after) from None
-        text = await self._run()
-        told = read(text, self._mark) if text is not None else None
+        told = await self._told()
         if told and told.output is not None:
             self._tell(told.output[self._heard :])
             return Ended(told.code, _text(told.errors))
@@ -68,6 +77,50 @@ class _Running:
         with suppress(ProviderError):
             await self._shell.remove(self._folder)
         return Ended(told.code if told else None, _text(errors))
+
+    async def _told(self) -> Told | None:
+        """None: it took too long, and was ended."""
+        deadline: float | None = asyncio.get_running_loop().time() + self._command.timeout + _GRACE
+        try:
+            text = await self._run()
+            deadline = None  # it has ended
+            return read(text, self._mark) if text is not None else None
+        except UnreachableError as e:
+            if not e.sent:
+                raise
+            broken = e
+        if await self._fenced():
+            raise UnreachableError(str(broken), sent=False, after=broken.after) from None
+        return await self._found(broken, deadline)
+
+    async def _found(self, broken: UnreachableError, deadline: float | None) -> Told | None:
+        """As `_told`: looked for until the loop's time `deadline`, or once. Raises `broken` where it is not found."""
+        pause, failed = _LOOKS[0] / 10, 0
+        while True:
+            piece = b""
+            try:
+                piece = await self._more()
+                with suppress(GoneError):  # of a machine that is there: it has not ended
+                    return read(_text(await self._shell.read(self._path("end"), 0, 4 * INLINE)), self._mark)
+                failed = 0
+            except ProviderError as e:
+                failed += 1
+                if failed > _PATIENCE or isinstance(e, GoneError):
+                    raise broken from None
+            self._tell(piece)
+            if deadline is None:
+                raise broken
+            if asyncio.get_running_loop().time() > deadline:
+                return None
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.3, _LOOKS[1])
+
+    async def _fenced(self) -> bool:
+        """Whether it was not begun; then it never will be. One of the two removes the script, and only one can."""
+        with suppress(ProviderError):
+            line = f"rm {self._path('run')} && echo {self._mark}"
+            return self._mark in (await self._shell.run(line, Command((), timeout=_GRACE)) or "")
+        return False
 
     async def _run(self) -> str | None:
         running = asyncio.create_task(self._shell.run(f"sh {self._path('run')}", self._command))
@@ -97,9 +150,11 @@ class _Running:
             self._hear(piece)
 
 
-# The input is nowhere to be found once it is open, and the folder is of no use to other users of the machine.
+# Its input is nowhere to be found once it is open, and its folder is of no use to other users of the machine. The
+# folder stays until the next command begins, for the end may have to be asked for again.
 _SCRIPT = """\
-cd {folder} && chmod 700 . && exec 3<in 4>out 5>err && rm -f in run && cd "$OLDPWD" || exit 125
+for old in /tmp/.evalcell-*/end; do rm -rf "${{old%/end}}"; done
+cd {folder} && rm run && chmod 700 . && exec 3<in 4>out 5>err && rm in && cd "$OLDPWD" || exit 125
 set -- {argv}
 program=$(command -v "$1") || program=$1
 shift
@@ -113,10 +168,10 @@ exec 3<&- 4>&- 5>&-
 cd {folder} || exit 125
 err=$(tail -c {errors} err | base64 | tr -d '\\n')
 if [ "$(wc -c <out)" -le {inline} ]
-then out=+$(base64 <out | tr -d '\\n'); rm -rf {folder}
+then out=+$(base64 <out | tr -d '\\n')
 else out=-
 fi
-printf '\\n{mark} %s %s +%s\\n' "$code" "$out" "$err"
+printf '\\n{mark} %s %s +%s\\n' "$code" "$out" "$err" >told && mv told end && cat end
 """
 
 
@@ -125,7 +180,7 @@ class Told(NamedTuple):
 
     code: int
     output: bytes | None
-    """None: it is in the folder, which is still there. Else there is no folder any more."""
+    """None: it is too much, and in the folder."""
     errors: bytes
 
 
@@ -154,3 +209,16 @@ def read(text: str, mark: str) -> Told:
 
 def _text(errors: bytes) -> str:
     return errors.decode("utf-8", "replace")
+
+
+async def part(pieces: AsyncIterator[bytes], since: int, most: int, *, whole: bool) -> bytes:
+    """What `Shell.read` gives, of a stream with the part from `since` on, or with the whole file."""
+    found, skip = bytearray(), max(since, 0) if whole else 0
+    async for piece in pieces:
+        found += piece[skip:]
+        skip = max(0, skip - len(piece))
+        if since < 0:
+            del found[:since]
+        elif len(found) >= most:
+            break
+    return bytes(found)

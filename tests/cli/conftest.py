@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.commands import LENGTH, ROWS, write_rows
+from tests.cli.folders import Folders
 
 THEIRS = '''
 from sandboxes.base import Capabilities
@@ -75,6 +77,21 @@ def theirs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 def lossy(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed distribution with a sandbox named `lossy`."""
     _install(tmp_path_factory.mktemp("installed"), "lossy", LOSSY, monkeypatch)
+
+
+@pytest.fixture
+def folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Folders:
+    """The provider of the documentation as an installed distribution, and nobody's credentials."""
+    for name in list(os.environ):
+        if name.startswith(("E2B_", "MODAL_", "VERCEL_", "DAYTONA_", "FOLDER_")):
+            monkeypatch.delenv(name)
+    example = Path(__file__).parents[2] / "docs" / "example_provider.py"
+    installed, place = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("account")
+    _install(installed, "folder", example.read_text(), monkeypatch)
+    monkeypatch.setenv("EVALCELL_STATE_DIR", str(place / "state"))
+    monkeypatch.setenv("FOLDER_ROOT", str(place / "machines"))
+    monkeypatch.setenv("MODAL_CONFIG_PATH", str(place / "none"))
+    return Folders(installed, place)
 
 
 def _install(folder: Path, name: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from runner.errors import InputError
 from sandboxes.base import SandboxConfig
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.registry import find
-from tests.cli.commands import LENGTH, evalcell, header, run
+from tests.cli.commands import LENGTH, evalcell, header, run, write_rows
 
 LOCK = f"numpy==2.1.0 \\\n    --hash=sha256:{'0' * 64}\n"
 
@@ -114,6 +114,46 @@ def test_a_variable_that_is_not_there_is_told(here: Path, monkeypatch: pytest.Mo
         result = evalcell(command, "length.py", "data.jsonl", "--env", "NOT_THERE")
         assert result.exit_code == 2
         assert "--env NOT_THERE: there is no such variable in your environment" in result.stderr
+
+
+def test_a_variable_may_stand_in_an_env_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file goes over the environment, and what it says is a value: nothing in it is looked up."""
+    monkeypatch.setenv("TOKEN", "of-the-environment")
+    (here / "my.env").write_text("export TOKEN='of-the-file'\nBOTH=${TOKEN}/x\nBARE\n")
+    (here / "tell.py").write_text(
+        "import os\ndef evaluate(output):\n    return len(os.environ['TOKEN']) + 100 * len(os.environ['BOTH'])\n"
+    )
+    words = ["--env", "TOKEN", "--env", "BOTH", "--env-file", "my.env", "--limit", "1", "-o", "run/"]
+    result = run("tell.py", "data.jsonl", *words, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["mean"] == 100 * len("${TOKEN}/x") + len("of-the-file")
+    manifest = json.loads((here / "run" / "manifest.json").read_text())
+    assert "--env-file my.env" in manifest["command"]
+    assert "of-the-file" not in "".join(path.read_text() for path in (here / "run").iterdir())
+    result = run("tell.py", "data.jsonl", "--env", "BARE", "--env-file", "my.env")
+    assert result.exit_code == 2
+    assert "--env BARE: there is no such variable in your environment or the --env-file" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read"),
+        (b"A=\xff\n", "is not text in UTF-8"),
+        (b"A=" + b"x" * (1 << 20), "is larger than 1 MB"),
+    ],
+)
+def test_an_env_file_that_is_none_is_one_line(here: Path, content: bytes | None, said: str) -> None:
+    if content is not None:
+        (here / "my.env").write_bytes(content)
+    write_rows(here / "data.jsonl", [{"output": "x", "expected": {"score": 1}}])
+    for command in ("run", "check", "test", "parity"):
+        others = ["--other", "length.py"] if command == "parity" else []
+        result = evalcell(command, "length.py", "data.jsonl", *others, "--env-file", "my.env")
+        assert result.exit_code == 2
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("evalcell: --env-file my.env ")
+        assert said in line
 
 
 @pytest.mark.parametrize(

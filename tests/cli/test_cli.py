@@ -16,7 +16,7 @@ from tests.cli.commands import LENGTH, evalcell, header, run, write_rows
 
 @pytest.mark.parametrize(
     "command",
-    ["", "run", "check", "test", "parity", "templates", "show", "new", "sandboxes", "cache", "cache prune"],
+    ["", "run", "check", "test", "parity", "templates", "show", "new", "sandboxes", "reap", "cache", "cache prune"],
 )
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_reads_well_in_80_columns(command: str, flag: str) -> None:

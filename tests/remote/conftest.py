@@ -62,7 +62,7 @@ def _nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
 def trying(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trying]:
     """Runs at a server that is as new, with a ledger of their own, and machines created as fast as they are wanted."""
     if request.param == "modal":
-        pytest.importorskip("modal", reason="the SDK is not here; run: pip install 'evalcell[modal]'")
+        pytest.importorskip("grpclib", reason="Modal's SDK is not here; run: pip install 'evalcell[modal]'")
     server: Server = request.getfixturevalue(f"{request.param}_server")
     server.clear()
     monkeypatch.setenv("EVALCELL_STATE_DIR", str(tmp_path / "state"))

@@ -148,6 +148,7 @@ class Boxes:
     def __init__(self, front: Front) -> None:
         self._front = front
         self._cap = int(front.options.get("cap", 10))
+        self._page = int(front.options.get("page", 200))
         self._boxes: dict[str, Box] = {}
 
     def create(self, asked: dict[str, Any]) -> Box:
@@ -178,6 +179,7 @@ class Boxes:
         except (ValueError, AttributeError):
             raise Refused(400, "Invalid labels JSON format") from None
         found = [box for box in self._boxes.values() if wanted <= box.labels.items() and box.state != "destroyed"]
+        limit = min(limit, self._page)
         first = next((n + 1 for n, box in enumerate(found) if box.id == cursor), 0)
         page = found[first : first + limit]
         return page, page[-1].id if first + limit < len(found) else None

@@ -1,7 +1,7 @@
 """
 A local Daytona, v0 API: `python -m tests.remote.daytona_server`. Facts and sources: docs/backends.md.
 
-Options: `key`, `cap` (machines), `minute` (how many seconds it lasts).
+Options: `key`, `cap` (machines), `page` (of a list, at most), `minute` (how many seconds it lasts).
 """
 
 from __future__ import annotations
@@ -188,6 +188,8 @@ def _errors(key: str) -> Any:
             if inside:
                 return _daemon_error(e.status, str(e), "", request.path)
             return _control_error(e.status, str(e))
+        except ConnectionResetError:  # nobody waits for an answer
+            return web.Response()
         except web.HTTPException as e:
             return _control_error(e.status, f"Cannot {request.method} {request.path}")
 

@@ -13,9 +13,10 @@ import contextlib
 import json
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from email.message import Message
 from typing import Any
 
-from aiohttp import web
+from aiohttp import BodyPartReader, web
 
 from tests.remote import room
 from tests.remote.e2b_processes import Event, Running, lost, running_in
@@ -239,8 +240,11 @@ async def _parts(request: web.Request) -> AsyncIterator[tuple[str, bytes]]:
         yield "", await request.read()
     elif request.content_type == "multipart/form-data":
         async for part in await request.multipart():
-            if getattr(part, "name", None) == "file":
-                yield getattr(part, "filename", None) or "", bytes(await part.read())  # type: ignore[union-attr]
+            if isinstance(part, BodyPartReader) and part.name == "file":
+                # aiohttp's own filename is without its folders.
+                told = Message()
+                told["Content-Disposition"] = part.headers.get("Content-Disposition", "")
+                yield told.get_filename() or "", bytes(await part.read())
     else:
         raise _answer(400, {"code": 400, "message": "the content type must be multipart/form-data"})
 

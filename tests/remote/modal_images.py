@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import shlex
 from dataclasses import dataclass, field
 
@@ -96,7 +97,7 @@ class Images:
             return ()
         await self._unpack(machine, id)
         where = (await _output(await machine.start_program(["python3", "-I", "-c", _WHERE]))).strip()
-        user = ("--user", "--map-root-user") if room.os.geteuid() else ()
+        user = ("--user", "--map-root-user") if os.geteuid() else ()
         return ("unshare", *user, "--mount", "sh", "-c", _SEEN, "sh", _LAYER, where)
 
     def _layers(self, id: str) -> list[bytes]:

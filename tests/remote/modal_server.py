@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
-from google.protobuf.empty_pb2 import Empty
+from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped, unused-ignore]
 from grpclib import GRPCError, Status
 from grpclib.server import Server
 from modal._utils.grpc_utils import custom_detail_codec
@@ -174,7 +174,7 @@ class Control(Service):
             sandbox_id=sandbox.id,
             task_id=sandbox.task,
             metadata=sandbox.metadata,
-            command_router_access=self._access(sandbox),
+            command_router_access=self._access(sandbox, float(self.front.options.get("access_lives", _ACCESS_LIVES))),
         )
 
     async def _create(self, app: str, asked: api_pb2.Sandbox, tags: dict[str, str]) -> Sandbox:
@@ -276,12 +276,11 @@ class Control(Service):
             raise GRPCError(Status.NOT_FOUND, "Sandbox not found")
         if not found[0].machine.alive:
             raise GRPCError(Status.FAILED_PRECONDITION, "Sandbox has already shut down")
-        access = self._access(found[0])
+        access = self._access(found[0], _ACCESS_LIVES)
         return api_pb2.SandboxGetCommandRouterAccessResponse(url=access.url, jwt=access.jwt)
 
-    def _access(self, sandbox: Sandbox) -> api_pb2.CommandRouterAccess:
-        lives = float(self.front.options.get("access_lives", _ACCESS_LIVES))
-        return api_pb2.CommandRouterAccess(url=self.router_url, jwt=self.tokens.issue(sandbox.task, lives))
+    def _access(self, sandbox: Sandbox, seconds: float) -> api_pb2.CommandRouterAccess:
+        return api_pb2.CommandRouterAccess(url=self.router_url, jwt=self.tokens.issue(sandbox.task, seconds))
 
 
 def _tags(sandbox: Sandbox) -> list[api_pb2.SandboxTag]:

@@ -78,6 +78,7 @@ class Service:
                     self.admit(name, request, metadata)
                     async for message in method(request, metadata):
                         await stream.send_message(message)
+                    await self.front.done(op)
                 else:
                     # As at Modal, what was asked is done also when nobody waits for the answer any more.
                     doing = asyncio.ensure_future(self._do(op, name, request, metadata))

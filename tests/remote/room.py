@@ -18,9 +18,9 @@ PYTHON = Path(sys.base_prefix, "bin", "python3")
 
 AGENT = Path(__file__).parent / "agent.py"
 _AGENT = "/run/agent.py"
-_HOST = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix")
+_HOST = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "nix")
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
-_OWN = ("/home", "/root", "/run", "/srv", "/mnt", "/media")
+_OWN = ("/home", "/root", "/run", "/srv", "/mnt", "/media", "/opt")
 _SIZE = 512 << 20
 _PASSWD = f"root:x:0:0::/root:/bin/sh\n{USER}:x:{UID}:{UID}::/home/{USER}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"
 _GROUP = f"root:x:0:\n{USER}:x:{UID}:\nnogroup:x:65534:\n"

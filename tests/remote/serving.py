@@ -43,6 +43,8 @@ def middleware(front: Front, op_of: OpOf) -> Any:
             return await handler(request)
         op = op_of(request)
         try:
+            if request.content_type == "application/json":
+                await request.read()  # it has arrived, whether or not anybody waits for what comes of it
             await front.operation(op)
             answer = await handler(request)
             await front.done(op)

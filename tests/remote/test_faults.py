@@ -6,20 +6,35 @@ A run asks for a machine, starts three programs in it, which greet, load the scr
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
 
 import pytest
 
 from sandboxes import Limits, SandboxUnavailableError
-from sandboxes.remote.provider import RefusedError
-from tests.remote.trying import SCRIPT, Tried, Trying, script, scored
+from sandboxes.remote import listen, pool
+from sandboxes.remote.again import Pauses
+from tests.remote.trying import Trying, owed
 
 pytestmark = pytest.mark.timeout(60)
 
-STEPS = {"e2b": ("create", "start", "kill"), "modal": ("app", "image", "create", "start", "stdin", "read", "kill")}
+BRIEF = Pauses(first=0.02, longest=0.1, altogether=0.5)
+
+STEPS = {
+    "e2b": ("create", "upload", "start", "kill"),
+    "modal": ("app", "image", "create", "start", "stdin", "read", "kill"),
+}
 """The operations of a run."""
+
+AGAIN = ("upload", "start", "stdin", "read")
+"""Those that each program needs."""
+
+NTHS = {"cut-after": (1, 3), "garbage": (3,)}
+"""
+Which requests of these fail: else each second one, so that what is asked again does not fail too. After an answer
+that was lost all was done, and after garbage nobody knows what was: then a row that is tried twice must not meet it
+twice.
+"""
 
 RUN = 3
 """The program that runs the batch is the third to start, where nothing goes wrong."""
@@ -37,10 +52,11 @@ ONCE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("fault", ONCE.values(), ids=ONCE)
 def test_what_fails_once_at_each_step_is_not_seen(trying: Trying, fault: dict[str, Any]) -> None:
-    # Each second request fails, so that what is asked again because of it does not fail too.
+    do = fault["do"]
     for op in STEPS[trying.name]:
-        for nth in (1, 3, 5) if op in ("start", "stdin", "read") else (1,):
-            trying.server.fault(op, nth=nth, **fault)
+        for nth in NTHS.get(do, (1, 3, 5)) if op in AGAIN else (1,):
+            if (op, do) != ("read", "cut-after"):  # what cuts the connection elsewhere ends it before
+                trying.server.fault(op, nth=nth, **fault)
     trying.recovered()
 
 
@@ -52,16 +68,71 @@ def test_a_machine_that_comes_after_we_gave_up_is_found_or_ended(trying: Trying)
     assert trying.server.state().machines == []
 
 
-def test_a_full_account_is_waited_for(trying: Trying) -> None:
+def test_a_full_account_is_waited_for(trying: Trying, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_AGAIN", 0.1)
     trying.server.fault("create", "full", times=2)
-    assert trying.recovered(wait=0.2).created == 1
+    assert trying.recovered().created == 1
 
 
-@pytest.mark.parametrize("fault", [{"do": "status:500"}, {"do": "full"}, {"do": "cut-after"}, {"do": "garbage"}])
-def test_without_a_machine_nothing_is_judged(trying: Trying, fault: dict[str, Any]) -> None:
-    trying.server.fault("create", times=1000, **fault)
-    trying.server.fault("find", "status:503", times=1000)
-    tried = trying.run(wait=0.3, pauses={"first": 0.02, "longest": 0.1, "altogether": 0.5})
-    trying.server.fault
+@pytest.mark.parametrize("do", ["status:500", "full", "cut-before", "garbage"])
+def test_without_a_machine_nothing_is_judged(trying: Trying, do: str) -> None:
+    trying.server.fault("create", do, times=1000)
+    tried = trying.run(wait=0.3, pauses=BRIEF)
     assert isinstance(tried.error, SandboxUnavailableError)
+    assert tried.results == []
+    state = trying.server.state()
+    assert state.machines == []
+    # A service that failed may carry out its order yet: then the ledger keeps it, and says so.
+    assert not owed() or any("evalcell reap" in line for line in tried.said)
+
+
+def test_a_stream_that_breaks_at_any_frame_costs_no_row(trying: Trying) -> None:
+    rows = 2
+    frames = 0
+    for frames in range(1, 100):
+        trying.server.clear()
+        trying.server.fault("start", f"cut-frame:{frames}", nth=RUN)
+        tried = trying.run(rows)
+        state = trying.after(tried)
+        assert tried.scores == {str(n): n for n in range(rows)}, f"cut at frame {frames}: {tried}"
+        if state.pending:
+            break
+    assert frames > rows
+
+
+@pytest.mark.parametrize("fault", ["die-frame:2", "die-frame:6", "kill-frame:1", "kill-frame:5"])
+def test_a_machine_that_dies_in_a_batch_costs_no_row(trying: Trying, fault: str) -> None:
+    trying.server.fault("start", fault, nth=RUN)
+    trying.recovered()
+
+
+def test_a_machine_that_falls_silent_costs_no_row(trying: Trying, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "_SLACK", 0.2)
+    trying.server.fault("start", "stall-frame:4", nth=RUN, after=20)
+    assert trying.recovered(limits=Limits(timeout=0.5), slack=0.3).created == 2
+
+
+def test_a_row_that_never_ends_is_ended_there(trying: Trying) -> None:
+    source = (
+        "import time\ndef evaluate(output):\n    time.sleep(600 if output == 'xx' else 0)\n    return len(output)\n"
+    )
+    tried = trying.run(5, source=source, limits=Limits(timeout=0.3))
+    assert trying.after(tried).created == 1
+    assert tried.scores == {"0": 0, "1": 1, "2": None, "3": 3, "4": 4}
+    assert tried.outcomes["2"] == "failed"
+
+
+def test_what_no_machine_survives_is_lost_and_nothing_else_is(trying: Trying) -> None:
+    trying.server.fault("start", "kill-frame:2", nth=RUN, times=1000)
+    tried = trying.run(2)
+    trying.after(tried)
+    assert tried.outcomes == {"0": "lost", "1": "lost"}
+
+
+def test_packages_that_cannot_be_installed_leave_no_machine(trying: Trying) -> None:
+    lock = f"no-such-package-of-ours==1.0 --hash=sha256:{'0' * 64}\n"
+    tried = trying.run(lock=lock)
+    trying.after(tried)
+    assert isinstance(tried.error, SandboxUnavailableError)
+    assert "no-such-package-of-ours" in str(tried.error)
     assert tried.results == []

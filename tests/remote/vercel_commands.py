@@ -18,8 +18,8 @@ ROOM = 256 << 20
 """Characters of output that are kept of one command, which is killed when it says more."""
 _LINGER = 1.0
 """Seconds that output is waited for once the command ended, while what it started holds it open."""
-_STALLED = 20.0
-"""Seconds that a command may take to read a piece of its input."""
+STALLED = 30.0
+"""Seconds that a command may take to read a piece of its input, says Vercel."""
 
 
 class StdinError(Exception):
@@ -113,9 +113,9 @@ class Command:
         with contextlib.suppress(ProcessLookupError, MachineGone):
             await self._process.kill(number)
 
-    async def feed(self, data: bytes, offset: int | None, *, close: bool) -> None:
+    async def feed(self, data: bytes, offset: int | None, *, close: bool, patience: float = STALLED) -> None:
         """
-        Skips what came before, by the offset. Raises StdinError, StalledError, and ValueError for a gap.
+        Skips what came before, by the offset. Raises StdinError, StalledError, and IndexError for a gap.
 
         With nothing to write and nothing to close it only looks.
         """
@@ -126,11 +126,11 @@ class Command:
                 raise StdinError(gone=False)
             skipped = self.written - (self.written if offset is None else offset)
             if skipped < 0:
-                raise ValueError(f"offset {offset} is beyond the {self.written} bytes written")
+                raise IndexError(f"offset {offset} is beyond the {self.written} bytes written")
             piece = data[skipped:]
             self.written += len(piece)
             try:
-                await asyncio.wait_for(self._process.write(piece), _STALLED)
+                await asyncio.wait_for(self._process.write(piece), patience)
             except TimeoutError:
                 raise StalledError from None
             except BrokenPipeError:

@@ -2,7 +2,8 @@
 A local Vercel Sandbox API, whose commands really run: `python -m tests.remote.vercel_server`.
 
 What a stopped machine had on disk is not kept: `persistent` is taken, and ignored.
-Options: `cap` machines at once, `pending` seconds until one runs, `page` machines of a list at most.
+Options: `cap` machines at once, `pending` seconds until one runs, `page` machines of a list at most, `patience`: the
+seconds that a command may take to read its input.
 """
 
 from __future__ import annotations
@@ -190,7 +191,9 @@ class Api(Kept):
         command, asked = self.of_command(request), await body(request)
         try:
             data = base64.b64decode(asked.get("data", ""), validate=True)
-            await command.feed(data, asked.get("offset"), close=asked.get("close") is True)
+            await command.feed(data, asked.get("offset"), close=asked.get("close") is True, patience=self.patience)
+        except IndexError as e:
+            raise ApiError(409, "conflict", str(e)) from None
         except (binascii.Error, ValueError) as e:
             raise ApiError(400, "bad_request", str(e)) from None
         except StdinError as e:

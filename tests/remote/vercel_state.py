@@ -12,7 +12,7 @@ from aiohttp import web
 
 from tests.remote.faults import Front
 from tests.remote.machine import Machine
-from tests.remote.vercel_commands import Command
+from tests.remote.vercel_commands import STALLED, Command
 
 TOKEN, TEAM, PROJECT = "vercel-token-of-the-tests", "team_tests", "prj_tests"
 HOME = "/vercel/sandbox"
@@ -148,6 +148,7 @@ class Kept:
         self.cap: int = front.options.get("cap", 10)
         self.pending: float = front.options.get("pending", 0.0)
         self.page: int = front.options.get("page", 50)
+        self.patience: float = front.options.get("patience", STALLED)
         self.sandboxes: dict[str, Sandbox] = {}
         self.sessions: dict[str, Session] = {}
         self.making: set[str] = set()

@@ -43,11 +43,14 @@ def test_ours_are_found_and_the_fake_is_hidden() -> None:
     assert find("wasm") is WasmSandbox
     assert find("process") is ProcessSandbox
     assert find("fake") is FakeSandbox
-    assert [b.name for b in backends().values() if not b.hidden] == ["wasm", "process", "deno"]
+    listed = [b.name for b in backends().values() if not b.hidden]
+    assert listed == ["wasm", "process", "deno", "e2b", "modal", "vercel", "daytona"]
+    assert [name for name in listed if find(name).capabilities.elsewhere] == listed[3:]
+    assert [b.name for b in backends().values() if b.elsewhere] == listed[3:]
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:
-    with pytest.raises(UnsupportedConfigError, match=r"no sandbox named 'wsam'; choose one of: wasm, process, deno$"):
+    with pytest.raises(UnsupportedConfigError, match=r"no sandbox named 'wsam'; choose one of: wasm, process, deno, e2b, modal, "):
         create(SandboxConfig(backend="wsam"))
 
 

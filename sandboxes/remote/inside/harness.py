@@ -52,7 +52,10 @@ def main(part):
             code = 0
         except (_Stopped, frames.Gone):
             raise
+        except Failed as error:
+            voice.say(failed=str(error)[:500])
         except Exception as error:
+            sys.excepthook(type(error), error, error.__traceback__)
             voice.say(failed=f"{type(error).__name__}: {error}"[:500])
         voice.taken(0)
     except (_Stopped, frames.Gone):
@@ -91,7 +94,7 @@ def _load(box, voice, settings):
             well = isinstance(reply, dict) and reply.get("status") == "ok"
             payload = _WELL if well else payload
         except (ValueError, RecursionError):
-            how, payload = "unreadable", b"what it said of its loading is no JSON"
+            payload = b"no JSON"
     voice.say(loaded=frames.told(how, payload, *rest))
     if not well:
         box.close()

@@ -1,13 +1,17 @@
-"""One box, as the harness sees it: a script that is loaded, and the runs of it. Nothing that comes from it is trusted."""
+"""
+One box, as the harness sees it: a script that is loaded, and the runs of it.
+
+Nothing that comes from it is trusted. It does for a machine what sandboxes/process/box.py does for the host.
+"""
 
 import contextlib
 import os
 import socket
+from pipes import Printed, Requests, Results
 
 import tree
 import weigh
-import wire
-from pipes import Printed, Requests, Results
+from channel import Broken, Channel
 from ports import now
 
 START, GRACE, STOP, PROMPT = 20.0, 2.0, 0.3, 0.05
@@ -21,87 +25,6 @@ _LONGEST = 1 << 18
 
 _LOOK, _CROWD = 0.05, 96
 """Seconds between two looks at the memory; processes at most."""
-
-
-class Broken(Exception):
-    """The box did not start, or does not answer."""
-
-
-class Channel:
-    """The socket to a box."""
-
-    def __init__(self, ports):
-        self._ours, self.theirs = socket.socketpair()
-        self._ours.setblocking(False)
-        self._ports = ports
-        self._inbox = bytearray()
-        self.longest = 1 << 16
-        """Bytes that may come in one message, besides its head."""
-        self.gone = self.spoilt = False
-        ports.add_reader(self._ours.fileno(), self._readable)
-
-    def say(self, message, parts=(), fds=()):
-        """Raises Broken when the box does not take it."""
-        data = memoryview(wire.pack(message, parts))
-        taken, until = [], now() + 10
-
-        def write():
-            with contextlib.suppress(BlockingIOError):
-                some = data[sum(taken) :]
-                taken.append(socket.send_fds(self._ours, [some], fds if not taken else ()))
-
-        try:
-            write()
-            self._ports.add_writer(self._ours.fileno(), write)
-            while sum(taken) < len(data) and not self.gone and now() < until:
-                self._ports.wait(until)
-        except OSError as e:
-            raise Broken(f"it has ended ({e.strerror})") from e
-        finally:
-            if not self.gone:
-                self._ports.remove_writer(self._ours.fileno())
-        if sum(taken) < len(data):
-            raise Broken("it does not listen")
-
-    def message(self):
-        """The next message that has come, with its parts; or None."""
-        try:
-            return wire.first(self._inbox, self.longest)
-        except (ValueError, RecursionError):
-            self.spoilt = True
-            self._give_up()
-            return None
-
-    def heard(self, seconds):
-        """The next message, waiting for it. Raises Broken."""
-        until = now() + seconds
-        while (found := self.message()) is None:
-            if self.gone or now() > until:
-                raise Broken("it has ended" if self.gone else "it does not answer")
-            self._ports.wait(until)
-        return found
-
-    def _readable(self):
-        try:
-            got = self._ours.recv(1 << 18)
-        except BlockingIOError:
-            return
-        except OSError:
-            got = b""
-        self._inbox += got
-        self.spoilt = len(self._inbox) > self.longest + (1 << 19)
-        if not got or self.spoilt:
-            self._give_up()
-
-    def _give_up(self):
-        if not self.gone:
-            self._ports.remove_reader(self._ours.fileno())
-            self._ports.remove_writer(self._ours.fileno())
-            self.gone = True
-
-    def close(self):
-        self._give_up()
-        self._ours.close()
 
 
 class Holder:
@@ -160,10 +83,8 @@ class Holder:
         try:
             self._begin(limits)
             message = {"do": "load", "seed": 0, "memory": limits["memory"] + _ROOM}
-            try:
+            with contextlib.suppress(Broken):  # the script has ended it, as is found below
                 self._channel.say(message, [source], [printed.write])
-            except Broken:
-                pass  # the script has ended it, as is found below
             printed.handed_over()
             until = began + limits["load_timeout"]
             while (found := self._loaded(printed, until)) is None:
@@ -294,10 +215,15 @@ class Holder:
         self._look_at = now() + _LOOK
 
     def _wait(self, until):
-        """Until something happens, or the time has come; looks at the memory now and then."""
+        """
+        Until something happens, or the time has come; looks at the memory now and then.
+
+        A look may take long where a script has made it hard; what it finds after the script's time is not told.
+        """
         self._ports.wait(min(until, self._look_at))
         if now() >= self._look_at and not self._full:
-            self._full, self._found = self._over(), self._current
+            found = self._over()
+            self._full, self._found = found if now() < until else "", self._current
             self._look_at = now() + _LOOK
 
     def _over(self):

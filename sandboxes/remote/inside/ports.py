@@ -1,5 +1,6 @@
 """Waits for descriptors, and for time to pass: as much of an event loop as the harness needs, without its import."""
 
+import contextlib
 import select
 import time
 
@@ -41,10 +42,8 @@ class Ports:
         if wanted or fd in self._ends:
             self._poll.register(fd, wanted)
         else:
-            try:
+            with contextlib.suppress(KeyError):
                 self._poll.unregister(fd)
-            except KeyError:
-                pass
 
     def wait(self, until):
         """Until something has happened, or the time has come."""

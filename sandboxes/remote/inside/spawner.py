@@ -126,11 +126,14 @@ def _box(control, life, places, tmp, network, folders):
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel = socket.socket(fileno=control)
     try:
-        confine.closed_to_others(False)
-        wire.send(channel, walls.put_up(places, tmp, network))
+        put_up = walls.put_up(places, tmp, network)
+        # Who watches has to look in, to tell what memory is shared. Where a script could do so too, nobody may.
+        confine.closed_to_others(not {"mounts", "landlock"} & set(put_up["words"]))
+        wire.send(channel, put_up)
         pid = os.fork()
         if pid == 0:
             _guard(control, life, folders)
+        confine.closed_to_others()
         channel.close()
         os.close(life)
         os.waitpid(pid, 0)
@@ -142,12 +145,10 @@ def _box(control, life, places, tmp, network, folders):
 
 def _guard(control, life, folders):
     """Never returns."""
-    told = os.dup(control)
     try:
-        os.set_inheritable(told, False)
         guardian.main(control, life, lambda channel, boot: _hold(channel, boot, folders))
     except BaseException as error:
-        wire.send(socket.socket(fileno=told), {"failed": f"{type(error).__name__}: {error}"})
+        wire.send(socket.socket(fileno=control), {"failed": f"{type(error).__name__}: {error}"})
     finally:
         os._exit(1)
 

@@ -3,8 +3,8 @@ What a script's first process shuts itself off from, as far as the machine lets 
 
 `mounts`: it has a file system of its own, with its Python, its packages and a private folder. `pids`: processes of its
 own; others can be neither seen nor signalled, and all end with it. `network`: no network device. `ipc`, `names`:
-message queues and the host's name. `uid`: a user that owns nothing. `users`: its rights hold nowhere else. `landlock`: only listed files, and no signals to
-others, by Landlock.
+message queues and the host's name. `uid`: a user that owns nothing. `users`: its rights hold nowhere else. `landlock`:
+only listed files, and no signals to others, by Landlock.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def put_up(places, tmp, network):
     uid = needs.spare_uid()
     if not needs.may_mount():
         if uid is not None and all(map(needs.reachable, places)):
-            _become(uid)
+            confine.give_up_uid(uid, uid)
             words.add("uid")
         uid = None
         if _own_users():
@@ -73,14 +73,10 @@ def put_up(places, tmp, network):
     }
 
 
-def _become(uid):
-    confine.give_up_uid(uid, uid)
-    confine.closed_to_others(False)  # or its own files in /proc would be root's
-
-
 def _own_users():
     """A user namespace, in which this process may do what root may; where none is allowed, nothing changes."""
     uid, gid = os.getuid(), os.getgid()
+    confine.closed_to_others(False)  # or its own files in /proc would be root's
     if not _unshared(_NEW_USER):
         return False
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):

@@ -1,0 +1,94 @@
+"""Commands about where scripts run: the sandboxes, machines at providers, and what is kept on this machine."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import click
+
+from runner import cli_options
+
+
+@click.command()
+@click.option("--live", is_flag=True, help="List the machines that run now at the providers whose keys are set.")
+@click.option("--try", "name", metavar="NAME", help="Open the sandbox NAME and run a script of one row in it.")
+@cli_options.env_file
+def sandboxes(live: bool, name: str | None, env_file: str | None) -> int:
+    """
+    List the sandboxes: available or what to install, and what they can do here.
+
+    --live and --try ask the providers themselves; a machine that --try makes is ended, and may cost some seconds.
+    """
+    if live and name is not None:
+        raise click.UsageError("--live and --try are two questions; ask one at a time")
+    if live:
+        from runner.cli_machines import list_live
+
+        return list_live(env_file)
+    if name is not None:
+        from runner.cli_try import try_sandbox
+
+        return try_sandbox(name, env_file)
+    if env_file is not None:
+        raise click.UsageError("--env-file goes with --live or --try NAME")
+    from runner.cli_lists import list_sandboxes
+
+    return list_sandboxes()
+
+
+@click.command(
+    epilog="Exit codes: 0 done, nothing is left; 2 wrong usage; 3 a provider could not be asked, or a machine not be "
+    "ended; 130 interrupted.",
+)
+@click.option("--provider", "name", metavar="NAME", help="Ask this one only.  [default: all whose keys are set]")
+@click.option(
+    "--older-than",
+    callback=cli_options.duration,
+    metavar="AGE",
+    help="Only machines older than this, as in 90s, 30m, 1h or 2d, but of other hosts too.",
+)
+@click.option("--dry-run", is_flag=True, help="List them, and end none.")
+@cli_options.env_file
+def reap(name: str | None, older_than: timedelta | None, dry_run: bool, env_file: str | None) -> int:
+    """
+    End the machines that runs left behind at providers, as one that was killed may do.
+
+    Machines of a run that goes on here are never ended. Those of other hosts are only with --older-than: nobody here
+    knows whether their run goes on.
+    """
+    from runner.cli_machines import end_left
+
+    return end_left(name, older_than, env_file, dry_run=dry_run)
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def cache(context: click.Context) -> int | None:
+    """List what is kept on this machine so that runs start sooner, and how large it is."""
+    if context.invoked_subcommand is not None:
+        return None
+    from runner.cli_cache import list_cache
+
+    return list_cache()
+
+
+@cache.command()
+@click.option(
+    "--unused",
+    type=click.IntRange(0, 36_500),
+    default=30,
+    show_default=True,
+    metavar="DAYS",
+    cls=cli_options.Plain,
+    help="What no run has wanted for so long.",
+)
+@click.option("--all", "everything", is_flag=True, help="All of it, whenever it was wanted.")
+def prune(unused: int, everything: bool) -> int:
+    """
+    Delete what no run has wanted for a while.
+
+    What a run is using stays. What is deleted is built or downloaded again when a run wants it.
+    """
+    from runner.cli_cache import prune_cache
+
+    return prune_cache(0 if everything else unused)

@@ -1,0 +1,76 @@
+"""A provider in memory whose machines answer as the harness does; a run at it takes milliseconds."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from sandboxes.remote.provider import Command, Ended, GoneError, Hear, Machine
+from sandboxes.remote.sandbox import RemoteSandbox
+from tests.remote.shelf import Shelf
+
+
+class Speaker(Shelf):
+    """Every script gives the length of its `output`, and loads."""
+
+    extends: ClassVar[bool] = True
+
+    def __init__(self, values: object = None) -> None:
+        super().__init__()
+        self.wrong: Callable[[int], BaseException | None] = lambda frame: None
+        """What breaks instead of a frame, by its number, counted over all commands."""
+        self.frames = 0
+
+    async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
+        self.asked.append("execute")
+        await asyncio.sleep(0)
+        for frame in _answer(command.input):
+            self.frames += 1
+            if wrong := self.wrong(self.frames):
+                raise wrong
+            if machine.id not in self.orders:
+                raise GoneError("it is gone")
+            hear(frame)
+            await asyncio.sleep(0)
+        return Ended(0)
+
+
+def _answer(told: bytes) -> Iterator[bytes]:
+    _, settings, last, rows = _parts(told)
+    asked, told_last = json.loads(settings), json.loads(last)
+
+    def frame(**words: Any) -> bytes:
+        return json.dumps({**words, "mark": told_last["mark"]}).encode() + b"\n"
+
+    yield frame(hello={"python": "3.12.1", "machine": "x86_64", "system": "Memory", "protects": []})
+    if asked["source"] is not None:
+        yield frame(loaded=_reply(None))
+    for number, size in enumerate(told_last["sizes"]):
+        row, rows = rows[:size], rows[size:]
+        yield frame(row=number, told=_reply(len(json.loads(row)["arguments"]["output"])))
+    yield frame(done=len(told_last["sizes"]))
+
+
+def _parts(told: bytes) -> Iterator[bytes]:
+    while told:
+        size, _, told = told.partition(b"\n")
+        yield told[: int(size)]
+        told = told[int(size) :]
+
+
+def _reply(value: Any) -> dict[str, Any]:
+    payload = base64.b64encode(json.dumps({"status": "ok", "value": value}).encode()).decode()
+    return {"how": "reply", "payload": payload, "took": 0.001, "output": "", "said": 0}
+
+
+class SpeakerSandbox(RemoteSandbox):
+    name = "speaker"
+    provider = Speaker
+
+    @property
+    def speaker(self) -> Speaker:
+        assert isinstance(self._provider, Speaker)
+        return self._provider

@@ -1,0 +1,84 @@
+"""The whole catalogue on E2B: every template's worked examples, in as few machines as there are sets of packages."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import templates
+from runner.choose import find_evaluator
+from runner.judged import judged
+from sandboxes.e2b import E2BProvider
+from tests.remote.room import PYTHON, bubblewrap
+from tests.remote.serving import Server
+from tests.templates.ways import Opened, Way
+
+LARGE = "scikit-learn"
+"""Takes its time to be installed."""
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """Its machines live as long as it does: no other test may count them."""
+    works, reason = bubblewrap()
+    if works is None:
+        pytest.skip(reason)
+    with pytest.MonkeyPatch.context() as patch, Server.start("tests.remote.e2b_server") as server:
+        patch.setenv("EVALCELL_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+        patch.setattr(E2BProvider, "pace", 1000.0)
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        found = Opened()
+        yield found
+        state = server.state()
+        assert state.created == len(state.machines) <= 3
+        found.close()
+        assert not server.state().machines
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What keeps pip from finding packages here; empty where nothing does."""
+    command = [str(PYTHON), "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check"]
+    folder: Path = tmp_path_factory.mktemp("wheels")
+    tried = subprocess.run([*command, "jsonschema==4.26.0", "-d", str(folder)], capture_output=True, timeout=60)
+    return "pip reaches no index of packages here" if tried.returncode else ""
+
+
+def holds(way: Way, opened: Opened) -> None:
+    for case, result in zip(way.cases, opened.results(way, way.cases), strict=True):
+        found = judged(case, result)
+        assert found.verdict == "passed", (found.where, found.differences, found.result)
+
+
+def named(*, packages: bool) -> list[str]:
+    found = [name for name in templates.names() if "python" in templates.languages(name)]
+    return [name for name in found if bool(find_evaluator(name, "python").packages) == packages]
+
+
+@pytest.mark.parametrize("name", named(packages=False))
+def test_examples_hold(name: str, opened: Opened) -> None:
+    way = Way(name, "python", "e2b")
+    if way.lacking:
+        pytest.skip(way.lacking)
+    holds(way, opened)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if LARGE in str(find_evaluator(name, "python").packages) else [])
+        for name in named(packages=True)
+    ],
+)
+def test_examples_hold_with_packages(name: str, opened: Opened, index: str) -> None:
+    if index:
+        pytest.skip(index)
+    way = Way(name, "python", "e2b")
+    sandbox = opened.sandbox(way)
+    assert not isinstance(sandbox, str), sandbox
+    holds(way, opened)

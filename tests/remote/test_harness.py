@@ -1,0 +1,398 @@
+"""The harness, really run: every row has its result, whatever the script does and whatever the kernel refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandboxes import Call, Execution, Isolation, Limits, SandboxUnavailableError
+from sandboxes.process import ProcessConfig, ProcessSandbox
+from tests.remote.ways import LIMITS, OWN, WAYS, Answer, Running, Way, ask, asked
+from tests.sandboxes.hostile.boxed import boxed, named, tools
+from tests.sandboxes.hostile.judged import LIMITS as TIGHT
+from tests.sandboxes.hostile.judged import judge
+from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, scripts
+
+HOSTILE = Path(__file__).parents[1] / "process" / "hostile"
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines run Linux")
+
+
+@pytest.fixture(params=WAYS.values(), ids=WAYS)
+def way(request: pytest.FixtureRequest) -> Way:
+    found: Way = request.param
+    if found.missing:
+        pytest.skip(found.missing)
+    return found
+
+
+def rows(*values: Any, **more: Any) -> list[Call]:
+    return [Call(id=10 + number, arguments={"x": value, **more}) for number, value in enumerate(values)]
+
+
+def test_who_is_there_and_what_is_closed(way: Way) -> None:
+    found = Running(way, None, []).answer()
+    assert (found.code, found.errors, found.executions, found.listener.finished) == (0, "", [], True)
+    greeting = found.listener.greeting
+    assert greeting is not None
+    assert greeting.python == ".".join(map(str, sys.version_info[:3])) or way.before
+    assert greeting.system.startswith("Linux ")
+    missing = way.closed - set(greeting.protects)
+    if missing and way.name in ("own", "user"):
+        pytest.skip(f"this machine's kernel refuses {sorted(missing)}")
+    assert not missing
+
+
+MANY = """
+import asyncio, os, random, sys
+print("loading")
+count = 0
+class Thing: pass
+def evaluate(x, seed=None):
+    global count
+    count += 1
+    print("row", x)
+    match x:
+        case "counts": return [count, "loading" in sys.modules]
+        case "draws": return [random.random(), os.urandom(4).hex()]
+        case "orders": return list({"a", "b", "c", "d", "e", "f", "g"})
+        case "raises": return {}["key"]
+        case "leaves": raise SystemExit(3)
+        case "exits": os._exit(7)
+        case "aborts": os.abort()
+        case "recurses": return evaluate("recurses")
+        case "waits": return asyncio.sleep(0.01, result="slept")
+        case "hangs":
+            while True: pass
+        case "sleeps for ever": return asyncio.sleep(60)
+        case "takes memory":
+            kept = []
+            while True: kept.append(bytearray(1 << 20))
+        case "takes it at once": return len(bytearray(10**10))
+        case "floods":
+            while True: print("x" * 4096)
+        case "says much":
+            for n in range(3000): print("line", n, file=sys.stderr if n % 2 else sys.stdout)
+            return 1
+        case "returns much": return "y" * (2 << 20)
+        case "returns a thing": return Thing()
+        case "returns nan": return float("nan")
+        case "returns text": return "\\udc80 é \\u2028 \\0"
+        case "imports": import numpy
+        case "listens": import socket; socket.socket()
+        case "starts": import subprocess; subprocess.run(["true"])
+        case "environment": return dict(os.environ)
+        case "forks":
+            for _ in range(3):
+                if os.fork() == 0:
+                    os.setpgid(0, 0)
+                    while True: pass
+            return "forked"
+        case "threads":
+            import threading, time
+            threading.Thread(target=time.sleep, args=(60,)).start()
+            return "threaded"
+        case _: return x
+"""
+KINDS = [line.split('"')[1] for line in MANY.splitlines() if line.startswith("        case ")  and '"' in line]
+SHORT = Limits(timeout=0.5, load_timeout=10, memory=128 << 20, output=2000)
+
+
+def of_the_process_sandbox(calls: list[Call], isolation: Isolation) -> list[Execution]:
+    async def body() -> list[Execution]:
+        async with ProcessSandbox(ProcessConfig(isolation=isolation, jobs=1)) as sandbox:
+            program = await sandbox.load(MANY, SHORT)
+            return [execution async for execution in program.run(calls, SHORT)]
+
+    try:
+        return asyncio.run(body())
+    except SandboxUnavailableError as e:
+        pytest.skip(str(e))
+
+
+def shown(execution: Execution) -> dict[str, Any]:
+    """Without what differs from run to run."""
+    told = execution.model_dump(exclude={"duration"})
+    if execution.error and "recursion" in execution.error.message:
+        told["error"]["traceback"] = told["error"]["message"] = ""
+    if execution.status in ("output", "memory") and execution.truncated:
+        told["output"] = len(told["output"]) > 1000
+    return told
+
+
+@pytest.mark.parametrize("isolation", ["call", "batch"])
+def test_results_are_those_of_the_process_sandbox(isolation: Isolation) -> None:
+    calls = [Call(id=n, arguments={"x": kind}, seed=n) for n, kind in enumerate([*KINDS, "counts"])]
+    expected = of_the_process_sandbox(calls, isolation)
+    found = ask(MANY, calls, isolation, limits=SHORT)
+    assert found.listener.loaded is not None
+    assert found.listener.loaded.output == "loading\n"
+    assert [shown(e) for e in found.executions] == [shown(e) for e in expected]
+
+
+@pytest.mark.parametrize("isolation", ["call", "batch"])
+def test_every_row_has_its_result_whatever_the_kernel_refuses(way: Way, isolation: Isolation) -> None:
+    kinds = ["first", "hangs", "second", "takes memory", "exits", "aborts", "floods", "forks", "environment", "last"]
+    found = ask(MANY, rows(*kinds), isolation, way, SHORT)
+    told = {kind: (e.status, e.value) for kind, e in zip(kinds, found.executions, strict=True)}
+    for kind in ("first", "second", "last"):
+        assert told[kind] == ("ok", kind)
+    assert told["forks"] == ("ok", "forked")
+    assert told["environment"][1] in ({}, {"LC_CTYPE": "C.UTF-8"})
+    died = {kind: told[kind][0] for kind in ("hangs", "takes memory", "exits", "aborts", "floods")}
+    assert died == {
+        "hangs": "timeout", "takes memory": "memory", "exits": "crash", "aborts": "crash", "floods": "output"
+    }  # fmt: skip
+
+
+LOADS = {
+    "hangs": ("while True: pass", "timeout"),
+    "takes-memory": ("kept = []\nwhile True: kept.append(bytearray(1 << 20))", "memory"),
+    "floods": ("while True: print('x' * 4096)", "output"),
+    "exits": ("import os; os._exit(0)", "crash"),
+    "raises": ("1 / 0", "error"),
+    "leaves-processes": ("import os, time\nif os.fork() == 0: time.sleep(60)\ndef evaluate(x): return x", "ok"),
+}
+
+
+@pytest.mark.parametrize(("source", "status"), LOADS.values(), ids=LOADS)
+def test_how_loading_ends_is_every_rows_result(source: str, status: str) -> None:
+    limits = SHORT.model_copy(update={"load_timeout": 0.5 if status == "timeout" else 10})
+    found = ask(source, rows(1, 2, 3), limits=limits)
+    assert found.listener.loaded is not None
+    assert found.listener.loaded.status == status
+    assert [(e.call, e.status) for e in found.executions] == [(10, status), (11, status), (12, status)]
+
+
+def test_arguments_that_are_no_json_are_refused_without_being_sent() -> None:
+    found = ask("def evaluate(x): return x\n", [*rows(1), Call(id=3, arguments={"x": object()}), *rows("y")])
+    assert [(e.call, e.status) for e in found.executions] == [(3, "error"), (10, "ok"), (10, "ok")]
+
+
+def test_a_hostile_row_harms_no_other() -> None:
+    """The attacks on the process sandbox, one after the other on one machine, with a clean row after each."""
+    attacks = [s for s in scripts(HOSTILE, ("escapes", "frames", "kernel")) if "shown" not in s.name]
+    clean = {"output": CLEAN[0], "reference": CLEAN[1]}
+    calls = [Call(id=0, arguments=clean, seed=1)]
+    for script in attacks:
+        calls.append(Call(id=len(calls), arguments={"output": ATTACK, "reference": script.source}, seed=1))
+        calls.append(Call(id=len(calls), arguments=clean, seed=1))
+    name = f"hn{os.getpid()}"
+    first, *found = ask(boxed(name), calls, limits=TIGHT).executions
+    assert first.value["label"] == "clean"
+    for script, attacked, after in zip(attacks, found[::2], found[1::2], strict=True):
+        try:
+            judge(script.boxed, attacked.model_dump(), TIGHT.timeout)
+        except AssertionError as e:
+            raise AssertionError(script.id) from e
+        assert after.value == first.value, script.id
+    assert named(name) == []
+
+
+KEPT_OUT = (
+    "closes-everything", "control-in-the-hands-of-rows", "daemons", "forged-load", "forks-lie", "kills-the-guardian"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("script", [s for s in scripts(HOSTILE, ("load",)) if s.name in KEPT_OUT], ids=lambda s: s.id)
+def test_a_script_that_attacks_while_it_loads_spoils_no_more_than_its_own_rows(script: Any) -> None:
+    name = f"hl{os.getpid()}"
+    calls = [Call(id=n, arguments={"output": "", "reference": ""}) for n in range(2)]
+    found = ask(f"{tools(name)}\n{script.source}", calls, limits=TIGHT)
+    assert found.listener.loaded is not None
+    judge(script.boxed, found.listener.loaded.model_dump(), TIGHT.load_timeout)
+    for execution in found.executions:
+        assert execution.status in script.calls.may or execution.status == found.listener.loaded.status
+    assert named(name) == []
+
+
+KILLS = """
+import os, signal
+def evaluate(x):
+    if x == "kills":
+        for pid in (os.getppid(), -1, *range(1, 400)):
+            try: os.kill(pid, signal.SIGKILL)
+            except OSError: pass
+    return x
+"""
+
+
+@pytest.mark.parametrize("isolation", ["call", "batch"])
+def test_a_row_that_kills_all_that_it_can_costs_itself_alone(way: Way, isolation: Isolation) -> None:
+    if way.name == "nothing" or (way.name == "refused" and os.geteuid()):
+        pytest.skip("the script's user is the harness's own there, and no kernel keeps them apart")
+    found = ask(KILLS, rows("a", "kills", "b"), isolation, way)
+    first, killer, last = found.executions
+    assert (first.value, last.value) == ("a", "b")
+    assert killer.status in ("crash", "ok")
+
+
+WRITES = """
+import glob, os
+def evaluate(x):
+    for forged in FORGED:
+        for path in [f"/proc/{n}/fd/{fd}" for n in os.listdir("/proc") if n.isdigit() for fd in range(8)]:
+            try:
+                with open(path, "wb", buffering=0) as file: file.write(forged)
+            except OSError: pass
+        for fd in range(64):
+            try: os.write(fd, forged)
+            except OSError: pass
+    return x
+"""
+
+
+def test_nothing_that_a_script_writes_anywhere_is_heard_as_the_harness() -> None:
+    """With a /proc to look for descriptors in, and nothing but the user between the script and the harness."""
+    way = WAYS["refused"]
+    if way.missing or os.geteuid():
+        pytest.skip(way.missing or "needs to be root")
+    forged = [b'{"row":1,"told":{"how":"reply"}}\n', b'{"done":2,"mark":"' + b"0" * 32 + b'"}\n', b"\n\n{"]
+    source = f"FORGED = {forged!r}\n{WRITES}"
+    found = ask(source, rows(0, 1, 2), "call", way)
+    assert [e.call for e in found.executions] == [10, 11, 12]
+    assert {e.status for e in found.executions} <= {"ok", "crash", "no_result"}
+
+
+LOOKS = """
+import re
+def evaluate(x):
+    found = set()
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+        for line in maps:
+            first, last = (int(word, 16) for word in line.split()[0].split("-"))
+            if line.split()[1][0] == "r" and "[v" not in line:
+                try:
+                    memory.seek(first)
+                    found |= set(re.findall(rb"(?:row|mac)-secret-[a-z0-9]+", memory.read(last - first)))
+                except (OSError, OverflowError): pass
+    return sorted(text.decode() for text in found)
+"""
+
+
+def test_a_script_has_neither_other_rows_nor_the_machines_variables_in_its_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    way = WAYS["refused"]
+    if way.missing:
+        pytest.skip(way.missing)
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:mac-secret-path")
+    values = [f"row-secret-{n}" for n in range(3)]
+    found = ask(LOOKS, rows(*values), "call", way)
+    if {e.status for e in found.executions} == {"error"} and os.geteuid() == 0:
+        pytest.skip("a process that gave up being root may not look into itself")
+    assert found.values == [[value] for value in values]
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL", "SIGHUP", "stdout"])
+def test_when_it_is_told_to_end_nothing_is_left(way: Way, how: str) -> None:
+    if way.name == "nothing":
+        pytest.skip("bubblewrap ends all by itself")
+    source = "import os\ndef evaluate(x):\n    os.fork()\n    while True: pass\n"
+    running = Running(way, asked(source, limits=LIMITS.model_copy(update={"timeout": 60})), rows(1, 2))
+    try:
+        running.first_row()
+        time.sleep(0.1)
+        if how == "stdout":
+            assert running.process.stdout is not None
+            running.process.stdout.close()
+        else:
+            running.process.send_signal(getattr(signal, how))
+        assert running.left() == []
+    finally:
+        running.process.kill()
+        running.end()
+
+
+def test_it_ends_when_its_input_ends_early() -> None:
+    running = Running(OWN, None, [])
+    running.process.kill()
+    running.end()
+    command = running.process.args
+    assert isinstance(command, list)
+    import subprocess
+
+    ended = subprocess.run(command, input=b"123\nabc", capture_output=True, timeout=10)
+    assert ended.returncode == 1
+    assert b"its input ended early" in ended.stderr
+
+
+def test_a_host_that_is_slow_to_listen_fills_no_memory() -> None:
+    limits = LIMITS.model_copy(update={"result": 1 << 20})
+    running = Running(OWN, asked("def evaluate(x): return 'x' * 1000000", "batch", limits), rows(*range(60)))
+    running.first_row()
+    time.sleep(1)
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    found = running.answer()
+    assert [len(e.value) for e in found.executions] == [1000000] * 60
+    assert peak < 60 << 10, f"{peak} KB"
+
+
+def test_variables_are_the_scripts_alone() -> None:
+    source = "import os\ndef evaluate(x): return [os.environ.get(x), list(os.environ)]"
+    found = ask(source, rows("TOKEN"), variables={"TOKEN": "a secret"})
+    assert found.values == [["a secret", ["TOKEN"]]]
+
+
+CONNECTS = "import socket\ndef evaluate(x):\n    with socket.create_connection(('127.0.0.1', x), 2) as s: return s.recv(9).decode()\n"
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_the_network_is_there_only_when_it_was_asked_for(way: Way, network: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        calls = rows(server.getsockname()[1])
+        running = Running(way, asked(CONNECTS, network=network), calls)
+        if network:
+            server.settimeout(10)
+            with server.accept()[0] as heard:
+                heard.sendall(b"hello")
+        found = running.answer()
+    (execution,) = found.executions
+    assert found.listener.greeting is not None
+    if network:
+        assert execution.value == "hello"
+    elif {"network", "seccomp"} & set(found.listener.greeting.protects):
+        assert execution.status == "error"
+        assert execution.error is not None
+        assert execution.error.type in ("PermissionError", "OSError")
+
+
+NUMERIC = "import numpy\ndef evaluate(x): return numpy.mean(x)\n"
+
+
+def test_packages_of_a_folder(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    missing = ask(NUMERIC, rows([1, 2]))
+    assert missing.listener.loaded is not None
+    assert missing.listener.loaded.error is not None
+    assert missing.listener.loaded.error.hint is not None
+    assert "numpy" in missing.listener.loaded.error.hint
+    folder = Path(numpy.__file__).parents[1]
+    found = ask(NUMERIC, rows([1, 2], [3.5, 4.5]), packages=str(folder))
+    assert found.values == [1.5, 4.0], found.listener.loaded
+
+
+def test_packages_of_the_machines_own_python() -> None:
+    pytest.importorskip("numpy")
+    assert ask(NUMERIC, rows([1, 2]), packages="site", python=sys.executable).values == [1.5]
+
+
+def test_an_older_python_says_who_it_is_and_no_more() -> None:
+    from sandboxes.remote.bundle import BOOT
+
+    running: Answer
+    older = BOOT.replace("sys.version_info < (3, 11)", "sys.version_info < (9, 0)")
+    assert older != BOOT
+    running = _with_boot(older)
+    assert running.listener.greeting is not None
+    assert running.listener.greeting.protects == ()
+    assert running.listener.finished

@@ -1,0 +1,41 @@
+"""The commands of the README that need a provider's key, as they stand there."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import evalcell
+from tests.remote.serving import Server
+from tests.test_readme import REMOTE, blocks
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e2b_server: Server) -> Path:
+    """A folder with the README's script, a dataset, and `keys.env`; no key is in the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVALCELL_STATE_DIR", str(tmp_path / "state"))
+    for name in e2b_server.environment:
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "keys.env").write_text("".join(f"{k}={v}\n" for k, v in e2b_server.environment.items()))
+    (script,) = [b for b in blocks("python") if b.startswith("def evaluate(output, reference)")]
+    (tmp_path / "same.py").write_text(script)
+    rows = [{"output": "a", "reference": "a"}, {"output": "b", "reference": "a"}]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", sorted(REMOTE))
+def test_a_command_works(keys: Path, e2b_server: Server, command: str) -> None:
+    result = evalcell(*shlex.split(command)[1:])
+    assert result.exit_code == 0, result.output
+    if " run " in command:
+        assert "2: 2 scored" in result.stdout
+        assert "mean 0.5" in result.stdout
+        assert 1 <= e2b_server.state().created <= 2
+    assert e2b_server.state().machines == []
+    written = "".join(path.read_text() for path in (keys / "state").glob("*"))
+    assert e2b_server.environment["E2B_API_KEY"] not in result.output + written

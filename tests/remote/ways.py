@@ -1,0 +1,171 @@
+"""Runs the harness on this machine, in ways that differ in what the kernel lets it do."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import platform
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sandboxes import Call, Execution, Isolation, Limits
+from sandboxes.remote import talk
+from tests.remote.room import PYTHON, bubblewraps
+
+LIMITS = Limits(timeout=5, load_timeout=10, memory=128 << 20)
+
+_USER = """
+import os, sys
+os.setgroups([]); os.setresgid(61234, 61234, 61234); os.setresuid(61234, 61234, 61234)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+_REFUSING = Path(__file__).with_name("refusing.py")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One kind of machine."""
+
+    name: str
+    before: tuple[str, ...]
+    closed: frozenset[str]
+    """Words of the greeting that it must have, where this machine can give them at all."""
+
+    @property
+    def missing(self) -> str:
+        """Why it cannot be had here; empty where it can."""
+        return _missing(self.before)
+
+
+@functools.cache
+def _missing(before: tuple[str, ...]) -> str:
+    tried = subprocess.run([*before, str(PYTHON), "-I", "-S", "-c", "import os"], capture_output=True, text=True)
+    return tried.stderr.strip()[-200:] if tried.returncode else ""
+
+
+def _ways() -> Iterator[Way]:
+    python, root = str(PYTHON), os.geteuid() == 0
+    kept = frozenset({"seccomp", "memory"})
+    yield Way("own", (), kept | {"mounts", "pids", "network"} | ({"uid"} if root else {"users"}))
+    user = (python, "-I", "-S", "-c", _USER) if root else ()
+    if root:
+        yield Way("user", user, kept | {"mounts", "pids", "network", "users"})
+    refusing = (python, "-I", "-S", str(_REFUSING), "namespaces", "landlock", "pidfd")
+    yield Way("refused", (*refusing, "--"), kept | ({"uid"} if root else set()))
+    for path in bubblewraps()[-1:]:
+        walls = ("--unshare-user", "--uid", "1000", "--gid", "1000", "--unshare-pid", "--ro-bind", "/", "/")
+        alone = (path, *walls, "--dev", "/dev", "--tmpfs", "/proc", "--cap-drop", "ALL", "--die-with-parent", "--")
+        yield Way("nothing", (*alone, *refusing, "seccomp", "--"), frozenset())
+
+
+WAYS = {way.name: way for way in _ways()}
+OWN = WAYS["own"]
+
+
+@dataclass
+class Answer:
+    """What came of a command."""
+
+    listener: talk.Listener
+    executions: list[Execution] = field(default_factory=list)
+    code: int | None = None
+    errors: str = ""
+
+    @property
+    def values(self) -> list[Any]:
+        return [execution.value for execution in self.executions]
+
+
+class Running:
+    """A harness at work. `token` stands in the command line of each of its processes."""
+
+    def __init__(self, way: Way, asked: talk.Asked | None, calls: Sequence[Call], python: str | Path = PYTHON) -> None:
+        command, self.listener = talk.command(asked, calls) if asked else talk.hello()
+        self.token = secrets.token_hex(8)
+        self.process = subprocess.Popen(
+            [*way.before, str(python), *command.argv[1:], self.token],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PATH": os.environ["PATH"], "OF_THE_MACHINE": "a-value-of-the-machines-own", **command.env},
+        )
+        self._feeding = threading.Thread(target=self._feed, args=(command.input,))
+        self._feeding.start()
+
+    def _feed(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self.process.stdin as pipe:
+            pipe.write(data)
+
+    def pieces(self) -> Iterator[bytes]:
+        assert self.process.stdout is not None
+        while piece := os.read(self.process.stdout.fileno(), 1 << 16):
+            yield piece
+
+    def first_row(self) -> list[Execution]:
+        """What came until the script's first call has begun, or ended."""
+        found: list[Execution] = []
+        for piece in self.pieces():
+            found += self.listener.feed(piece)
+            if self.listener.loaded:
+                return found
+        raise AssertionError("it has ended")
+
+    def answer(self) -> Answer:
+        """All that is still to come."""
+        found = Answer(self.listener, list(self.listener.refused))
+        try:
+            for piece in self.pieces():
+                found.executions += self.listener.feed(piece)
+        finally:
+            found.errors = self.end()
+            found.code = self.process.returncode
+        return found
+
+    def end(self) -> str:
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.process.stdout.close()
+        said = self.process.stderr.read().decode("utf-8", "replace")
+        self.process.stderr.close()
+        self.process.wait(10)
+        self._feeding.join(10)
+        return said
+
+    def left(self, seconds: float = 3.0) -> list[str]:
+        """The command lines of its processes that still live after so many seconds."""
+        until = time.monotonic() + seconds
+        while (found := self._living()) and time.monotonic() < until:
+            time.sleep(0.01)
+        return found
+
+    def _living(self) -> list[str]:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if self.token.encode() in (line := path.read_bytes()):
+                    found.append(line[-200:].decode("utf-8", "replace"))
+        return found
+
+
+def asked(source: str, isolation: Isolation = "call", limits: Limits = LIMITS, **more: Any) -> talk.Asked:
+    return talk.Asked(source=source, limits=limits, isolation=isolation, machine=platform.machine(), **more)
+
+
+def ask(
+    source: str, calls: Sequence[Call], isolation: Isolation = "call", way: Way = OWN, limits: Limits = LIMITS, **more: Any
+) -> Answer:
+    """Loads the script and runs the calls; the executions in the order of their calls."""
+    python = more.pop("python", PYTHON)
+    found = Running(way, asked(source, isolation, limits, **more), calls, python).answer()
+    assert (found.code, found.errors, found.listener.finished) == (0, "", True)
+    found.executions.sort(key=lambda execution: execution.call)
+    return found

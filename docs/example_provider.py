@@ -25,6 +25,7 @@ class FolderProvider(Provider):
         if not values.get("FOLDER_KEY"):
             raise SandboxUnavailableError("FOLDER_KEY is not set; set it to the key of your account")
         self.address = values.get("FOLDER_ROOT") or "/var/tmp/evalcell-folders"
+        self._running: dict[str, asyncio.subprocess.Process] = {}
 
     async def create(self, order: Order) -> Machine:
         place = Path(self.address) / order.key
@@ -41,10 +42,9 @@ class FolderProvider(Provider):
             yield Found(key, key, since, json.loads(tags.read_text()))
 
     async def kill(self, id: str) -> None:
-        for file in (Path(self.address) / id).glob("*.pid"):
-            with suppress(ProcessLookupError):
-                os.killpg(int(file.stem), signal.SIGKILL)
-        shutil.rmtree(Path(self.address) / id, ignore_errors=True)
+        if process := self._running.get(id):
+            _end(process)
+        shutil.rmtree(Path(self.address) / id, ignore_errors=True)  # one that is gone already is no error
 
     async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
         if await self.find(machine.key) is None:
@@ -56,7 +56,7 @@ class FolderProvider(Provider):
             process = await asyncio.create_subprocess_exec(
                 *command.argv, stdin=given, stdout=-1, stderr=errors, env=variables, start_new_session=True
             )
-            (Path(self.address) / machine.id / f"{process.pid}.pid").touch()
+            self._running[machine.id] = process
             try:
                 async with asyncio.timeout(command.timeout):
                     while process.stdout and (piece := await process.stdout.read(65536)):
@@ -65,10 +65,15 @@ class FolderProvider(Provider):
             except TimeoutError:
                 return Ended(None)
             finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _end(process)
             errors.seek(0)
             return Ended(code if code >= 0 else 128 - code, errors.read()[-4096:].decode(errors="replace"))
+
+
+def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 class FolderSandbox(RemoteSandbox):

@@ -132,7 +132,7 @@ class _Scoring:
         self._most = sandbox.batch
         self._batches = 0
         self._seconds = sandbox.run_seconds
-        self._size = 1 if self._seconds < 1 else SMALLEST
+        self._size = 1 if self._seconds < 1 else min(SMALLEST, sandbox.batch)
         self._window: deque[_Row] = deque()
         self._chars = 0
         self._room = asyncio.Event()

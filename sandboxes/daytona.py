@@ -59,7 +59,8 @@ class DaytonaProvider(told.Provider):
         key = values.get("DAYTONA_API_KEY", "").strip()
         if not (key and key.isascii() and key.isprintable()):
             raise SandboxUnavailableError(f"DAYTONA_API_KEY {'is no key' if key else 'is not set'}; {_KEY}")
-        self.address = address(values.get("DAYTONA_API_URL") or "https://app.daytona.io/api", "DAYTONA_API_URL")
+        self._url = address(values.get("DAYTONA_API_URL") or "https://app.daytona.io/api", "DAYTONA_API_URL")
+        self.address = told.account(self._url, key)
         self._key = SecretStr(key)
         self._organisation = values.get("DAYTONA_ORGANIZATION_ID", "").strip()
         self._target = values.get("DAYTONA_TARGET", "").strip()
@@ -126,9 +127,10 @@ class DaytonaProvider(told.Provider):
             query["cursor"] = cursor
 
     async def extend(self, machine: Machine, seconds: int) -> None:
-        await self._ask("POST", machine.id, "last-activity")
+        if (await self._ask("POST", machine.id, "last-activity")).status_code != 201:
+            raise UnreachableError("Daytona: it is unclear whether the sandbox will live longer")
         with suppress(GoneError):  # it is there: what is missing is the ttl, in a deployment that has none
-            await self._ask("POST", machine.id, "ttl", str(math.ceil(seconds / 60)))
+            document(await self._ask("POST", machine.id, "ttl", str(math.ceil(seconds / 60))), "Daytona")
 
     async def cut_network(self, machine: Machine) -> None:
         reply = await self._ask("POST", machine.id, "network-settings", json={"networkBlockAll": True})
@@ -139,7 +141,7 @@ class DaytonaProvider(told.Provider):
         return await script.execute(_Toolbox(machine.data, self._service, self._headers()), command, hear)
 
     async def _ask(self, method: str, *parts: str, **sent: Any) -> httpx.Response:
-        url = "/".join([self.address, "sandbox", *(quote(part, safe="") for part in parts)])
+        url = "/".join([self._url, "sandbox", *(quote(part, safe="") for part in parts)])
         return await self._service.ask(method, url, headers=self._headers(), **sent)
 
     def _headers(self) -> dict[str, str]:
@@ -175,7 +177,7 @@ class DaytonaProvider(told.Provider):
         """Where the machine is spoken to. Raises RefusedError for what is no place to send the key to."""
         with suppress(SandboxUnavailableError):
             url = address(text(found, "toolboxProxyUrl"), "toolboxProxyUrl")
-            if url.startswith("https:") or self.address.startswith("http:"):
+            if url.startswith("https:") or self._url.startswith("http:"):
                 return url
         raise RefusedError("Daytona's reply names an unsafe toolbox address; is DAYTONA_API_URL the right service?")
 

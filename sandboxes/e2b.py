@@ -47,7 +47,8 @@ class E2BProvider(told.Provider):
         self._domain = values.get("E2B_DOMAIN") or "e2b.app"
         if not _DOMAIN.fullmatch(self._domain):
             raise SandboxUnavailableError("E2B_DOMAIN is not a domain; set it to one such as e2b.app, or unset it")
-        self.address = address(values.get("E2B_API_URL") or f"https://api.{self._domain}", "E2B_API_URL")
+        self._url = address(values.get("E2B_API_URL") or f"https://api.{self._domain}", "E2B_API_URL")
+        self.address = told.account(self._url, key)
         shared = values.get("E2B_SANDBOX_URL")
         self._shared = address(shared, "E2B_SANDBOX_URL") if shared else None
         self._template = values.get("EVALCELL_E2B_TEMPLATE") or "base"
@@ -133,7 +134,7 @@ class E2BProvider(told.Provider):
         self, method: str, path: str, headers: Mapping[str, str] | None = None, **sent: Any
     ) -> httpx.Response:
         shown = {**(headers or {}), "X-API-KEY": self._key.get_secret_value()}
-        return await self._service.ask(method, self.address + path, headers=shown, **sent)
+        return await self._service.ask(method, self._url + path, headers=shown, **sent)
 
     async def _do(self, method: str, path: str, **sent: Any) -> None:
         """Asks for what is done without a word: whoever talks is somebody else."""

@@ -48,9 +48,11 @@ class ModalProvider(told.Provider):
             raise SandboxUnavailableError(f"Modal's credentials are missing or incomplete; {HOW}")
         servers = (values.get("MODAL_SERVER_URL") or _SERVERS).split(",")
         self._servers = [address(url, "MODAL_SERVER_URL") for url in servers]
-        self.address = self._servers[0]
         self._environment = values.get("MODAL_ENVIRONMENT") or None
         self._app_name = values.get("EVALCELL_MODAL_APP") or "evalcell"
+        # Elsewhere a machine's name means another one, or none.
+        place = f"{self._servers[0]}/{self._environment or 'default'}/{self._app_name}"
+        self.address = told.account(place, self._id.get_secret_value())
         self.python = values.get("EVALCELL_MODAL_PYTHON") or "3.13"
         if not re.fullmatch(r"3\.(1[1-9]|[2-9]\d)", self.python):
             raise SandboxUnavailableError("EVALCELL_MODAL_PYTHON is no usable version; set it to one like 3.13")

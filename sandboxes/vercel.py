@@ -20,7 +20,7 @@ from sandboxes.remote import provider as told
 from sandboxes.remote.again import Pauses, again
 from sandboxes.remote.http import Service, address, document
 from sandboxes.remote.provider import GoneError, Machine, RefusedError, UnreachableError
-from sandboxes.remote.reading import at, claims, moment, records, text
+from sandboxes.remote.reading import at, claims, moment, number, records, text
 from sandboxes.remote.sandbox import RemoteSandbox
 from sandboxes.text import clean
 
@@ -194,7 +194,7 @@ class VercelProvider(told.Provider):
             reply = await self._get(name)
         if status != "running":
             raise GoneError(f"Vercel: the machine is {status}")
-        ends = moment(reply, "session", "startedAt").timestamp() + (at(reply, "session", "timeout") or 0) / 1000
+        ends = moment(reply, "session", "startedAt").timestamp() + number(reply, "session", "timeout") / 1000
         session = _Session(text(reply, "sandbox", "currentSessionId"), time.monotonic() + ends - time.time())
         return Machine(name, name, session)
 

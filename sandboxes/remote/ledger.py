@@ -34,6 +34,7 @@ READ = 8 << 20
 FORGOTTEN = timedelta(days=30)
 """After which a machine that nobody saw ending is no longer asked about: no provider lets one live so long."""
 
+_OPEN = ("creating", "created", "left")
 _LINE = 4096
 _WAIT = 10.0
 
@@ -44,7 +45,7 @@ class Entry(Owner):
     """One line: what happened to the machine of a key, and who owns it."""
 
     at: AwareDatetime
-    event: Literal["creating", "created", "ended", "failed"]
+    event: Literal["creating", "created", "left", "ended", "failed"]
     provider: Printable
     address: Printable
     """The deployment, where one provider has several."""
@@ -82,6 +83,10 @@ class Ledger:
         """It is there, and this is its id. Raises SandboxUnavailableError."""
         self._follow(key, "created", id)
 
+    def left(self, key: str) -> None:
+        """Its run does nothing more about it, though its process may live on. Raises SandboxUnavailableError."""
+        self._follow(key, "left")
+
     def ended(self, key: str) -> None:
         """It certainly runs no more. Raises SandboxUnavailableError."""
         self._follow(key, "ended")
@@ -107,7 +112,7 @@ class Ledger:
         with self._alone():
             self._compact()
 
-    def _follow(self, key: str, event: Literal["created", "ended", "failed"], id: str | None = None) -> None:
+    def _follow(self, key: str, event: Literal["created", "left", "ended", "failed"], id: str | None = None) -> None:
         about = self._own.get(key) or _open(self._read()).get(key)
         if about is None:
             return  # a machine that this ledger was never told of, or that has ended
@@ -120,7 +125,7 @@ class Ledger:
                 f"{about.provider} gave a machine an id that is none; look for {key} at the provider"
             ) from None
         self._append(entry)
-        if event == "created":
+        if event in _OPEN:
             self._own[key] = entry
         else:
             self._own.pop(key, None)
@@ -210,7 +215,7 @@ _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getatt
 
 def _open(entries: list[Entry]) -> dict[str, Entry]:
     latest = {entry.key: entry for entry in entries}  # in the order of the first ones
-    return {key: entry for key, entry in latest.items() if entry.event in ("creating", "created")}
+    return {key: entry for key, entry in latest.items() if entry.event in _OPEN}
 
 
 def _entry(line: bytes) -> Entry | None:

@@ -73,7 +73,7 @@ class Lifecycle:
             if making.done() and key in self._ours:  # it was made, and could not be noted
                 self.end(Machine(self._ours[key], key))
             else:
-                self._see_to(self._undo(key, making))
+                self._see_to(key, self._undo(key, making))
             raise
 
     async def _made(self, order: Order) -> Machine:
@@ -122,7 +122,7 @@ class Lifecycle:
         elif refused:
             self._ledger.failed(key)
         elif not self._ledger.is_settled(key):
-            self._say(f"{self._provider.name}: it is unclear whether a machine was made; run: evalcell reap")
+            self._leave(key, "it is unclear whether a machine was made")
 
     async def _looked_for(self, key: str, times: int) -> Machine | None:
         """An order whose answer was lost may be carried out late; one that failed, after it had made a machine."""
@@ -137,7 +137,7 @@ class Lifecycle:
         """Begins to end it; `close` waits for that. Safe twice."""
         if machine.key in self._ours:
             del self._ours[machine.key]
-            self._see_to(self._end(machine.key, machine.id))
+            self._see_to(machine.key, self._end(machine.key, machine.id))
 
     async def _end(self, key: str, id: str) -> None:
         self._ours.pop(key, None)
@@ -145,10 +145,16 @@ class Lifecycle:
             await again(lambda: self._provider.kill(id), self._pauses)
             self._ledger.ended(key)
         except SandboxError as e:
-            self._say(f"{self._provider.name}: machine {id} may still run ({e}); run: evalcell reap")
+            self._leave(key, f"machine {id} may still run ({e})")
 
-    def _see_to(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _leave(self, key: str, why: str) -> None:
+        """From now on it is for `evalcell reap`, though this process lives on."""
+        with suppress(SandboxError):
+            self._ledger.left(key)
+        self._say(f"{self._provider.name}: {why}; run: evalcell reap")
+
+    def _see_to(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=key)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
@@ -159,7 +165,7 @@ class Lifecycle:
     async def _close(self, seconds: float) -> None:
         for key, id in list(self._ours.items()):
             del self._ours[key]
-            self._see_to(self._end(key, id))
+            self._see_to(key, self._end(key, id))
         if self._ending:
             soon = min(_SOON, seconds)
             await asyncio.wait(set(self._ending), timeout=soon)
@@ -168,7 +174,7 @@ class Lifecycle:
                 await asyncio.wait(set(self._ending), timeout=seconds - soon)
         for task in list(self._ending):
             task.cancel()
-            self._say(f"{self._provider.name}: a machine may still run; run: evalcell reap")
+            self._leave(task.get_name(), "a machine may still run")
         if self._ending:
             await asyncio.wait(set(self._ending), timeout=5)
 

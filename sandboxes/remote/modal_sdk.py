@@ -61,7 +61,7 @@ def _judged(error: Exception, missing: Kind = GoneError) -> ProviderError:
             after = [getattr(one, "retry_after_secs", None) for one in getattr(error, "_grpc_details", None) or ()]
             rate = bool(after) or "rate" in said.lower().split()
             return told.BusyError(said, *after[:1]) if rate else told.FullError(said)
-        case of.NotFoundError() | of.ConflictError():  # before InvalidError, which a conflict is too
+        case of.NotFoundError() | of.ConflictError() | of.ClientClosed():  # a conflict is an InvalidError too
             return missing(said)
         case of.ImageBuildError():  # whose reason stands at the end
             return RefusedError(f"Modal could not build the image: {clean(' '.join(str(error).split())[-400:])}")

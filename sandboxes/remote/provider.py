@@ -9,6 +9,7 @@ Who owns a machine, what is asked again, how long to wait and what to do with a 
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -142,6 +143,15 @@ Hear = Callable[[bytes], None]
 """Called with each piece of a command's stdout as it comes. Raises to stop the command being heard."""
 
 
+def account(url: str, key: str) -> str:
+    """
+    A deployment and whose machines are spoken of there, for `Provider.address`: 8 hex digits of the key's SHA-256.
+
+    Under another account's key a machine that runs is as unknown as one that has ended.
+    """
+    return f"{url}/key-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+
+
 class Provider(ABC):
     """
     One account at one provider. Every method may be called while others wait; all but `open` need `open` first.
@@ -167,7 +177,7 @@ class Provider(ABC):
     """Whether `create` makes a machine that has the order's packages; else they are installed in it."""
 
     address: str
-    """The deployment that is spoken to, for the ledger: no secret, such as `https://api.e2b.app`."""
+    """The deployment and the account there, for the ledger; no secret. See `account`."""
     python: str | None = None
     """The version, as in `3.13`, where it is chosen here rather than by the image; set where `bakes`."""
 

@@ -26,6 +26,12 @@ def text(data: Any, *path: str) -> str:
     return found
 
 
+def number(data: Any, *path: str) -> int:
+    """0 where there is no whole number."""
+    found = at(data, *path)
+    return found if isinstance(found, int) else 0
+
+
 def moment(data: Any, *path: str) -> datetime:
     """A time told in milliseconds; now, where it makes no sense: for a machine, too young is safer than too old."""
     try:

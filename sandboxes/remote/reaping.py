@@ -41,12 +41,17 @@ class Known:
     """None: nothing tells whose it is."""
     listed: bool
     """Whether the provider says that it is there; else the ledger alone does."""
+    given_up: bool = False
+    """Whether its run said that it does nothing more about it."""
 
     @property
     def state(self) -> State:
         """
-        `live`: its run goes on here. `leftover`: its run was here and has ended. `elsewhere`: nobody here can know.
+        `live`: its run goes on here. `leftover`: its run was here, and has ended or given it up. `elsewhere`: nobody
+        here can know.
         """
+        if self.given_up:
+            return "leftover"
         alive = None if self.owner is None else self.owner.alive
         return "elsewhere" if alive is None else "live" if alive else "leftover"
 
@@ -153,8 +158,14 @@ def _is_of(entry: Entry, provider: Provider) -> bool:
 def _listed(provider: Provider, one: Found, entry: Entry | None) -> Known:
     """What the ledger wrote is believed before what the provider tells of it."""
     key = entry.key if entry else one.key
-    return Known(provider.name, one.id, key, one.since, entry or Owner.tagged(one.tags), listed=True)
+    owner = entry or Owner.tagged(one.tags)
+    return Known(provider.name, one.id, key, one.since, owner, listed=True, given_up=_is_given_up(entry))
 
 
 def _noted(entry: Entry) -> Known:
-    return Known(entry.provider, entry.id, entry.key, entry.at, entry, listed=False)
+    given_up = _is_given_up(entry)
+    return Known(entry.provider, entry.id, entry.key, entry.at, entry, listed=False, given_up=given_up)
+
+
+def _is_given_up(entry: Entry | None) -> bool:
+    return entry is not None and entry.event == "left"

@@ -58,14 +58,17 @@ def _nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not left, f"machines were left: {left}"
 
 
+def at(name: str, server: Server, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Trying]:
+    """Runs at a server that is as new, with a ledger of their own, and machines created as fast as they are wanted."""
+    server.clear()
+    patch.setenv("EVALCELL_STATE_DIR", str(folder / "state"))
+    patch.setattr(find(name).provider, "pace", 1000.0)  # type: ignore[attr-defined]
+    yield Trying(name, server, folder)
+    server.clear()
+
+
 @pytest.fixture(params=PROVIDERS)
 def trying(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trying]:
-    """Runs at a server that is as new, with a ledger of their own, and machines created as fast as they are wanted."""
     if request.param == "modal":
         pytest.importorskip("grpclib", reason="Modal's SDK is not here; run: pip install 'evalcell[modal]'")
-    server: Server = request.getfixturevalue(f"{request.param}_server")
-    server.clear()
-    monkeypatch.setenv("EVALCELL_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setattr(find(request.param).provider, "pace", 1000.0)  # type: ignore[attr-defined]
-    yield Trying(request.param, server, tmp_path)
-    server.clear()
+    yield from at(request.param, request.getfixturevalue(f"{request.param}_server"), tmp_path, monkeypatch)

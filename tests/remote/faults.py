@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from collections import Counter, deque
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -31,6 +32,7 @@ class Fault(BaseModel):
         cut-frame:3    the stream breaks before its third frame; what runs goes on running
         die-frame:3    the machine dies there
         kill-frame:3   all that runs in the machine is killed there; the machine lives on
+        freeze-frame:3 all that runs in the machine is stopped there, and goes on never
         stall-frame:3  nothing is sent there for `after` seconds
     """
 
@@ -104,7 +106,7 @@ class Faults:
 
 _BEFORE = ("status", "rate", "full", "garbage", "cut-before", "slow")
 _AFTER = ("cut-after", "late")
-_FRAMES = ("cut-frame", "die-frame", "kill-frame", "stall-frame")
+_FRAMES = ("cut-frame", "die-frame", "kill-frame", "freeze-frame", "stall-frame")
 _NOW: ContextVar[tuple[Fault, ...]] = ContextVar("faults of this request", default=())
 
 
@@ -185,9 +187,9 @@ class Front:
                 raise Cut
             case "stall-frame":
                 await asyncio.sleep(fault.after or 0)
-            case "kill-frame":
+            case "kill-frame" | "freeze-frame":
                 for machine in machines:
-                    await machine.kill_all()
+                    await machine.kill_all(signal.SIGKILL if fault.kind == "kill-frame" else signal.SIGSTOP)
             case "die-frame":
                 for machine in machines:
                     await machine.end("told to die")

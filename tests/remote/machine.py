@@ -210,9 +210,9 @@ class Machine:
         answer, _ = await self.ask("count")
         return int(answer["count"])
 
-    async def kill_all(self) -> None:
+    async def kill_all(self, number: int = signal.SIGKILL) -> None:
         """All that runs in it; the machine lives on."""
-        await self.ask("clear")
+        await self.ask("signal", number=number)
 
     async def end(self, why: str) -> None:
         """Returns when nothing of it is left; may be called again, and by many."""

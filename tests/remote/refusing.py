@@ -1,5 +1,5 @@
 """
-Runs a program under a kernel that refuses much, as some providers' machines do: `python refusing.py WHAT... -- PROGRAM`.
+Runs a program under a kernel that refuses much, as some machines do: `python refusing.py WHAT... -- PROGRAM`.
 
 `namespaces`, `landlock`, `pidfd` and `seccomp` (further filters) can be refused. Standard library only.
 """

@@ -15,7 +15,7 @@ from sandboxes.remote import connect
 from sandboxes.remote.connect import ConnectError
 from sandboxes.remote.provider import Ended, Machine, ProviderError, RefusedError, UnreachableError
 from tests.remote.e2b_server import KEY
-from tests.remote.test_e2b import listed, order, ran
+from tests.remote.e2b_use import listed, order, ran
 
 Reply = tuple[int, bytes]
 

@@ -48,7 +48,12 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> str:
     return "pip reaches no index of packages here" if tried.returncode else ""
 
 
-def holds(way: Way, opened: Opened) -> None:
+def holds(name: str, opened: Opened) -> None:
+    way = Way(name, "python", "e2b")
+    if way.lacking:
+        pytest.skip(way.lacking)
+    sandbox = opened.sandbox(way)
+    assert not isinstance(sandbox, str), sandbox
     for case, result in zip(way.cases, opened.results(way, way.cases), strict=True):
         found = judged(case, result)
         assert found.verdict == "passed", (found.where, found.differences, found.result)
@@ -61,10 +66,7 @@ def named(*, packages: bool) -> list[str]:
 
 @pytest.mark.parametrize("name", named(packages=False))
 def test_examples_hold(name: str, opened: Opened) -> None:
-    way = Way(name, "python", "e2b")
-    if way.lacking:
-        pytest.skip(way.lacking)
-    holds(way, opened)
+    holds(name, opened)
 
 
 @pytest.mark.timeout(300)
@@ -78,7 +80,4 @@ def test_examples_hold(name: str, opened: Opened) -> None:
 def test_examples_hold_with_packages(name: str, opened: Opened, index: str) -> None:
     if index:
         pytest.skip(index)
-    way = Way(name, "python", "e2b")
-    sandbox = opened.sandbox(way)
-    assert not isinstance(sandbox, str), sandbox
-    holds(way, opened)
+    holds(name, opened)

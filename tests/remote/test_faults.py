@@ -112,6 +112,24 @@ def test_a_machine_that_falls_silent_costs_no_row(trying: Trying, monkeypatch: p
     assert trying.recovered(limits=Limits(timeout=0.5), slack=0.3).created == 2
 
 
+def test_a_machine_that_hangs_is_ended_by_the_provider(trying: Trying, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "_START", 1.0)
+    monkeypatch.setattr(listen, "_SLACK", 0.2)
+    trying.server.fault("start", "freeze-frame:2", nth=RUN)
+    # The time that the provider is told is over before we lose our patience.
+    assert trying.recovered(1, limits=Limits(timeout=0.3, load_timeout=0.5), slack=20).created == 2
+
+
+def test_a_machine_is_prolonged_though_that_failed_once(trying: Trying) -> None:
+    if trying.name == "modal":
+        pytest.skip("a machine's life cannot be prolonged there")
+    trying.server.fault("extend", "status:503")
+    source = "import time\ndef evaluate(output):\n    time.sleep(0.8)\n    return len(output)\n"
+    state = trying.recovered(4, source=source, lifetime=3)
+    assert state.created == 1
+    assert state.requests["extend"] > 1
+
+
 def test_a_row_that_never_ends_is_ended_there(trying: Trying) -> None:
     source = (
         "import time\ndef evaluate(output):\n    time.sleep(600 if output == 'xx' else 0)\n    return len(output)\n"
@@ -127,12 +145,3 @@ def test_what_no_machine_survives_is_lost_and_nothing_else_is(trying: Trying) ->
     tried = trying.run(2)
     trying.after(tried)
     assert tried.outcomes == {"0": "lost", "1": "lost"}
-
-
-def test_packages_that_cannot_be_installed_leave_no_machine(trying: Trying) -> None:
-    lock = f"no-such-package-of-ours==1.0 --hash=sha256:{'0' * 64}\n"
-    tried = trying.run(lock=lock)
-    trying.after(tried)
-    assert isinstance(tried.error, SandboxUnavailableError)
-    assert "no-such-package-of-ours" in str(tried.error)
-    assert tried.results == []

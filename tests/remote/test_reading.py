@@ -12,7 +12,7 @@ import pytest
 
 from sandboxes.remote.http import LARGEST
 from sandboxes.remote.provider import UnreachableError
-from sandboxes.remote.reading import at, claims, moment, records, text
+from sandboxes.remote.reading import at, claims, moment, number, records, text
 
 
 def read(*pieces: bytes) -> list[dict[str, Any]]:
@@ -62,6 +62,12 @@ def test_fields() -> None:
     for path in (("a",), ("a", "n"), ("a", "empty"), ("x",)):
         with pytest.raises(UnreachableError, match=r"lacks a|lacks x"):
             text(data, *path)
+
+
+def test_numbers() -> None:
+    assert number({"n": 5}, "n") == 5
+    nothing: tuple[object, ...] = ("5", None, 5.5, [])
+    assert [number({"n": value}, "n") for value in nothing] == [0, 0, 0, 0]
 
 
 def test_moments() -> None:

@@ -193,6 +193,21 @@ def test_a_machine_of_this_process_alone_in_the_ledger_is_left(shelf: Shelf, led
     assert shelf.killed == []
 
 
+def test_what_a_run_of_a_living_process_gave_up_is_ended(shelf: Shelf, ledger: Ledger) -> None:
+    """As in a notebook: its process goes on, and the run that could not end its machine is long over."""
+    for key in ("key1", "key2"):
+        ledger.creating("shelf", Shelf.address, key, "now")
+        ledger.created(key, f"id-{key}")
+        shelf.put(f"id-{key}", LIVE, key=key)
+    ledger.creating("shelf", Shelf.address, "key3", "now")
+    ledger.left("key1")
+    ledger.left("key3")
+    shelf.hidden["key3"] = "id-key3"
+    assert ended(shelf, ledger) == {"id-key1": "killed", "key3": "killed"}
+    assert [e.key for e in ledger.open_entries()] == ["key2"]
+    assert ledger.is_settled("key2") is False
+
+
 def test_what_cannot_be_ended_is_told_and_stays(shelf: Shelf, ledger: Ledger, gone: dict[str, str]) -> None:
     note(ledger, gone, "key1", "id1")
     shelf.failures = [RefusedError("the key is not allowed to end machines")]

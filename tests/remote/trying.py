@@ -16,7 +16,7 @@ from sandboxes import Limits, Sandbox, SandboxError
 from sandboxes.registry import find
 from sandboxes.remote.again import Pauses
 from sandboxes.remote.ledger import Entry, Ledger
-from sandboxes.remote.sandbox import RemoteConfig
+from sandboxes.remote.sandbox import RemoteConfig, RemoteSandbox
 from tests.remote.serving import Server, State
 
 PROVIDERS = ("e2b", "modal")
@@ -57,11 +57,15 @@ class Trying:
         self.env_file = folder / "env"
         self.env_file.write_text("".join(f"{key}='{value}'\n" for key, value in server.environment.items()))
 
-    def sandbox(self, **options: Any) -> Sandbox:
-        """One machine, and waits that are short."""
+    def sandbox(self, lifetime: int | None = None, **options: Any) -> RemoteSandbox:
+        """One machine, and waits that are short; its `lifetime` may be shorter than a user is allowed to ask for."""
         short: dict[str, Any] = {"start_timeout": 3, "wait": 3, "slack": 1, "close_timeout": 15, "pauses": QUICK}
         config = RemoteConfig(backend=self.name, env_file=str(self.env_file), **{"jobs": 1} | short | options)
-        return find(self.name)(config)
+        found = find(self.name)(config)
+        assert isinstance(found, RemoteSandbox)
+        if lifetime is not None:
+            found.remote = found.remote.model_copy(update={"lifetime": lifetime})
+        return found
 
     def run(self, rows: int = 6, *, source: str = SCRIPT, limits: Limits = LIMITS, **options: Any) -> Tried:
         """Scores texts of the lengths 0, 1, 2 and so on. A sandbox that fails is told; any other failure raises."""

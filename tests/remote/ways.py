@@ -7,16 +7,19 @@ import functools
 import os
 import platform
 import secrets
+import shutil
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sandboxes import Call, Execution, Isolation, Limits
+from sandboxes.kernel.view import reachable
 from sandboxes.remote import talk
 from tests.remote.room import PYTHON, bubblewraps
 
@@ -38,26 +41,45 @@ class Way:
     before: tuple[str, ...]
     closed: frozenset[str]
     """Words of the greeting that it must have, where this machine can give them at all."""
+    python: str = str(PYTHON)
 
     @property
     def missing(self) -> str:
         """Why it cannot be had here; empty where it can."""
-        return _missing(self.before)
+        return _missing((*self.before, self.python))
+
+    @property
+    def caged(self) -> Way:
+        """The same where no process of this machine can be signalled. Skips the test where there is no such place."""
+        if not _CAGE or (missing := _missing((*_CAGE, *self.before, self.python))):
+            pytest.skip(missing if _CAGE else "there is no bubblewrap")
+        return replace(self, before=(*_CAGE, *self.before))
+
+
+def _cage() -> tuple[str, ...]:
+    walls = ("--unshare-pid", "--die-with-parent", "--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc")
+    rights = ("--cap-add", "ALL") if os.geteuid() == 0 else ("--unshare-user",)
+    return next(((path, *walls, *rights, "--") for path in bubblewraps()[-1:]), ())
+
+
+_CAGE = _cage()
 
 
 @functools.cache
-def _missing(before: tuple[str, ...]) -> str:
-    tried = subprocess.run([*before, str(PYTHON), "-I", "-S", "-c", "import os"], capture_output=True, text=True)
-    return tried.stderr.strip()[-200:] if tried.returncode else ""
+def _missing(python: tuple[str, ...]) -> str:
+    asked = "import sys; assert sys.version_info >= (3, 11), sys.version"
+    tried = subprocess.run([*python, "-I", "-S", "-c", asked], capture_output=True, text=True)
+    return (tried.stderr.strip()[-200:] or "it cannot run Python") if tried.returncode else ""
 
 
 def _ways() -> Iterator[Way]:
     python, root = str(PYTHON), os.geteuid() == 0
     kept = frozenset({"seccomp", "memory"})
     yield Way("own", (), kept | {"mounts", "pids", "network"} | ({"uid"} if root else {"users"}))
-    user = (python, "-I", "-S", "-c", _USER) if root else ()
     if root:
-        yield Way("user", user, kept | {"mounts", "pids", "network", "users"})
+        user = (python, "-I", "-S", "-c", _USER)
+        theirs = python if reachable(python) else shutil.which("python3", path="/usr/local/bin:/usr/bin") or python
+        yield Way("user", user, kept | {"mounts", "pids", "network", "users"}, theirs)
     refusing = (python, "-I", "-S", str(_REFUSING), "namespaces", "landlock", "pidfd")
     yield Way("refused", (*refusing, "--"), kept | ({"uid"} if root else set()))
     for path in bubblewraps()[-1:]:
@@ -87,11 +109,19 @@ class Answer:
 class Running:
     """A harness at work. `token` stands in the command line of each of its processes."""
 
-    def __init__(self, way: Way, asked: talk.Asked | None, calls: Sequence[Call], python: str | Path = PYTHON) -> None:
+    def __init__(
+        self,
+        way: Way,
+        asked: talk.Asked | None,
+        calls: Sequence[Call],
+        python: str | None = None,
+        change: Callable[[str], str] = str,
+    ) -> None:
+        """`change` is applied to the program that reads the harness."""
         command, self.listener = talk.command(asked, calls) if asked else talk.hello()
         self.token = secrets.token_hex(8)
         self.process = subprocess.Popen(
-            [*way.before, str(python), *command.argv[1:], self.token],
+            [*way.before, python or way.python, *command.argv[1:-1], change(command.argv[-1]), self.token],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -161,10 +191,15 @@ def asked(source: str, isolation: Isolation = "call", limits: Limits = LIMITS, *
 
 
 def ask(
-    source: str, calls: Sequence[Call], isolation: Isolation = "call", way: Way = OWN, limits: Limits = LIMITS, **more: Any
+    source: str,
+    calls: Sequence[Call],
+    isolation: Isolation = "call",
+    way: Way = OWN,
+    limits: Limits = LIMITS,
+    **more: Any,
 ) -> Answer:
     """Loads the script and runs the calls; the executions in the order of their calls."""
-    python = more.pop("python", PYTHON)
+    python = more.pop("python", None)
     found = Running(way, asked(source, isolation, limits, **more), calls, python).answer()
     assert (found.code, found.errors, found.listener.finished) == (0, "", True)
     found.executions.sort(key=lambda execution: execution.call)

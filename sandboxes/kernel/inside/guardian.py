@@ -101,14 +101,14 @@ def _move(moved):
     """Has Python look for modules where this uid may; the folders' own paths lead through closed ones."""
     if not moved:
         return
-    sys.path[:] = [_moved(path, moved) for path in sys.path]
+    sys.path[:] = [moved_path(path, moved) for path in sys.path]
     sys.path_importer_cache.clear()
     for module in list(sys.modules.values()):
         if isinstance(places := getattr(module, "__path__", None), list):
-            places[:] = [_moved(path, moved) for path in places]
+            places[:] = [moved_path(path, moved) for path in places]
 
 
-def _moved(path, moved):
+def moved_path(path, moved):
     for folder, place in moved.items():
         if path == folder or path.startswith(folder + "/"):
             return place + path[len(folder) :]

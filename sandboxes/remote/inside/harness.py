@@ -14,6 +14,7 @@ import sys
 
 import confine
 import frames
+import guardian
 import needs
 from holder import Broken, Holder
 from ports import Ports
@@ -125,10 +126,9 @@ class _Boxes:
         apart = "uid" in words or ("users" in words and needs.newer_than(5, 14))
         program = binascii.a2b_base64(self._programs.get("own" if mounts else "shared", ""))
         told = walls | {
-            "packages": self._folders[-1] if self._folders else None,
+            "packages": guardian.moved_path(self._folders[-1], walls["moved"]) if self._folders else None,
             "variables": self._settings["variables"],
             "limits": needs.limits(self._settings["tmp"][0], apart),
-            "moved": {},
             "network": self._settings["network"] is not None,
         }
         return told, program

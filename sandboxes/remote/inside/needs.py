@@ -80,6 +80,11 @@ def reachable(path):
     return all(os.stat(folder).st_mode & 0o1 for folder in (*above(path), "/"))
 
 
+def held(places):
+    """Those that a user of no group of ours may not reach by their paths -> paths by which it can."""
+    return {path: f"/proc/self/fd/{os.open(path, os.O_PATH)}" for path in places if not reachable(path)}
+
+
 def may(capability):
     return bool(confine.capabilities()[0] >> capability & 1)
 
@@ -90,7 +95,7 @@ def may_mount():
 
 def spare_uid():
     """A user that nobody is, where this process can become one; else None."""
-    if os.geteuid() or not (may(_SETUID) and may(_SETGID)):
+    if os.geteuid() or not (may(_SETUID) and may(_SETGID) and os.path.isdir("/proc/self/fd")):
         return None
     mapped = [_mapped_ids(f"/proc/self/{name}_map") for name in ("uid", "gid")]
     first = int.from_bytes(os.getrandom(2)) % len(_SPARE)

@@ -159,5 +159,5 @@ def _hold(channel, boot, folders):
         import site
 
         for folder in folders[:-1]:
-            site.addsitedir(folder)
+            site.addsitedir(guardian.moved_path(folder, boot["moved"]))
     inner.serve(channel, boot)

@@ -37,14 +37,15 @@ def put_up(places, tmp, network):
     """
     words = set()
     uid = needs.spare_uid()
-    if not needs.may_mount():
-        if uid is not None and all(map(needs.reachable, places)):
-            confine.give_up_uid(uid, uid)
-            words.add("uid")
+    held = needs.held(places) if uid is not None else {}
+    direct = needs.may_mount()
+    if uid is not None and not direct:
+        confine.give_up_uid(uid, uid)
+        words.add("uid")
         uid = None
-        if _own_users():
-            words.add("users")
-    if _unshared(_NEW_MOUNTS) and _own_root(places):
+    if not direct and _own_users():
+        words.add("users")
+    if _unshared(_NEW_MOUNTS) and (direct or not held) and _own_root(places):
         words.add("mounts")
     for flag, word in ((_NEW_PIDS, "pids"), (_NEW_IPC, "ipc"), (_NEW_NAMES, "names")):
         if _unshared(flag):
@@ -53,24 +54,34 @@ def put_up(places, tmp, network):
         _libc.sethostname(b"evalcell", 8)
     if network is None and _unshared(_NEW_NETWORK):
         words.add("network")
-    if uid is not None and "mounts" not in words and not all(map(needs.reachable, places)):
-        uid = None
     if uid is not None:
         words.add("uid")
+    if "mounts" in words:
+        for path in held.values():
+            os.close(int(os.path.basename(path)))  # or a script could look around from there
+        held = _moved(places)
     scope = confine.landlock_abi() >= confine.SCOPES
     view = None
     if scope and "mounts" not in words:
         words.add("landlock")
+        read = [held.get(path) or os.path.realpath(path) for path in places]
         devices = [path for path in needs.DEVICES if os.path.exists(path)]
-        view = {"read": [os.path.realpath(p) for p in places], "devices": devices, "network": network is not None}
+        view = {"read": read, "devices": devices, "network": network is not None}
     return {
         "words": sorted(words),
         "uid": uid,
         "tmp": [needs.TMP, *tmp, uid, uid] if "mounts" in words and needs.may_mount() else None,
         "view": view,
+        "moved": held,
         "scope": scope,
         "confined": scope or "pids" in words,
     }
+
+
+def _moved(places):
+    """What lies where a script's own folder will be -> where it is shown instead."""
+    below = [path for path in places if (path + "/").startswith(needs.TMP + "/")]
+    return {path: f"/shown/{number}" for number, path in enumerate(below)}
 
 
 def _own_users():
@@ -95,10 +106,11 @@ def _own_root(places):
         _mount(None, "/", None, _REC | _PRIVATE)
         root = next(r for r in _ROOTS if os.path.isdir(r) and not any((p + "/").startswith(r + "/") for p in places))
         _mount("tmpfs", root, "tmpfs", _NOSUID | _NODEV, f"size={_ROOT_SIZE},nr_inodes={_ROOT_FILES},mode=0755")
-        for path in (*places, *needs.DEVICES):
-            if os.path.exists(path):
-                _show(path, root + path)
-        for folder in {above for path in places for above in needs.above(path)}:
+        moved = _moved(places)
+        shown = {path: moved.get(path, path) for path in (*places, *needs.DEVICES) if os.path.exists(path)}
+        for path, place in shown.items():
+            _show(os.path.realpath(path) if path in moved else path, root + place)
+        for folder in {above for place in shown.values() for above in needs.above(place)} - {"/dev"}:
             os.chmod(root + folder, 0o111)  # what else there is on the machine cannot be told
         os.makedirs(root + needs.TMP, 0o755, exist_ok=True)
         _mount(None, root, None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)

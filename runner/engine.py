@@ -235,7 +235,7 @@ class _Scoring:
     def _resize(self, calls: int, seconds: float) -> None:
         if not self._fixed:
             fitting = int(self._seconds * calls / max(seconds, 1e-9))
-            self._size = max(1, min(fitting, self._size * 4, self._most))
+            self._size = max(1, min(fitting, self._size * 8, self._most))
 
     async def _retry(self, rows: list[_Row], why: str) -> None:
         # One at a time, over all workers: a call that kills the sandbox must not meet another's last attempt.

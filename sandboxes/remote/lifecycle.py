@@ -41,13 +41,21 @@ class Lifecycle:
     """The machines of one run."""
 
     def __init__(
-        self, provider: Provider, pauses: Pauses, say: Callable[[str], None], *, start_timeout: float, lifetime: int
+        self,
+        provider: Provider,
+        pauses: Pauses,
+        say: Callable[[str], None],
+        *,
+        start_timeout: float,
+        bake_timeout: float = 0.0,
+        lifetime: int,
     ) -> None:
         self.run = secrets.token_hex(5)
         self._provider = provider
         self._pauses = pauses
         self._say = say
         self._start_timeout = start_timeout
+        self._bake_timeout = bake_timeout
         self._lifetime = lifetime if provider.extends else provider.longest
         self._ledger = ledger.Ledger()
         self._pace = AsyncLimiter(1, 1 / provider.pace)
@@ -78,17 +86,18 @@ class Lifecycle:
 
     async def _made(self, order: Order) -> Machine:
         unclear = False
+        seconds = max(self._start_timeout, self._bake_timeout) if order.lock else self._start_timeout
 
         async def attempt() -> Machine:
             nonlocal unclear
             if unclear and (found := await self._provider.find(order.key)):
                 return found
             try:
-                async with asyncio.timeout(self._start_timeout):
+                async with asyncio.timeout(seconds):
                     return await self._provider.create(order)
             except TimeoutError:
                 unclear = True
-                raise UnreachableError(f"{self._provider.name} made no machine in {self._start_timeout:g} s") from None
+                raise UnreachableError(f"{self._provider.name} made no machine in {seconds:g} s") from None
             except UnreachableError as e:
                 unclear = unclear or e.sent
                 raise

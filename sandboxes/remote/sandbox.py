@@ -156,7 +156,12 @@ class RemoteSandbox(Sandbox):
             self._provider = self.provider(every)
             await self._provider.open()
             self._lifecycle = Lifecycle(
-                self._provider, remote.pauses, self._say, start_timeout=remote.start_timeout, lifetime=remote.lifetime
+                self._provider,
+                remote.pauses,
+                self._say,
+                start_timeout=remote.start_timeout,
+                bake_timeout=self.config.install_timeout,
+                lifetime=remote.lifetime,
             )
             self._pool = Pool(
                 self._provider,

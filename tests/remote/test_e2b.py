@@ -173,5 +173,7 @@ def test_settings_that_cannot_be_used_are_told(values: dict[str, str], says: str
 
 def test_the_key_is_shown_by_nothing() -> None:
     provider = E2BProvider({"E2B_API_KEY": KEY, "E2B_DOMAIN": "e2b.example.org"})
-    assert provider.address.startswith("https://api.e2b.example.org" "/key-")
+    assert provider.address.startswith("https://api.e2b.example.org/key-")
     assert KEY not in repr(vars(provider))
+    other = E2BProvider({"E2B_API_KEY": KEY[::-1], "E2B_DOMAIN": "e2b.example.org"})
+    assert other.address != provider.address  # it tells accounts apart

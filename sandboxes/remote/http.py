@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import email.utils
+import functools
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -47,7 +49,8 @@ class Service:
         self._name = name
         self._judge = judge
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        self._client = httpx.AsyncClient(timeout=httpx.Timeout(timeout, connect=10.0), limits=limits, trust_env=True)
+        wait = httpx.Timeout(timeout, connect=10.0)
+        self._client = httpx.AsyncClient(timeout=wait, limits=limits, verify=_trusted(), trust_env=True)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -107,6 +110,12 @@ class Service:
         if status in (404, 410):
             return GoneError(told)
         return RefusedError(told)
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that are trusted; reading them takes long."""
+    return httpx.create_ssl_context()
 
 
 def retry_after(headers: Mapping[str, str], name: str = "retry-after") -> float | None:

@@ -16,6 +16,7 @@ from sandboxes.remote.provider import LOST, Command, Ended, Machine, Provider
 if TYPE_CHECKING:
     from sandboxes.remote.sandbox import RemoteSandbox
 
+
 class RemoteProgram(Program):
     """Its script travels with every batch: a machine holds nothing of a run between two commands."""
 

@@ -121,7 +121,7 @@ class Command:
 
     argv: tuple[str, ...]
     """The program and its arguments, together below 32 KB; nothing secret is in them."""
-    input: bytes = b""
+    input: bytes = field(default=b"", repr=False)
     """What its standard input shall be, whole; it may be some 20 MB."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables for this program alone. They are secrets."""

@@ -8,9 +8,13 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from sandboxes.remote.again import Pauses
 from sandboxes.remote.provider import Command, Ended, GoneError, Hear, Machine
-from sandboxes.remote.sandbox import RemoteSandbox
+from sandboxes.remote.sandbox import RemoteConfig, RemoteSandbox
 from tests.remote.shelf import Shelf
+from tests.remote.trying import SCRIPT, Tried, owed, scored, script
+
+QUICK = Pauses(first=0.001, longest=0.002, altogether=1)
 
 
 class Speaker(Shelf):
@@ -22,6 +26,8 @@ class Speaker(Shelf):
         super().__init__()
         self.wrong: Callable[[int], BaseException | None] = lambda frame: None
         """What breaks instead of a frame, by its number, counted over all commands."""
+        self.mangle: Callable[[int, bytes], bytes] = lambda frame, said: said
+        """What is heard instead of a frame, by its number."""
         self.frames = 0
 
     async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
@@ -33,7 +39,7 @@ class Speaker(Shelf):
                 raise wrong
             if machine.id not in self.orders:
                 raise GoneError("it is gone")
-            hear(frame)
+            hear(self.mangle(self.frames, frame))
             await asyncio.sleep(0)
         return Ended(0)
 
@@ -66,11 +72,35 @@ def _reply(value: Any) -> dict[str, Any]:
     return {"how": "reply", "payload": payload, "took": 0.001, "output": "", "said": 0}
 
 
-class SpeakerSandbox(RemoteSandbox):
-    name = "speaker"
-    provider = Speaker
+class Memory:
+    """One run at such a provider; `prepare` says what goes wrong there."""
 
-    @property
-    def speaker(self) -> Speaker:
-        assert isinstance(self._provider, Speaker)
-        return self._provider
+    def __init__(self, prepare: Callable[[Speaker], None], rows: int, **options: Any) -> None:
+        self.tried = Tried()
+        self.speaker: Speaker | None = None
+        self._prepare = prepare
+        self._rows = rows
+        short: dict[str, Any] = {"jobs": 2, "pauses": QUICK, "start_timeout": 1, "wait": 1, "close_timeout": 5}
+        self._options = short | options
+
+    async def work(self) -> None:
+        made = self
+
+        class Prepared(Speaker):
+            def __init__(self, values: object) -> None:
+                super().__init__(values)
+                made.speaker = self
+                made._prepare(self)
+
+        class Sandbox(RemoteSandbox):
+            name = "speaker"
+            provider = Prepared
+
+        config = RemoteConfig(backend="speaker", **self._options)
+        await scored(Sandbox(config), self.tried, self._rows, script(SCRIPT))
+
+    def check(self, where: str) -> None:
+        """Nothing is left, nothing is owed, no score is false."""
+        assert self.speaker is None or not self.speaker.orders, where
+        assert not owed(), where
+        assert all(score is None or score == int(id) for id, score in self.tried.scores.items()), where

@@ -439,7 +439,7 @@ def test_settings_that_cannot_be_used_are_named(values: dict[str, str], names: s
 
 def test_the_key_is_in_nothing_that_is_shown() -> None:
     provider = DaytonaProvider({"DAYTONA_API_KEY": "dtn_secret"})
-    assert provider.address.startswith("https://app.daytona.io/api" "/key-")
+    assert provider.address.startswith("https://app.daytona.io/api/key-")
     assert "dtn_secret" not in repr(vars(provider))
     assert "proxy" not in repr(Machine("i", "k", "https://proxy.test"))
 

@@ -74,6 +74,11 @@ def test_a_full_account_is_waited_for(trying: Trying, monkeypatch: pytest.Monkey
     assert trying.recovered().created == 1
 
 
+def test_an_account_with_room_for_one_machine_is_enough(trying: Trying) -> None:
+    trying.server.fault("create", "full", nth=2, times=1000)
+    assert trying.recovered(20, jobs=2).created == 1
+
+
 @pytest.mark.parametrize("do", ["status:500", "full", "cut-before", "garbage"])
 def test_without_a_machine_nothing_is_judged(trying: Trying, do: str) -> None:
     trying.server.fault("create", do, times=1000)

@@ -92,6 +92,9 @@ def evaluate(x, seed=None):
         case "imports": import numpy
         case "listens": import socket; socket.socket()
         case "starts": import subprocess; subprocess.run(["true"])
+        case "devices": return [len(open("/dev/urandom", "rb").read(3)), open("/dev/null", "w").write("x")]
+        case "files": return [open("/tmp/a", "w").write("a"), os.listdir("/tmp")]
+        case "files of another row": return os.listdir("/tmp")
         case "environment": return dict(os.environ)
         case "forks":
             for _ in range(3):
@@ -266,17 +269,14 @@ def test_nothing_that_a_script_writes_anywhere_is_heard_as_the_harness() -> None
 
 
 LOOKS = """
-import re
+import ctypes, re
 def evaluate(x):
     found = set()
-    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+    with open("/proc/self/maps") as maps:
         for line in maps:
             first, last = (int(word, 16) for word in line.split()[0].split("-"))
             if line.split()[1][0] == "r" and "[v" not in line:
-                try:
-                    memory.seek(first)
-                    found |= set(re.findall(rb"(?:row|mac)-secret-[a-z0-9]+", memory.read(last - first)))
-                except (OSError, OverflowError): pass
+                found |= set(re.findall(rb"(?:row|machines)-secret-[0-9]", ctypes.string_at(first, last - first)))
     return sorted(text.decode() for text in found)
 """
 
@@ -287,12 +287,9 @@ def test_a_script_has_neither_other_rows_nor_the_machines_variables_in_its_memor
     way = WAYS["refused"]
     if way.missing:
         pytest.skip(way.missing)
-    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:mac-secret-path")
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:machines-secret-7")
     values = [f"row-secret-{n}" for n in range(3)]
-    found = ask(LOOKS, rows(*values), "call", way)
-    if {e.status for e in found.executions} == {"error"} and os.geteuid() == 0:
-        pytest.skip("a process that gave up being root may not look into itself")
-    assert found.values == [[value] for value in values]
+    assert ask(LOOKS, rows(*values), "call", way).values == [[value] for value in values]
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL", "SIGHUP", "stdout"])
@@ -349,6 +346,8 @@ def evaluate(x):
 
 @pytest.mark.parametrize("network", [False, True])
 def test_the_network_is_there_only_when_it_was_asked_for(way: Way, network: bool) -> None:
+    if way.name == "nothing" and not network:
+        pytest.skip("nothing there can close it")
     with socket.create_server(("127.0.0.1", 0)) as server:
         calls = rows(server.getsockname()[1])
         running = Running(way, asked(CONNECTS, network=network), calls)
@@ -358,11 +357,9 @@ def test_the_network_is_there_only_when_it_was_asked_for(way: Way, network: bool
                 heard.sendall(b"hello")
         found = running.answer()
     (execution,) = found.executions
-    assert found.listener.greeting is not None
     if network:
         assert execution.value == "hello"
-    elif {"network", "seccomp"} & set(found.listener.greeting.protects):
-        assert execution.status == "error"
+    else:
         assert execution.error is not None
         assert execution.error.type in ("PermissionError", "OSError")
 

@@ -84,8 +84,9 @@ def evaluate(output):
 
 def test_a_package_that_cannot_be_installed_ends_the_run_and_its_machine(e2b: Server) -> None:
     lock = "iniconfig==2.1.0 --hash=sha256:" + "0" * 64 + "\n"
+    wanted = script('dependencies = ["iniconfig"]', "def evaluate(): return 1")
     with pytest.raises(SandboxUnavailableError, match="packages could not be installed"):
-        evaluate(script('dependencies = ["iniconfig"]', "def evaluate(): return 1"), ROWS, sandbox=config("e2b", lock=lock))
+        evaluate(wanted, ROWS, sandbox=config("e2b", lock=lock))
     assert not e2b.state().machines
 
 

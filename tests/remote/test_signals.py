@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import pytest
 
+from sandboxes import SandboxUnavailableError
 from tests.remote.trying import Trying, owed
 
 pytestmark = pytest.mark.timeout(60)
@@ -49,11 +50,8 @@ class Cli:
         return self.start("run", "slow.py", "data.jsonl", *where, "-o", str(self.rows))
 
     def until(self, process: subprocess.Popen[str], reached: Reached) -> None:
-        end = time.monotonic() + PATIENCE
-        while not reached(self):
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < end, self.trying.server.state()
-            time.sleep(0.02)
+        until(lambda: reached(self) or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
 
     def told(self, process: subprocess.Popen[str]) -> tuple[int, str, str]:
         out, err = process.communicate(timeout=PATIENCE)
@@ -66,6 +64,13 @@ class Cli:
         results = [json.loads(line) for line in whole.splitlines()]
         assert all(result["score"] == int(result["id"]) for result in results)
         return len(results)
+
+
+def until(reached: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -85,12 +90,11 @@ def working(cli: Cli) -> bool:
     return cli.scored() > 1
 
 
-@pytest.mark.parametrize(
-    ("number", "reached"), [(signal.SIGINT, creating), (signal.SIGTERM, creating), (signal.SIGINT, working)]
-)
+@pytest.mark.parametrize(("number", "reached"), [(signal.SIGTERM, creating), (signal.SIGINT, working)])
 def test_a_signal_ends_the_machine_and_exits_130(cli: Cli, number: signal.Signals, reached: Reached) -> None:
     if reached is creating:
         cli.trying.server.fault("create", "slow:0.5")
+    cli.trying.server.fault("kill", "status:503")
     process = cli.run()
     cli.until(process, reached)
     process.send_signal(number)
@@ -110,9 +114,7 @@ def test_what_a_killed_run_left_is_reaped(cli: Cli, reached: Reached) -> None:
     cli.until(process, reached)
     process.kill()
     process.wait()
-    end = time.monotonic() + PATIENCE
-    while not cli.trying.server.state().machines and time.monotonic() < end:
-        time.sleep(0.02)
+    until(lambda: bool(cli.trying.server.state().machines))
     assert len(cli.trying.server.state().machines) == 1
     (entry,) = owed()
     assert bool(entry.id) == (reached is working)
@@ -122,6 +124,20 @@ def test_what_a_killed_run_left_is_reaped(cli: Cli, reached: Reached) -> None:
     state = cli.trying.server.state()
     assert (state.machines, state.processes, owed()) == ([], 0, [])
     cli.scored()
+
+
+def test_a_machine_that_comes_after_its_run_was_over_is_reaped(cli: Cli) -> None:
+    """Although the process of that run lives on, as a notebook's does."""
+    server = cli.trying.server
+    server.fault("create", "slow:1.2", times=1000)
+    tried = cli.trying.run(start_timeout=0.1, pauses={"first": 0.02, "longest": 0.1, "altogether": 0.3})
+    assert isinstance(tried.error, SandboxUnavailableError)
+    assert any("evalcell reap" in line for line in tried.said)
+    assert server.state().machines == []
+    until(lambda: bool(server.state().machines))
+    code, out, err = cli.told(cli.start("reap", "--provider", cli.trying.name))
+    assert (code, "ended" in out) == (0, True), err
+    assert (server.state().machines, owed()) == ([], [])
 
 
 def test_a_run_that_still_goes_on_is_not_reaped(cli: Cli) -> None:

@@ -67,12 +67,19 @@ def mount_tmp(path: str, size: int, inodes: int, uid: int | None = None, gid: in
     """
     if size < 1 or inodes < 1:
         raise ValueError("a mount needs a size and a number of files above 0")
-    options = f"size={size},nr_inodes={inodes},mode=0700"
-    if uid is not None:
-        options += f",uid={uid}"
-    if gid is not None:
-        options += f",gid={gid}"
-    done = _libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", ctypes.c_ulong(_NOSUID | _NODEV), options.encode())
+    owner = f",uid={uid}" if uid is not None else ""
+    owner += f",gid={gid}" if gid is not None else ""
+    mount_memory(path, f"size={size},mode=0700{owner}", inodes)
+
+
+def mount_memory(path: str, options: str, inodes: int) -> None:
+    """Mounts a file system in memory; a kernel that cannot count its files, such as gVisor's, counts bytes alone."""
+    for counted in (f",nr_inodes={inodes}", ""):
+        done = _libc.mount(
+            b"tmpfs", os.fsencode(path), b"tmpfs", ctypes.c_ulong(_NOSUID | _NODEV), (options + counted).encode()
+        )
+        if done == 0 or ctypes.get_errno() != errno.EINVAL:
+            break
     _checked(done, f"mount {path}")
 
 

@@ -17,13 +17,16 @@ import needs
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _pivot_root = {"x86_64": 155, "aarch64": 41}
-_MOUNT_SETATTR, _RECURSIVE, _EMPTY_PATH = 442, 0x8000, 0x1000
+_MOUNT_SETATTR, _RECURSIVE = 442, 0x8000
 
 _NEW_MOUNTS, _NEW_NAMES, _NEW_IPC, _NEW_USER, _NEW_PIDS, _NEW_NETWORK = (
     0x2_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
 )  # fmt: skip
 _RDONLY, _NOSUID, _NODEV, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 32, 4096, 1 << 14, 1 << 18
 _DETACH = 2
+_LOCKED = 2 | 4 | 8 | 1024 | 2048
+"""What a mount may have that it must keep: no devices, no programs with rights, no times."""
+
 _ROOT_SIZE, _ROOT_FILES = 1 << 20, 1024
 _ROOTS = ("/tmp", "/mnt", "/var/tmp", "/run", "/media", "/srv", "/home", "/opt")
 """Folders to build the new root over; one is taken that nothing is needed of."""
@@ -45,7 +48,7 @@ def put_up(places, tmp, network):
         uid = None
     if not direct and _own_users():
         words.add("users")
-    if _unshared(_NEW_MOUNTS) and (direct or not held) and _own_root(places):
+    if _unshared(_NEW_MOUNTS) and (direct or not held) and _own_root(places, uid is None):
         words.add("mounts")
     for flag, word in ((_NEW_PIDS, "pids"), (_NEW_IPC, "ipc"), (_NEW_NAMES, "names")):
         if _unshared(flag):
@@ -100,20 +103,26 @@ def _unshared(flag):
     return _libc.unshare(flag) == 0
 
 
-def _own_root(places):
-    """Whether it worked; what was made on the way is this process's alone and does no harm."""
+def _own_root(places, strict):
+    """
+    Whether it worked; what was made on the way is this process's alone and does no harm.
+
+    `strict`: it has to be read-only. A user that owns nothing can change nothing anyway.
+    """
     try:
         _mount(None, "/", None, _REC | _PRIVATE)
         root = next(r for r in _ROOTS if os.path.isdir(r) and not any((p + "/").startswith(r + "/") for p in places))
-        _mount("tmpfs", root, "tmpfs", _NOSUID | _NODEV, f"size={_ROOT_SIZE},nr_inodes={_ROOT_FILES},mode=0755")
+        confine.mount_memory(root, f"size={_ROOT_SIZE},mode=0755", _ROOT_FILES)
         moved = _moved(places)
         shown = {path: moved.get(path, path) for path in (*places, *needs.DEVICES) if os.path.exists(path)}
         for path, place in shown.items():
             _show(os.path.realpath(path) if path in moved else path, root + place)
+            if path not in needs.DEVICES and not os.path.islink(root + place):
+                _read_only(root + place, strict, _RECURSIVE)
         for folder in {above for place in shown.values() for above in needs.above(place)} - {"/dev"}:
             os.chmod(root + folder, 0o111)  # what else there is on the machine cannot be told
         os.makedirs(root + needs.TMP, 0o755, exist_ok=True)
-        _mount(None, root, None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
+        _read_only(root, strict, 0)
         _enter(root)
     except (OSError, StopIteration):
         return False
@@ -130,17 +139,19 @@ def _show(path, place):
     else:
         os.close(os.open(place, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
     _mount(path, place, None, _BIND | _REC)
-    if path not in needs.DEVICES:
-        _read_only(place)
 
 
-def _read_only(place):
+def _read_only(place, strict, recursive):
     attributes = (ctypes.c_uint64 * 4)(_RDONLY | _NOSUID | _NODEV, 0, 0, 0)
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
-    if _libc.syscall(_MOUNT_SETATTR, -100, os.fsencode(place), _RECURSIVE, attributes, size) == 0:
+    if _libc.syscall(_MOUNT_SETATTR, -100, os.fsencode(place), recursive, attributes, size) == 0:
         return
-    kept = os.statvfs(place).f_flag & (_NOSUID | _NODEV | 8 | 1024 | 2048)  # what is locked must be said again
-    _mount(None, place, None, _REMOUNT | _BIND | _RDONLY | kept)
+    kept = os.statvfs(place).f_flag & _LOCKED
+    try:
+        _mount(None, place, None, _REMOUNT | _BIND | _RDONLY | kept)
+    except OSError:
+        if strict:
+            raise
 
 
 def _enter(root):
@@ -153,9 +164,9 @@ def _enter(root):
     os.chdir("/")
 
 
-def _mount(source, target, kind, flags, options=None):
-    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, options)]
-    done = _libc.mount(*texts[:3], ctypes.c_ulong(flags), texts[3])
+def _mount(source, target, kind, flags):
+    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
+    done = _libc.mount(*texts, ctypes.c_ulong(flags), None)
     _checked(done, f"mount {target}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from rich.table import Table
 
@@ -13,9 +13,11 @@ from runner import interrupt, tables
 from runner.cli import COULD_NOT_JUDGE, DONE, INTERRUPTED
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.remote.accounts import Account, Accounts, accounts
-from sandboxes.remote.ledger import Ledger
+from sandboxes.remote.ledger import Ledger, plain
 from sandboxes.remote.reaping import Known, Reaped, leftovers, reap, survey
 
+_ENDED = timedelta(days=1)
+"""After which a machine has ended by itself, whatever its provider: none is ordered for longer than an hour."""
 _FATES = {"killed": "ended", "gone": "was never made", "unknown": "not there yet", "failed": "still runs"}
 
 
@@ -108,10 +110,9 @@ async def _each(asked: Sequence[Account], work: Callable[[Account], Awaitable[No
 def _told(known: Accounts, ledger: Ledger, answers: _Answers) -> int:
     """Says on stderr what went wrong or could not be looked at; the exit code for it."""
     err = tables.err()
-    asked = {(account.provider.name, account.provider.address) for account in known.found}
-    others = {(e.provider, e.address) for e in ledger.open_entries() if e.alive is not True} - asked
-    for provider, address in sorted(others):
-        err.say(tables.text(f"evalcell: machines at {provider} ({address}) may be left, which was not asked", "yellow"))
+    for (provider, address), count in sorted(_others(known, ledger).items()):
+        words = f"evalcell: {_count(count)} of {provider} may be left at {address}, which was not asked; "
+        err.say(tables.text(f"{words}set that account's key and run: evalcell reap", "yellow"))
     if ledger.broken:
         lines = "1 line" if ledger.broken == 1 else f"{ledger.broken:,} lines"
         err.say(tables.text(f"evalcell: skipped {lines} of {ledger.path}, broken", "yellow"))
@@ -119,6 +120,14 @@ def _told(known: Accounts, ledger: Ledger, answers: _Answers) -> int:
         err.say(tables.text(f"evalcell: {words}", "red", tables.ERROR))
     failed = answers.failures or any(one.fate in ("failed", "unknown") for one in answers.reaped)
     return COULD_NOT_JUDGE if failed else DONE
+
+
+def _others(known: Accounts, ledger: Ledger) -> Counter[tuple[str, str]]:
+    """How many machines the ledger has of accounts that were not asked, and that may still run."""
+    asked = {(account.provider.name, plain(account.provider.address)) for account in known.found}
+    left = (e for e in ledger.open_entries() if e.event == "left" or e.alive is not True)
+    places = ((e.provider, e.address) for e in left if datetime.now(UTC) - e.at < _ENDED)
+    return Counter(place for place in places if place not in asked)
 
 
 def _table(machines: Sequence[Known]) -> Table:

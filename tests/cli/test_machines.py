@@ -148,7 +148,8 @@ def test_what_was_not_asked_and_what_is_broken_is_told(folders: Folders, gone: d
     result = evalcell("reap", FOLDER_KEY=KEY)
     assert (result.exit_code, result.stdout) == (0, "nothing is left over at folder\n")
     assert result.stderr.splitlines() == [
-        "evalcell: machines at folder (/another/account) may be left, which was not asked",
+        "evalcell: 1 machine of folder may be left at /another/account, which was not asked; "
+        "set that account's key and run: evalcell reap",
         f"evalcell: skipped 1 line of {path}, broken",
     ]
 

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import itertools
 import json
 import os
 import secrets
 import signal
 import socket
-from asyncio.streams import FlowControlMixin
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.remote import room
+from tests.remote.running import Process, reader, writer
 
-_LIMIT = 64 * 1024
+__all__ = ["Machine", "MachineGone", "Machines", "Process"]
+
+T = TypeVar("T")
+
 _PACKET, _PASSED = 64 * 1024, 4
 _SECONDS = 20.0
 """For a machine to be there, which takes some 60 ms; the host may be busy."""
@@ -31,52 +33,6 @@ _SECONDS = 20.0
 
 class MachineGone(LookupError):
     """It has ended, or never was."""
-
-
-class Process:
-    """A program that runs, or ran, in a machine."""
-
-    def __init__(
-        self,
-        machine: Machine,
-        pid: int,
-        ended: asyncio.Future[int],
-        reading: Sequence[asyncio.StreamReader],
-        stdin: asyncio.StreamWriter | None,
-    ) -> None:
-        self.pid = pid
-        """As the machine counts."""
-        self.stdout, self.stderr = reading
-        """Each holds back the program when 64 KB wait in it."""
-        self._machine = machine
-        self._ended = ended
-        self._stdin = stdin
-
-    @property
-    def ended(self) -> bool:
-        return self._ended.done()
-
-    async def write(self, data: bytes) -> None:
-        """Waits until the program reads. Raises BrokenPipeError when nobody will."""
-        if self._stdin is None or self._stdin.is_closing():
-            raise BrokenPipeError(errno.EPIPE, "the program's standard input is closed")
-        try:
-            self._stdin.write(data)
-            await self._stdin.drain()
-        except ConnectionError as e:
-            raise BrokenPipeError(errno.EPIPE, "the program closed its standard input") from e
-
-    async def close_stdin(self) -> None:
-        if self._stdin is not None:
-            self._stdin.close()
-
-    async def wait(self) -> int:
-        """The exit code; 128 + n for signal n. Raises MachineGone where the machine ended first."""
-        return await asyncio.shield(self._ended)
-
-    async def kill(self, number: int = signal.SIGKILL, *, group: bool = False) -> None:
-        """`group`: all that it started and that did not leave its group. Raises ProcessLookupError."""
-        await self._machine.ask("kill", pid=self.pid, number=number, group=group)
 
 
 class Machine:
@@ -183,12 +139,17 @@ class Machine:
             raise
         finally:
             _close(inner, *writes)
-        readers = [await self._reader(descriptor) for descriptor in reads]
+        readers = [self._kept(await reader(descriptor)) for descriptor in reads]
         if merge:
             readers.append(asyncio.StreamReader())
             readers[1].feed_eof()
-        writer = await self._writer(outer) if stdin else None
-        return Process(self, answer["pid"], self._running[answer["pid"]], readers, writer)
+        writing = self._kept(await writer(outer)) if stdin else None
+        return Process(self.ask, answer["pid"], self._running[answer["pid"]], readers, writing)
+
+    def _kept(self, opened: tuple[T, asyncio.BaseTransport]) -> T:
+        """Closed at the machine's end."""
+        self._transports.append(opened[1])
+        return opened[0]
 
     async def read(self, path: str) -> bytes:
         """Raises an OSError as open() does, and MachineGone."""
@@ -285,21 +246,6 @@ class Machine:
             answered.set_result((message, given))
         else:
             _close(*given)
-
-    async def _reader(self, descriptor: int) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader(limit=_LIMIT)
-        protocol = asyncio.StreamReaderProtocol(reader)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(descriptor, "rb", buffering=0))
-        self._transports.append(transport)
-        return reader
-
-    async def _writer(self, descriptor: int) -> asyncio.StreamWriter:
-        loop = asyncio.get_running_loop()
-        file = os.fdopen(descriptor, "wb", buffering=0)
-        transport, protocol = await loop.connect_write_pipe(FlowControlMixin, file)
-        self._transports.append(transport)
-        return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
 class Machines:

@@ -37,6 +37,14 @@ def way(request: pytest.FixtureRequest) -> Way:
     return found
 
 
+def refused() -> Way:
+    """Where nothing but the user stands between a script and the harness, and there is a /proc to look around in."""
+    found = WAYS.get("refused")
+    if found is None or found.missing:
+        pytest.skip(found.missing if found else "there is no bubblewrap")
+    return found
+
+
 def rows(*values: Any, **more: Any) -> list[Call]:
     return [Call(id=10 + number, arguments={"x": value, **more}) for number, value in enumerate(values)]
 
@@ -263,7 +271,7 @@ def test_nothing_that_a_script_writes_anywhere_is_heard_as_the_harness() -> None
         pytest.skip("needs to be root")
     forged = [b'{"row":1,"told":{"how":"reply"}}\n', b'{"done":2,"mark":"' + b"0" * 32 + b'"}\n', b"\n\n{"]
     source = f"FORGED = {forged!r}\n{WRITES}"
-    found = ask(source, rows(0, 1, 2), way=WAYS["refused"].caged)
+    found = ask(source, rows(0, 1, 2), way=refused())
     assert [e.call for e in found.executions] == [10, 11, 12]
     assert {e.status for e in found.executions} <= {"ok", "crash", "no_result"}
 
@@ -284,20 +292,19 @@ def evaluate(x):
 def test_a_script_has_neither_other_rows_nor_the_machines_variables_in_its_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    way = WAYS["refused"]
-    if way.missing:
-        pytest.skip(way.missing)
+    way = refused()
     monkeypatch.setenv("PATH", f"{os.environ['PATH']}:machines-secret-7")
     values = [f"row-secret-{n}" for n in range(3)]
-    assert ask(LOOKS, rows(*values), "call", way).values == [[value] for value in values]
+    assert ask(LOOKS, rows(*values), way=way).values == [[value] for value in values]
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL", "SIGHUP", "stdout"])
 def test_when_it_is_told_to_end_nothing_is_left(way: Way, how: str) -> None:
     if way.name == "nothing":
-        pytest.skip("bubblewrap ends all by itself")
+        pytest.skip("without a /proc and any namespace, nobody knows what a script has started")
     source = "import os\ndef evaluate(x):\n    os.fork()\n    while True: pass\n"
-    running = Running(way, asked(source, limits=LIMITS.model_copy(update={"timeout": 60})), rows(1, 2))
+    limits = LIMITS.model_copy(update={"timeout": 60})
+    running = Running(way.lasting, asked(source, limits=limits), rows(1, 2))
     try:
         running.first_row()
         time.sleep(0.1)
@@ -305,8 +312,9 @@ def test_when_it_is_told_to_end_nothing_is_left(way: Way, how: str) -> None:
             assert running.process.stdout is not None
             running.process.stdout.close()
         else:
-            running.process.send_signal(getattr(signal, how))
+            running.signal(getattr(signal, how))
         assert running.left() == []
+        assert running.process.poll() is None, "what stands above it has ended everything"
     finally:
         running.process.kill()
         running.end()

@@ -140,6 +140,7 @@ def test_a_machine_that_comes_after_its_run_was_over_is_reaped(cli: Cli) -> None
     assert (server.state().machines, owed()) == ([], [])
 
 
+@pytest.mark.parametrize("trying", ["e2b"], indirect=True)
 def test_a_run_that_still_goes_on_is_not_reaped(cli: Cli) -> None:
     process = cli.run()
     cli.until(process, working)

@@ -30,6 +30,7 @@ import os, sys
 os.setgroups([]); os.setresgid(61234, 61234, 61234); os.setresuid(61234, 61234, 61234)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
+_LASTING = "import subprocess, sys, time; subprocess.run(sys.argv[1:]); time.sleep(6)"
 _REFUSING = Path(__file__).with_name("refusing.py")
 
 
@@ -42,6 +43,8 @@ class Way:
     closed: frozenset[str]
     """Words of the greeting that it must have, where this machine can give them at all."""
     python: str = str(PYTHON)
+    alone: bool = False
+    """Whether it runs where no other process of this machine can be signalled, whatever the harness does."""
 
     @property
     def missing(self) -> str:
@@ -50,10 +53,17 @@ class Way:
 
     @property
     def caged(self) -> Way:
-        """The same where no process of this machine can be signalled. Skips the test where there is no such place."""
+        """The same, but `alone`: for hostile scripts. Skips the test where there is no such place."""
+        if self.alone:
+            return self
         if not _CAGE or (missing := _missing((*_CAGE, *self.before, self.python))):
             pytest.skip(missing if _CAGE else "there is no bubblewrap")
-        return replace(self, before=(*_CAGE, *self.before))
+        return replace(self, before=(*_CAGE, *self.before), alone=True)
+
+    @property
+    def lasting(self) -> Way:
+        """The same, with a process above the harness that goes on after its end, so that what is left can be seen."""
+        return replace(self, before=(*self.before, str(PYTHON), "-I", "-S", "-c", _LASTING))
 
 
 def _cage() -> tuple[str, ...]:
@@ -80,12 +90,14 @@ def _ways() -> Iterator[Way]:
         user = (python, "-I", "-S", "-c", _USER)
         theirs = python if reachable(python) else shutil.which("python3", path="/usr/local/bin:/usr/bin") or python
         yield Way("user", user, kept | {"mounts", "pids", "network", "users"}, theirs)
+    if not _CAGE:
+        return
     refusing = (python, "-I", "-S", str(_REFUSING), "namespaces", "landlock", "pidfd")
-    yield Way("refused", (*refusing, "--"), kept | ({"uid"} if root else set()))
-    for path in bubblewraps()[-1:]:
-        walls = ("--unshare-user", "--uid", "1000", "--gid", "1000", "--unshare-pid", "--ro-bind", "/", "/")
-        alone = (path, *walls, "--dev", "/dev", "--tmpfs", "/proc", "--cap-drop", "ALL", "--die-with-parent", "--")
-        yield Way("nothing", (*alone, *refusing, "seccomp", "--"), frozenset())
+    uid = {"uid"} if root else set()
+    yield Way("refused", (*_CAGE, *refusing, "--"), kept | uid, alone=True)
+    walls = ("--unshare-user", "--uid", "1000", "--gid", "1000", "--unshare-pid", "--ro-bind", "/", "/")
+    nobody = (_CAGE[0], *walls, "--dev", "/dev", "--tmpfs", "/proc", "--cap-drop", "ALL", "--die-with-parent", "--")
+    yield Way("nothing", (*nobody, *refusing, "seccomp", "--"), frozenset(), alone=True)
 
 
 WAYS = {way.name: way for way in _ways()}
@@ -170,20 +182,26 @@ class Running:
         self._feeding.join(10)
         return said
 
-    def left(self, seconds: float = 3.0) -> list[str]:
-        """The command lines of its processes that still live after so many seconds."""
+    def signal(self, number: int) -> None:
+        """To the harness itself, whatever stands above it."""
+        os.kill(self._living()[0][0], number)
+
+    def left(self, seconds: float = 3.0) -> list[tuple[int, str]]:
+        """Those of its processes that still live after so many seconds."""
         until = time.monotonic() + seconds
         while (found := self._living()) and time.monotonic() < until:
             time.sleep(0.01)
         return found
 
-    def _living(self) -> list[str]:
+    def _living(self) -> list[tuple[int, str]]:
+        """Itself first, if it lives."""
         found = []
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
-                if self.token.encode() in (line := path.read_bytes()):
-                    found.append(line[-200:].decode("utf-8", "replace"))
-        return found
+                words = path.read_bytes().decode("utf-8", "replace").split("\0")
+                if self.token in words and words[1:4] == ["-s", "-S", "-B"]:
+                    found.append((int(path.parent.name), words[0]))
+        return sorted(found)
 
 
 def asked(source: str, isolation: Isolation = "call", limits: Limits = LIMITS, **more: Any) -> talk.Asked:

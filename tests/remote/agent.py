@@ -57,7 +57,10 @@ class Agent:
                 return
 
     def _request(self) -> bool:
-        packet, given, _, _ = socket.recv_fds(self._link, 64, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        try:
+            packet, given, _, _ = socket.recv_fds(self._link, 64, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionResetError:  # who asked left without waiting for the answer
+            return False
         if not packet:
             return False
         try:

@@ -63,7 +63,7 @@ class Way:
     @property
     def lasting(self) -> Way:
         """The same, with a process above the harness that goes on after its end, so that what is left can be seen."""
-        return replace(self, before=(*self.before, str(PYTHON), "-I", "-S", "-c", _LASTING))
+        return replace(self, before=(*self.before, self.python, "-I", "-S", "-c", _LASTING))
 
 
 def _cage() -> tuple[str, ...]:

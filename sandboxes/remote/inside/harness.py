@@ -20,8 +20,12 @@ from holder import Broken, Holder
 from ports import Ports
 from spawner import Failed, Spawner
 
-_TRIES = 3
-"""Boxes that may fail to start, one after the other."""
+_ALL, _NO_FILTER, _BARE = range(3)
+"""
+What a box is kept in by: everything; everything but the filter of system calls; another user alone.
+
+A kernel may have what it then does not let be used.
+"""
 
 _WELL = b'{"status":"ok","value":null}'
 
@@ -107,24 +111,30 @@ class _Boxes:
 
     def __init__(self, spawner, ports, settings, folders):
         self._spawner, self._ports, self._settings, self._folders = spawner, ports, settings, folders
-        self._machine = os.uname().machine
-        self._programs = settings["programs"].get(self._machine, {}) if needs.knows_seccomp() else {}
+        self._level = None
+        self._programs = settings["programs"].get(os.uname().machine, {}) if needs.knows_seccomp() else {}
 
     def open(self):
-        """A box without a script, ready for one."""
-        for tries in range(_TRIES):
+        """A box without a script, ready for one. None is weaker than the first, of which the host was told."""
+        levels = [_ALL, _ALL, _NO_FILTER, _BARE] if self._level is None else [self._level] * 3
+        for level in levels:
             try:
-                return Holder(self._spawner, self._ports, self._boot)
+                box = Holder(
+                    self._spawner, self._ports, lambda walls, level=level: self._boot(walls, level), level == _BARE
+                )
             except Broken as e:
-                if tries == _TRIES - 1:
-                    raise Failed(f"no process for the script could be started: {e}") from e
+                why = e
+            else:
+                self._level = level
+                return box
+        raise Failed(f"no process for the script could be started: {why}")
 
-    def _boot(self, walls):
+    def _boot(self, walls, level):
         """What the box is told first, and its filter of system calls."""
         words = walls.pop("words")
         mounts = "mounts" in words
         apart = "uid" in words or ("users" in words and needs.newer_than(5, 14))
-        program = binascii.a2b_base64(self._programs.get("own" if mounts else "shared", ""))
+        program = binascii.a2b_base64(self._programs.get("own" if mounts else "shared", "")) if level == _ALL else b""
         told = walls | {
             "packages": guardian.moved_path(self._folders[-1], walls["moved"]) if self._folders else None,
             "variables": self._settings["variables"],
@@ -134,7 +144,8 @@ class _Boxes:
         return told, program
 
     def hello(self, box):
-        words = [*box.words, *(["seccomp"] if self._programs else []), *(["memory"] if box.watched else [])]
+        filtered = self._programs and self._level == _ALL
+        words = [*box.words, *(["seccomp"] if filtered else []), *(["memory"] if box.watched else [])]
         system = os.uname()
         return {
             "python": ".".join(map(str, sys.version_info[:3])),

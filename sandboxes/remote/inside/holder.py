@@ -23,6 +23,8 @@ _ROOM = 1 << 30
 _LONGEST = 1 << 18
 """Bytes of what a box says of its loading, at most; rows have pipes of their own."""
 
+_MEMORY = b'{"status":"memory"'
+
 _LOOK, _CROWD = 0.05, 96
 """Seconds between two looks at the memory; processes at most."""
 
@@ -30,7 +32,7 @@ _LOOK, _CROWD = 0.05, 96
 class Holder:
     """A box: made, used for one script, closed."""
 
-    def __init__(self, spawner, ports, boot):
+    def __init__(self, spawner, ports, boot, bare):
         """`boot`: from the walls that could be put up to what the box is told first. Raises Broken."""
         self._spawner, self._ports = spawner, ports
         self._channel = Channel(ports)
@@ -41,7 +43,7 @@ class Holder:
         self._full = ""
         self._found = -1
         try:
-            self._first = spawner.spawn(self._channel.theirs, theirs)
+            self._first = spawner.spawn(self._channel.theirs, theirs, bare)
             walls = self._heard(START)
             if "words" not in walls:
                 raise Broken(str(walls.get("failed")))
@@ -150,6 +152,7 @@ class Holder:
                 status = run.ended.get("ended") if run.ended and how == "ended" else None
                 run.place += 1
                 run.broken = how != "reply"
+                run.filled = run.filled or payload.startswith(_MEMORY)
                 if run.broken or run.place == len(payloads):
                     self._settle(run)
                 yield how, payload, spent, kept, said, status
@@ -169,7 +172,8 @@ class Holder:
         if found is not None:
             return "reply", *found
         if self._full:  # an earlier row may have filled it, whose result was on its way
-            return self._full if self._found == run.place else "again", b"", 0.0
+            blamed = self._found == run.place and not run.filled
+            return self._full if blamed else "again", b"", 0.0
         if run.printed.flooded:
             return "flood", b"", 0.0
         if run.results.flawed:
@@ -263,6 +267,8 @@ class _Run:
         self.place = 0
         self.began = 0.0
         self.broken = self.settled = False
+        self.filled = False
+        """Whether a row could catch its breath when the memory was full: what is held then is not the next one's."""
         self.ended = None
 
     @property

@@ -42,11 +42,11 @@ class Spawner:
     def fd(self):
         return self._ours.fileno()
 
-    def spawn(self, channel, life):
+    def spawn(self, channel, life, bare):
         """Begins a box, and gives its outermost process. Both are sockets of its own, closed here."""
         with channel, life:
             try:
-                socket.send_fds(self._ours, [b"s"], [channel.fileno(), life.fileno()])
+                socket.send_fds(self._ours, [b"b" if bare else b"w"], [channel.fileno(), life.fileno()])
                 told = self._ours.recv(_PID.size, socket.MSG_WAITALL)
             except OSError:
                 told = b""
@@ -93,7 +93,7 @@ def _serve(asked, places, tmp, network, folders):
                 pid = -1
             if pid == 0:
                 asked.close()
-                _box(*fds, places, tmp, network, folders)
+                _box(*fds, folders, (places, tmp, network, got == b"b"))
             for fd in fds:
                 os.close(fd)
             asked.sendall(_PID.pack(pid))
@@ -121,12 +121,12 @@ def _quiet():
         os.close(fd)
 
 
-def _box(control, life, places, tmp, network, folders):
+def _box(control, life, folders, wanted):
     """Never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel = socket.socket(fileno=control)
     try:
-        put_up = walls.put_up(places, tmp, network)
+        put_up = walls.put_up(*wanted)
         # Who watches has to look in, to tell what memory is shared. Where a script could do so too, nobody may.
         confine.closed_to_others(not {"mounts", "landlock"} & set(put_up["words"]))
         wire.send(channel, put_up)

@@ -32,11 +32,12 @@ _ROOTS = ("/tmp", "/mnt", "/var/tmp", "/run", "/media", "/srv", "/home", "/opt")
 """Folders to build the new root over; one is taken that nothing is needed of."""
 
 
-def put_up(places, tmp, network):
+def put_up(places, tmp, network, bare):
     """
     Shuts this process off, and what it starts. It must have one thread, and fork once before anything else.
 
-    `places`: files and folders to be read. Returns the words, and what the first process of the box has yet to do.
+    `places`: files and folders to be read. `bare`: by another user alone. Returns the words, and what the first process
+    of the box has yet to do.
     """
     words = set()
     uid = needs.spare_uid()
@@ -46,24 +47,22 @@ def put_up(places, tmp, network):
         confine.give_up_uid(uid, uid)
         words.add("uid")
         uid = None
-    if not direct and _own_users():
+    if not (direct or bare) and _own_users():
         words.add("users")
-    if _unshared(_NEW_MOUNTS) and (direct or not held) and _own_root(places, uid is None):
+    if not bare and _unshared(_NEW_MOUNTS) and (direct or not held) and _own_root(places, uid is None):
         words.add("mounts")
-    for flag, word in ((_NEW_PIDS, "pids"), (_NEW_IPC, "ipc"), (_NEW_NAMES, "names")):
-        if _unshared(flag):
+    for flag, word in ((_NEW_PIDS, "pids"), (_NEW_IPC, "ipc"), (_NEW_NAMES, "names"), (_NEW_NETWORK, "network")):
+        if not bare and (word != "network" or network is None) and _unshared(flag):
             words.add(word)
     if "names" in words:
         _libc.sethostname(b"evalcell", 8)
-    if network is None and _unshared(_NEW_NETWORK):
-        words.add("network")
     if uid is not None:
         words.add("uid")
     if "mounts" in words:
         for path in held.values():
             os.close(int(os.path.basename(path)))  # or a script could look around from there
         held = _moved(places)
-    scope = confine.landlock_abi() >= confine.SCOPES
+    scope = not bare and confine.landlock_abi() >= confine.SCOPES
     view = None
     if scope and "mounts" not in words:
         words.add("landlock")

@@ -27,6 +27,7 @@ _SERVERS = "https://api.modal.com,https://api.modal2.com"
 _IDLE = 300  # seconds without a command, after which a machine ends although it might live longer
 _ASKING, _CREATING, _BUILDING = 30.0, 180.0, 900.0
 _GRACE = 30.0  # seconds for the service to end what is over its time, and to say so
+_SOON = 10.0
 _PIECE = 8 << 20  # of stdin; the SDK takes 16 MB before it must be drained
 _ABOVE = 256 * MB  # what a machine needs for itself
 _PIP = "--require-hashes --only-binary :all: --no-deps --no-cache-dir"
@@ -169,7 +170,7 @@ class ModalProvider(told.Provider):
         feeding = asyncio.create_task(_feed(process.stdin, command.input))
         try:
             async with asyncio.timeout(command.timeout + _GRACE) as deadline, aclosing(aiter(process.stdout)) as pieces:
-                feeding.add_done_callback(lambda fed: None if _fine(fed) else deadline.reschedule(0))
+                feeding.add_done_callback(lambda fed: _hurry(fed, deadline))
                 while piece := await following(pieces):
                     hear(trailer.without(piece))
             hear(trailer.rest())
@@ -194,9 +195,10 @@ async def _feed(stdin: Any, data: bytes) -> None:
             await stdin.drain.aio()
 
 
-def _fine(fed: asyncio.Task[None]) -> bool:
-    """Whether there is still something to hear. Where the command or its machine ended, stdout tells how."""
-    return fed.cancelled() or isinstance(fed.exception(), GoneError | None)
+def _hurry(fed: asyncio.Task[None], deadline: asyncio.Timeout) -> None:
+    """What could not be fed ends soon. Where the command or its machine has ended, stdout has still to tell how."""
+    if not fed.cancelled() and (error := fed.exception()):
+        deadline.reschedule(asyncio.get_running_loop().time() + (_SOON if isinstance(error, GoneError) else 0))
 
 
 async def _tail(stderr: Any) -> str:

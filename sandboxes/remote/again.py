@@ -10,7 +10,7 @@ from typing import TypeVar
 import stamina
 
 from sandboxes.base import Model
-from sandboxes.remote.provider import BusyError, UnreachableError
+from sandboxes.remote.provider import BusyError, FullError, Provider, UnreachableError
 
 T = TypeVar("T")
 
@@ -24,6 +24,18 @@ class Pauses(Model):
     longest: float = 10.0
     """Between two attempts, unless the provider says."""
     altogether: float = 60.0
+
+
+async def ended(provider: Provider, id: str, pauses: Pauses) -> None:
+    """Ends a machine. To be told that there are too many is no answer to that: it is asked again."""
+
+    async def work() -> None:
+        try:
+            await provider.kill(id)
+        except FullError as e:
+            raise BusyError(str(e)) from None
+
+    await again(work, pauses)
 
 
 async def again(work: Callable[[], Awaitable[T]], pauses: Pauses, *, unsent: bool = False) -> T:

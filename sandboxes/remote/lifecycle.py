@@ -17,7 +17,7 @@ from aiolimiter import AsyncLimiter
 
 from sandboxes.errors import SandboxError
 from sandboxes.remote import ledger
-from sandboxes.remote.again import Pauses, again
+from sandboxes.remote.again import Pauses, again, ended
 from sandboxes.remote.provider import (
     OWNER,
     BusyError,
@@ -151,7 +151,7 @@ class Lifecycle:
     async def _end(self, key: str, id: str) -> None:
         self._ours.pop(key, None)
         try:
-            await again(lambda: self._provider.kill(id), self._pauses)
+            await ended(self._provider, id, self._pauses)
             self._ledger.ended(key)
         except SandboxError as e:
             self._leave(key, f"machine {id} may still run ({e})")

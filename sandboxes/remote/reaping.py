@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from sandboxes.errors import SandboxError
-from sandboxes.remote.again import Pauses, again
+from sandboxes.remote.again import Pauses, again, ended
 from sandboxes.remote.ledger import Entry, Ledger, plain
 from sandboxes.remote.owner import Owner
 from sandboxes.remote.provider import Found, Provider, UnreachableError
@@ -127,7 +127,7 @@ async def _end(provider: Provider, ledger: Ledger, one: Known) -> Reaped:
             ledger.failed(one.key)
             return Reaped(one, "gone")
         id = found.id
-    await again(lambda: provider.kill(id), _PAUSES)
+    await ended(provider, id, _PAUSES)
     ledger.ended(one.key)
     return Reaped(one, "killed")
 

@@ -24,9 +24,11 @@ MODULES = (
     "remote/inside/frames",
     "remote/inside/needs",
     "remote/inside/weigh",
+    "remote/inside/sweep",
     "remote/inside/walls",
     "remote/inside/spawner",
     "remote/inside/channel",
+    "remote/inside/attempt",
     "remote/inside/holder",
     "remote/inside/harness",
 )

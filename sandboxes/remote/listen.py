@@ -51,8 +51,10 @@ class Greeting(Model):
 class Listener:
     """Listens to the answer to one command."""
 
-    def __init__(self, ids: Sequence[int], refused: Sequence[Execution], limits: Limits | None) -> None:
-        """Without limits nothing is loaded."""
+    def __init__(
+        self, ids: Sequence[int], refused: Sequence[Execution], limits: Limits | None, machine: str | None = None
+    ) -> None:
+        """Without limits nothing is loaded; `machine`: the kind that is expected."""
         self.mark = secrets.token_hex(16)
         self.refused = list(refused)
         """The calls that were not sent, as their arguments are no JSON."""
@@ -63,6 +65,7 @@ class Listener:
         """The harness has said all; every call that was sent has had its execution."""
         self._ids = list(ids)
         self._limits = limits
+        self._machine = machine
         self._waiting = set(range(len(ids)))
         self._loading = True
         self._line = bytearray()
@@ -126,6 +129,8 @@ class Listener:
                 raise UnclearError(f"the harness on the machine failed: {clean(why, _WORDS)}")
             case {"hello": dict(told), **rest} if not rest and self.greeting is None:
                 self.greeting = _greeting(told)
+                if self._machine not in (None, self.greeting.machine):
+                    raise UnclearError(f"it is a machine of the kind {self.greeting.machine}, not {self._machine}")
             case _ if self.greeting is None:
                 raise UnclearError("the machine did not say hello first")
             case {"loading": True, **rest} if not rest and self.loaded is not None and self._waiting:

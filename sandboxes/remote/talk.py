@@ -37,7 +37,7 @@ class Asked(Model):
     limits: Limits
     isolation: Isolation
     machine: str
-    """As the greeting told; decides which system calls can be refused by number."""
+    """Its kind, as the greeting told, and with it the numbers of system calls. Another kind is an UnclearError."""
     packages: str | None = None
     """A folder of the machine. `site`: what its Python has installed. None: the standard library alone."""
     network: bool = False
@@ -74,7 +74,7 @@ def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
         "variables": asked.variables,
         "programs": {asked.machine: _programs(asked.machine, asked.network)},
     }
-    return _command(settings, payloads, Listener(ids, refused, asked.limits))
+    return _command(settings, payloads, Listener(ids, refused, asked.limits, asked.machine))
 
 
 def _command(settings: dict[str, Any], payloads: Sequence[bytes], listener: Listener) -> tuple[Command, Listener]:

@@ -14,10 +14,10 @@ from tests.remote.trying import SCRIPT, Tried, Trying, scored, script
 
 pytestmark = pytest.mark.timeout(60)
 
-ROWS = 20
+ROWS = 18
 """Two batches, so that two machines are made at once and both work."""
 
-TRIED = 10
+TRIED = 8
 """Waits of a run at a real machine that are tried besides the first."""
 
 Breaks = Callable[[Speaker], None]
@@ -64,7 +64,7 @@ def test_cancelled_while_a_real_machine_works(trying: Trying) -> None:
     tried = Tried()
     whole.run(lambda: scored(trying.sandbox(), tried, 4, script(SCRIPT)))
     assert len(tried.results) == 4
-    points = [*range(1, 6), *range(6, whole.waits, max(1, whole.waits // TRIED))]
+    points = [*range(1, 5), *range(5, whole.waits, max(1, whole.waits // TRIED))]
     for n in points:
         tried, stopping = Tried(), Stopping(n)
         stopping.run(lambda tried=tried: scored(trying.sandbox(), tried, 4, script(SCRIPT)))  # type: ignore[misc]

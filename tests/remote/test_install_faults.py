@@ -10,10 +10,8 @@ import pytest
 
 from sandboxes import SandboxUnavailableError
 from tests.packages.wheels import wheel
-from tests.remote.conftest import at
-from tests.remote.room import bubblewrap
 from tests.remote.serving import Server
-from tests.remote.trying import PROVIDERS, Trying
+from tests.remote.trying import PROVIDERS, Trying, at, served
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -33,14 +31,10 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", params=PROVIDERS)
 def server(request: pytest.FixtureRequest, wheels: Path) -> Iterator[Server]:
     """Its machines get packages out of a folder."""
-    works, reason = bubblewrap()
-    if works is None:
-        pytest.skip(reason)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PIP_NO_INDEX", "1")
         patch.setenv("PIP_FIND_LINKS", str(wheels))
-        with Server.start(f"tests.remote.{request.param}_server") as started:
-            yield started
+        yield from served(request.param)
 
 
 @pytest.fixture

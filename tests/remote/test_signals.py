@@ -107,7 +107,9 @@ def test_a_signal_ends_the_machine_and_exits_130(cli: Cli, number: signal.Signal
     assert (cli.scored() > 0) == (reached is working)
 
 
-@pytest.mark.parametrize("reached", [creating, working])
+@pytest.mark.parametrize(
+    ("trying", "reached"), [("e2b", creating), ("e2b", working), ("modal", working)], indirect=["trying"]
+)
 def test_what_a_killed_run_left_is_reaped(cli: Cli, reached: Reached) -> None:
     if reached is creating:
         cli.trying.server.fault("create", "slow:0.5")
@@ -127,6 +129,7 @@ def test_what_a_killed_run_left_is_reaped(cli: Cli, reached: Reached) -> None:
     cli.scored()
 
 
+@pytest.mark.parametrize("trying", ["e2b"], indirect=True)
 def test_a_machine_that_comes_after_its_run_was_over_is_reaped(cli: Cli) -> None:
     """Although the process of that run lives on, as a notebook's does."""
     server = cli.trying.server

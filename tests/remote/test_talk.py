@@ -183,6 +183,12 @@ def test_a_greeting_is_checked(change: dict[str, Any]) -> None:
         listener.feed(frame(listener, hello=HELLO | change))
 
 
+def test_a_machine_of_another_kind_is_none_to_talk_to() -> None:
+    listener = listening()
+    with pytest.raises(talk.UnclearError, match="aarch64, not x86_64"):
+        listener.feed(frame(listener, hello=HELLO | {"machine": "aarch64"}))
+
+
 def test_where_loading_failed_each_row_repeats_it() -> None:
     listener = listening()
     failed = b'{"status":"error","error":{"type":"E","message":"no","traceback":""}}'

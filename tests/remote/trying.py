@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from runner.dataset import cases_from_rows
 from runner.engine import score
@@ -17,6 +20,7 @@ from sandboxes.registry import find
 from sandboxes.remote.again import Pauses
 from sandboxes.remote.ledger import Entry, Ledger
 from sandboxes.remote.sandbox import RemoteConfig, RemoteSandbox
+from tests.remote.room import bubblewrap
 from tests.remote.serving import Server, State
 
 PROVIDERS = ("e2b", "modal")
@@ -115,3 +119,23 @@ async def scored(sandbox: Sandbox, tried: Tried, rows: int, evaluator: Evaluator
 def owed() -> list[Entry]:
     """Machines that the ledger says may still run."""
     return Ledger().open_entries()
+
+
+def served(name: str) -> Iterator[Server]:
+    """A provider's local server; skips where there can be none."""
+    works, reason = bubblewrap()
+    if works is None:
+        pytest.skip(reason)
+    if name == "modal":
+        pytest.importorskip("grpclib", reason="Modal's SDK is not here; run: pip install 'evalcell[modal]'")
+    with Server.start(f"tests.remote.{name}_server") as server:
+        yield server
+
+
+def at(name: str, server: Server, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Trying]:
+    """Runs at a server that is as new, with a ledger of their own, and machines created as fast as they are wanted."""
+    server.clear()
+    patch.setenv("EVALCELL_STATE_DIR", str(folder / "state"))
+    patch.setattr(find(name).provider, "pace", 1000.0)  # type: ignore[attr-defined]
+    yield Trying(name, server, folder)
+    server.clear()

@@ -43,6 +43,8 @@ class Way:
     closed: frozenset[str]
     """Words of the greeting that it must have, where this machine can give them at all."""
     python: str = str(PYTHON)
+    above: tuple[str, ...] = ()
+    """What starts the harness, where that is to be seen to outlive it."""
     alone: bool = False
     """Whether it runs where no other process of this machine can be signalled, whatever the harness does."""
 
@@ -63,7 +65,7 @@ class Way:
     @property
     def lasting(self) -> Way:
         """The same, with a process above the harness that goes on after its end, so that what is left can be seen."""
-        return replace(self, before=(*self.before, self.python, "-I", "-S", "-c", _LASTING))
+        return replace(self, above=(self.python, "-I", "-S", "-c", _LASTING))
 
 
 def _cage() -> tuple[str, ...]:
@@ -102,6 +104,7 @@ def _ways() -> Iterator[Way]:
 
 WAYS = {way.name: way for way in _ways()}
 OWN = WAYS["own"]
+EACH_WAY = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 
 
 @dataclass
@@ -129,11 +132,13 @@ class Running:
         python: str | None = None,
         change: Callable[[str], str] = str,
     ) -> None:
-        """`change` is applied to the program that reads the harness."""
+        """`change` is applied to the program that reads the harness. Skips the test where there is no such machine."""
+        if way.missing:
+            pytest.skip(way.missing)
         command, self.listener = talk.command(asked, calls) if asked else talk.hello()
         self.token = secrets.token_hex(8)
         self.process = subprocess.Popen(
-            [*way.before, python or way.python, *command.argv[1:-1], change(command.argv[-1]), self.token],
+            [*way.before, *way.above, python or way.python, *command.argv[1:-1], change(command.argv[-1]), self.token],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -222,3 +227,14 @@ def ask(
     assert (found.code, found.errors, found.listener.finished) == (0, "", True)
     found.executions.sort(key=lambda execution: execution.call)
     return found
+
+
+def rows(*values: Any, **more: Any) -> list[Call]:
+    return [Call(id=10 + number, arguments={"x": value, **more}) for number, value in enumerate(values)]
+
+
+def refused() -> Way:
+    """Where nothing but the user stands between a script and the harness, and there is a /proc to look around in."""
+    if "refused" not in WAYS:
+        pytest.skip("there is no bubblewrap")
+    return WAYS["refused"]

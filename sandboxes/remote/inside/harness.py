@@ -138,7 +138,7 @@ class _Boxes:
         told = walls | {
             "packages": guardian.moved_path(self._folders[-1], walls["moved"]) if self._folders else None,
             "variables": self._settings["variables"],
-            "limits": needs.limits(self._settings["tmp"][0], apart),
+            "limits": needs.limits(self._settings["tmp"][0] if mounts else 0, apart),
             "network": self._settings["network"] is not None,
         }
         return told, program

@@ -5,14 +5,15 @@ Nothing that comes from it is trusted. It does for a machine what sandboxes/proc
 """
 
 import contextlib
-import os
 import socket
-from pipes import Printed, Requests, Results
+from pipes import Printed
 
 import tree
 import weigh
+from attempt import Run, nothing
 from channel import Broken, Channel
 from ports import now
+from sweep import sweep
 
 START, GRACE, STOP, PROMPT = 20.0, 2.0, 0.3, 0.05
 """Seconds: to close the doors; to end all; to stop a run; in which a run that is done has ended by itself."""
@@ -40,6 +41,8 @@ class Holder:
         self._first = 0
         self.closed = False
         self._look_at = self._limit = 0
+        self._owner = None
+        """The user whose files on the machine are a run's own, where it has no place of its own."""
         self._full = ""
         self._found = -1
         try:
@@ -48,6 +51,8 @@ class Holder:
             if "words" not in walls:
                 raise Broken(str(walls.get("failed")))
             self.words = walls["words"]
+            alone = {"mounts", "landlock"} & set(self.words)
+            self._owner = None if alone else walls["owner"]
             told, program = boot(walls)
             self._channel.say(told, [program])
             hello = self._heard(START)
@@ -80,7 +85,7 @@ class Holder:
         The box is of no more use where that was not well.
         """
         self._channel.longest = _LONGEST
-        printed = Printed(_nothing, limits["output"], limits["flood"], loop=self._ports)
+        printed = Printed(nothing, limits["output"], limits["flood"], loop=self._ports)
         began = now()
         try:
             self._begin(limits)
@@ -95,6 +100,8 @@ class Holder:
             took = now() - began
             kept, said = printed.cut()
             self._reserved, self._held = self._scale.start()
+            if self._owner is not None:
+                sweep(self._owner)
             return how, payload, took, kept, said
         finally:
             printed.close()
@@ -129,7 +136,7 @@ class Holder:
 
     def _attempt(self, payloads, limits):
         """One child: the rows it came through, and the one that ended it."""
-        run = _Run(payloads, limits, self._ports)
+        run = Run(payloads, limits, self._ports)
         try:
             self._begin(limits)
             message = {"do": "run", "calls": len(payloads), "mark": run.mark.hex()}
@@ -206,6 +213,8 @@ class Holder:
                 run.ended = self._heard(STOP)
             if "ended" not in run.ended or tree.children(self._inner) or (self._full and self._over()):
                 self.close()
+            elif self._owner is not None:
+                sweep(self._owner)
         except Broken:
             self.close()
 
@@ -252,44 +261,9 @@ class Holder:
         self._ports.remove_reader(self._life.fileno())
         self._life.close()
         self._spawner.end_boxes(0.1 if ended else 0)
-
-
-class _Run:
-    """A child's run, and the pipes to it."""
-
-    def __init__(self, payloads, limits, ports):
-        self.calls = len(payloads)
-        self.mark = os.urandom(16) if self.calls > 1 else b""
-        """What the child prints after each call that others follow."""
-        self.results = Results(_nothing, limits["longest"], ports)
-        self.printed = Printed(_nothing, limits["output"], limits["flood"], self.mark, self.calls, ports)
-        self._requests = Requests(payloads, ports)
-        self.place = 0
-        self.began = 0.0
-        self.broken = self.settled = False
-        self.filled = False
-        """Whether a row could catch its breath when the memory was full: what is held then is not the next one's."""
-        self.ended = None
-
-    @property
-    def theirs(self):
-        return self._requests.read, self.results.write, self.printed.write
-
-    def begin(self):
-        self.close(False)
-        self.began = now()
-
-    def close(self, whole=True):
-        for pipe in (self._requests, self.results, self.printed):
-            if whole:
-                pipe.close()
-            else:
-                pipe.handed_over()
+        if self._owner is not None:
+            sweep(self._owner)
 
 
 def _words(why):
     return str(why)[:200].encode("utf-8", "replace")
-
-
-def _nothing():
-    """For pipes that would wake somebody."""

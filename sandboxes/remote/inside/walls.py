@@ -40,7 +40,7 @@ def put_up(places, tmp, network, bare):
     of the box has yet to do.
     """
     words = set()
-    uid = needs.spare_uid()
+    uid = owner = needs.spare_uid()
     held = needs.held(places) if uid is not None else {}
     direct = needs.may_mount()
     if uid is not None and not direct:
@@ -72,6 +72,7 @@ def put_up(places, tmp, network, bare):
     return {
         "words": sorted(words),
         "uid": uid,
+        "owner": owner,
         "tmp": [needs.TMP, *tmp, uid, uid] if "mounts" in words and needs.may_mount() else None,
         "view": view,
         "moved": held,

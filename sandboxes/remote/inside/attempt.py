@@ -1,0 +1,43 @@
+"""A run, and the pipes between its child and the harness."""
+
+import os
+from pipes import Printed, Requests, Results
+
+from ports import now
+
+
+class Run:
+    """A child's run, and the pipes to it."""
+
+    def __init__(self, payloads, limits, ports):
+        self.calls = len(payloads)
+        self.mark = os.urandom(16) if self.calls > 1 else b""
+        """What the child prints after each call that others follow."""
+        self.results = Results(nothing, limits["longest"], ports)
+        self.printed = Printed(nothing, limits["output"], limits["flood"], self.mark, self.calls, ports)
+        self._requests = Requests(payloads, ports)
+        self.place = 0
+        self.began = 0.0
+        self.broken = self.settled = False
+        self.filled = False
+        """Whether a row could catch its breath when the memory was full: what is held then is not the next one's."""
+        self.ended = None
+
+    @property
+    def theirs(self):
+        return self._requests.read, self.results.write, self.printed.write
+
+    def begin(self):
+        self.close(False)
+        self.began = now()
+
+    def close(self, whole=True):
+        for pipe in (self._requests, self.results, self.printed):
+            if whole:
+                pipe.close()
+            else:
+                pipe.handed_over()
+
+
+def nothing():
+    """For pipes that would wake somebody."""

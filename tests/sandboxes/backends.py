@@ -38,6 +38,11 @@ class Backend:
     """Of the scripts that it is given."""
     paired: bool = False
     """Whether another one is the same with the other isolation; so tests of both need not try both on each."""
+    light: bool = False
+    """Whether both its tier and its isolation have another one each, which try what does not depend on them."""
+
+
+_LIGHT = (("A", "call"), ("B", "batch"))
 
 
 def _wasm(**options: Any) -> Callable[[Isolation], Sandbox]:
@@ -49,14 +54,16 @@ def _process(tier: Tier, isolation: Isolation) -> Backend:
         return ProcessSandbox(ProcessConfig(isolation=isolation, tier=tier, jobs=2))
 
     gaps = {"nothing": "it is a process: it may start threads, and look around in what it is shown"}
-    return Backend(f"process-{tier}-{isolation}", make, gaps, isolation, paired=True)
+    light = (tier, isolation) in _LIGHT
+    return Backend(f"process-{tier}-{isolation}", make, gaps, isolation, paired=True, light=light)
 
 
 def _deno(tier: Tier, isolation: Isolation) -> Backend:
     def make(isolation: Isolation) -> Sandbox:
         return DenoSandbox(DenoConfig(isolation=isolation, tier=tier, jobs=2))
 
-    return Backend(f"deno-{tier}-{isolation}", make, {}, isolation, "typescript", paired=True)
+    light = (tier, isolation) in _LIGHT
+    return Backend(f"deno-{tier}-{isolation}", make, {}, isolation, "typescript", paired=True, light=light)
 
 
 def _remote(name: str) -> Backend:
@@ -70,6 +77,9 @@ def _remote(name: str) -> Backend:
     gaps = {"nothing": "it is a process: it may start threads, and look around in what it is shown"}
     return Backend(name, make, gaps)
 
+
+REMOTE = ("e2b", "modal", "vercel", "daytona")
+"""Their local servers count the machines."""
 
 PLAYS = "it runs no script, it plays executions"
 
@@ -85,7 +95,7 @@ BACKENDS = (
     _deno("A", "call"),
     _deno("B", "batch"),
     _deno("B", "call"),
-    *(_remote(name) for name in ("e2b", "modal", "vercel", "daytona")),
+    *(_remote(name) for name in REMOTE),
     Backend(
         "fake",
         lambda isolation: FakeSandbox(SandboxConfig(backend="fake", isolation=isolation)),

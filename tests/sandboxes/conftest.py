@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.sandboxes.backends import BACKENDS, Backend, unavailable
+from tests.sandboxes.backends import BACKENDS, REMOTE, Backend, unavailable
+from tests.sandboxes.shared import SHARED
 
 
-@pytest.fixture(params=BACKENDS, ids=lambda b: b.id)
-def backend(request: pytest.FixtureRequest) -> Backend:
+@pytest.fixture(scope="module", params=BACKENDS, ids=lambda b: b.id)
+def chosen(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """One backend after the other, all tests of a file with each. What was shared is closed, and leaves nothing."""
+    backend: Backend = request.param
+    yield backend
+    SHARED.close()
+    if backend.id in REMOTE:
+        from tests.remote.served import server
+
+        assert not server(backend.id).state().machines
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest, chosen: Backend) -> Backend:
     """Every backend that works on this machine, less those that say they cannot keep this kind of promise."""
-    chosen: Backend = request.param
     if missing := unavailable(chosen):
         pytest.skip(missing)
     if (needs := request.node.get_closest_marker("needs")) and (gap := chosen.gaps.get(needs.args[0])):
         pytest.skip(f"known gap: {gap}")
+    if chosen.light and needs and "isolation" not in request.fixturenames:
+        pytest.skip("tried on the other tier with this isolation, and on this tier with the other")
     if chosen.paired and request.node.callspec.params.get("isolation", chosen.isolation) != chosen.isolation:
         pytest.skip("tried on the other one of its pair")
     return chosen
@@ -26,7 +40,8 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 @pytest.fixture
 def child_processes() -> Callable[[], list[str]]:
-    """Command lines of this process's children that were not there when the test began."""
+    """Command lines of this process's children that were not there when the test began; none come by themselves."""
+    SHARED.close()
     if not Path("/proc/self").exists():
         pytest.skip("there is no /proc")
     before = _children()

@@ -15,8 +15,9 @@ import pytest
 
 from sandboxes import Call, Execution, Isolation, Limits, SandboxConfig, SandboxLostError, backends
 from sandboxes.fake import FakeSandbox
-from tests.sandboxes.backends import BACKENDS, LIMITS, QUICK, Backend, calls, evaluate, run
+from tests.sandboxes.backends import BACKENDS, LIMITS, QUICK, Backend, calls, run
 from tests.sandboxes.languages import ECHO, Each, Script, body
+from tests.sandboxes.shared import evaluate
 
 
 def test_every_registered_backend_is_here() -> None:

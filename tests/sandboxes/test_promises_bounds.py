@@ -7,8 +7,9 @@ import json
 import pytest
 
 from sandboxes import Call, SandboxConfig, UnsupportedConfigError, backends, create, find
-from tests.sandboxes.backends import LIMITS, Backend, calls, evaluate
+from tests.sandboxes.backends import LIMITS, Backend, calls
 from tests.sandboxes.languages import Script, body
+from tests.sandboxes.shared import evaluate
 
 # 5. Memory, output and result size are bounded while they are produced.
 

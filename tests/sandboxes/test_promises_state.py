@@ -11,8 +11,9 @@ from collections.abc import Callable
 import pytest
 
 from sandboxes import Call
-from tests.sandboxes.backends import LIMITS, QUICK, Backend, calls, evaluate, run
+from tests.sandboxes.backends import LIMITS, QUICK, Backend, calls, run
 from tests.sandboxes.languages import COUNTS, Script, body
+from tests.sandboxes.shared import evaluate
 
 # 3. Isolation.
 

@@ -139,7 +139,7 @@ class _Scoring:
         self._progress = asyncio.Event()
         self._taking = asyncio.Lock()
         self._retrying = asyncio.Lock()
-        self._intake = Intake(self._rows(cases), _AHEAD)
+        self._intake = Intake(self._rows(cases), _AHEAD if self._seconds < 1 else max(_AHEAD, 2 * self._most))
         self._workers = [asyncio.create_task(self._work()) for _ in range(max(1, sandbox.concurrency))]
         for worker in self._workers:
             worker.add_done_callback(lambda _: self._progress.set())

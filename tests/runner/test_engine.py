@@ -12,8 +12,8 @@ import pytest
 
 from runner.engine import score, seed_of, shared_batch
 from runner.types import Case, Result
-from sandboxes.base import Call, Execution, Limits
-from sandboxes.fake import FakeProgram, ok
+from sandboxes.base import Call, Execution, Limits, SandboxConfig
+from sandboxes.fake import FakeProgram, FakeSandbox, ok
 from tests.runner.scripted import SCRIPT, Custom, case, echo, fake, rows, scored
 
 
@@ -127,6 +127,17 @@ def test_batches_grow_where_calls_are_fast_and_stay_small_where_they_are_slow() 
     slow = Custom(lambda: Sleepy(echo), jobs=4)
     scored(rows(40), slow)
     assert {len(run) for run in slow.programs[0].runs} == {1}
+
+
+@pytest.mark.parametrize(("most", "largest"), [(5, range(5, 6)), (100, range(65, 101))])
+def test_where_a_run_costs_much_batches_are_as_large_as_they_may_be(most: int, largest: range) -> None:
+    class Far(FakeSandbox):
+        run_seconds = 10.0
+        batch = most
+
+    sandbox = Far(SandboxConfig(backend="fake"), echo)
+    scored(rows(5 * most), sandbox)
+    assert max(len(run) for run in sandbox.programs[0].runs) in largest
 
 
 def test_each_result_is_there_as_soon_as_those_before_it_are() -> None:

@@ -103,7 +103,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def score(name: str, data: Iterable[dict[str, Any]], **options: Any) -> list[Result]:
     files = {variable: str(path) for variable, path in options.pop("files", {}).items()}
-    return evaluate(name, list(data), sandbox=SandboxConfig(backend="process", files=files), **options).results
+    return evaluate(name, list(data), sandbox=SandboxConfig(backend="process", files=files, jobs=1), **options).results
 
 
 def agree(result: Result, expected: dict[str, Any], tolerance: float) -> None:

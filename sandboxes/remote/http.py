@@ -78,7 +78,9 @@ class Service:
                     raise await self._failure(reply)
                 yield reply
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as e:
-            raise UnreachableError(f"{self._name} cannot be reached ({_kind(e)})", sent=False) from None
+            raise UnreachableError(
+                f"{self._name} cannot be reached ({_kind(e)}); check the network and its address", sent=False
+            ) from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as e:
             raise UnreachableError(f"{self._name}: the connection broke off ({_kind(e)})") from None
 

@@ -86,9 +86,19 @@ class Lifecycle:
 
     async def _made(self, order: Order) -> Machine:
         unclear = False
+        told: list[ProviderError] = []
         seconds = max(self._start_timeout, self._bake_timeout) if order.lock else self._start_timeout
 
         async def attempt() -> Machine:
+            try:
+                return await once()
+            except (BusyError, UnreachableError) as e:
+                if not told:
+                    told.append(e)
+                    self._say(f"{e}; asking again")
+                raise
+
+        async def once() -> Machine:
             nonlocal unclear
             if unclear and (found := await self._provider.find(order.key)):
                 return found

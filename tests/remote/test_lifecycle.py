@@ -73,6 +73,7 @@ def test_what_may_pass_is_asked_again(wrong: Exception) -> None:
     lasting(body)
     assert not shelf.orders
     assert not Ledger().open_entries()
+    assert run.said == [f"{wrong}; asking again"]
 
 
 def test_an_order_whose_answer_was_lost_makes_one_machine() -> None:

@@ -205,11 +205,6 @@ def own_tags() -> dict[str, str]:
     return Owner.here("").tags()
 
 
-def owner_alive(entry: Entry) -> bool:
-    """Whether the process that ordered the machine still runs on this host."""
-    return entry.alive is True
-
-
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 

@@ -130,7 +130,7 @@ class Lifecycle:
             machine = await making
         except (RefusedError, GoneError):
             refused = True
-        except SandboxError:
+        except Exception:  # whatever it is, it is told where the machine was wanted
             pass
         if machine is None and key in self._ours:
             machine = Machine(self._ours[key], key)
@@ -163,7 +163,7 @@ class Lifecycle:
         try:
             await ended(self._provider, id, self._pauses)
             self._ledger.ended(key)
-        except SandboxError as e:
+        except Exception as e:  # also of a provider that has a fault of its own
             self._leave(key, f"machine {id} may still run ({e})")
 
     def _leave(self, key: str, why: str) -> None:

@@ -48,8 +48,6 @@ class Pool:
         self._making = 0
         self._changed = asyncio.Event()
         self._not_before = 0.0
-        self.made = 0
-        """How many there were in all."""
 
     async def take(self) -> Machine:
         """A machine for the caller alone, who gives it back or drops it. Raises a SandboxError."""
@@ -79,7 +77,6 @@ class Pool:
         finally:
             self._making -= 1
             self._changed.set()
-        self.made += 1
         self._kept[machine.key] = _Kept(machine, monotonic())
         return machine
 

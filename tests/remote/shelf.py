@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, TypeVar
 
 from sandboxes.remote.provider import Command, Ended, Found, GoneError, Hear, Machine, Order, Provider
 
@@ -67,32 +67,3 @@ class Shelf(Provider):
 
     async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
         return await self._doing("execute", lambda: Ended(0))
-
-
-class Cancelled(Generic[T]):
-    """Awaits `work`, and has the task that does so cancelled when it waits for the `n`-th time, counted from 1."""
-
-    def __init__(self, work: Generator[Any, None, T], n: int) -> None:
-        self.work = work
-        self.n = n
-        self.waits = 0
-
-    def __await__(self) -> Generator[Any, None, T]:
-        send: Callable[[], Any] = lambda: next(self.work)  # noqa: E731
-        while True:
-            try:
-                waited = send()
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            self.waits += 1
-            if self.waits == self.n:
-                task = asyncio.current_task()
-                assert task is not None
-                task.cancel()  # takes effect as soon as the task waits, which it does with the next line
-            try:
-                value = yield waited
-            except BaseException as e:
-                send = lambda e=e: self.work.throw(e)  # type: ignore[misc]  # noqa: E731
-            else:
-                send = lambda value=value: self.work.send(value)  # type: ignore[misc]  # noqa: E731

@@ -14,7 +14,7 @@ import pytest
 
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import ledger as module
-from sandboxes.remote.ledger import Ledger, own_tags, owner_alive
+from sandboxes.remote.ledger import Ledger, own_tags
 from sandboxes.remote.owner import Owner, started, this_host
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def test_what_has_not_ended_is_open(ledger: Ledger) -> None:
     (first, _) = ledger.open_entries()
     assert (first.run, first.host, first.pid) == ("run1", this_host(), os.getpid())
     assert own_tags() == {"host": first.host, "pid": str(first.pid), "started": str(int(first.started))}
-    assert owner_alive(first)
+    assert first.alive
 
 
 def test_another_ledger_ends_what_this_one_began(ledger: Ledger) -> None:
@@ -194,7 +194,7 @@ def test_several_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
     assert found == {key: f"id-{key}" for key in keys}
     assert ledger.broken == 0
     assert ledger.path.stat().st_size < 4 * 25 * 2 * 200
-    assert not any(owner_alive(e) for e in ledger.open_entries())
+    assert not any(e.alive for e in ledger.open_entries())
 
 
 def owner(pid: int, began: float, host: str = "") -> Owner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from sandboxes.remote.again import Pauses
 from sandboxes.remote.ledger import Ledger
 from sandboxes.remote.lifecycle import Lifecycle
 from sandboxes.remote.provider import BusyError, FullError, Machine, RefusedError, UnreachableError
-from tests.remote.shelf import Cancelled, Shelf
+from tests.remote.shelf import Shelf
+from tests.remote.stopping import Stopping
 
 QUICK = Pauses(first=0.001, longest=0.002, altogether=0.5)
 
@@ -152,9 +154,10 @@ def test_a_machine_that_could_not_be_noted_is_ended(monkeypatch: pytest.MonkeyPa
     assert not shelf.orders
 
 
-def test_what_cannot_be_ended_stays_in_the_ledger_and_is_told() -> None:
+@pytest.mark.parametrize("wrong", [UnreachableError("503"), RuntimeError("a fault of the provider's class")])
+def test_what_cannot_be_ended_stays_in_the_ledger_and_is_told(wrong: Exception) -> None:
     shelf = Shelf()
-    shelf.before = lambda what, times: UnreachableError("503") if what == "kill" else None
+    shelf.before = lambda what, times: wrong if what == "kill" else None
     run = Run(shelf, Pauses(first=0.001, longest=0.01, altogether=0.1))
 
     async def body() -> None:
@@ -174,47 +177,31 @@ FAULTS: dict[str, Callable[[str, int], BaseException | None]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_cancelled_at_any_await_nothing_is_left(fault: Callable[[str, int], BaseException | None]) -> None:
+def test_cancelled_at_any_wait_nothing_is_left(fault: Callable[[str, int], BaseException | None]) -> None:
     n = 0
     while True:
         n += 1
         shelf = Shelf()
         shelf.after = fault
         shelf.delay = 0.001
-        cancelled = lasting_until(shelf, n)
-        assert not shelf.orders, f"cancelled at await {n}"
-        assert not Ledger().open_entries(), f"cancelled at await {n}"
-        if not cancelled:
+        stopping = Stopping(n)
+        stopping.run(partial(two_lives, shelf))
+        assert not shelf.orders, f"cancelled at wait {n}"
+        assert not Ledger().open_entries(), f"cancelled at wait {n}"
+        if not stopping.struck:
             break
-    assert n > 2
+    assert n > 5
 
 
-def lasting_until(shelf: Shelf, n: int) -> bool:
-    """A whole life of two machines, cancelled at the n-th await; whether there was one."""
-
-    async def body() -> None:
-        run = Run(shelf)
-        try:
-            first = await run.create()
-            second = await run.create()
-            run.life.end(first)
-            await asyncio.sleep(0)
-            run.life.end(second)
-        except SandboxError:
-            pass
-        finally:
-            await run.life.close(5)
-
-    async def watched() -> bool:
-        steps = Cancelled(body().__await__(), n)
-
-        async def task() -> None:
-            await steps
-
-        try:
-            await asyncio.create_task(task())
-        except asyncio.CancelledError:
-            return True
-        return steps.waits >= n
-
-    return asyncio.run(asyncio.wait_for(watched(), 30))
+async def two_lives(shelf: Shelf) -> None:
+    run = Run(shelf)
+    try:
+        first = await run.create()
+        second = await run.create()
+        run.life.end(first)
+        await asyncio.sleep(0)
+        run.life.end(second)
+    except SandboxError:
+        pass
+    finally:
+        await run.life.close(5)

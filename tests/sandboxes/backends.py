@@ -136,13 +136,21 @@ def evaluate(
     limits: Limits = LIMITS,
 ) -> list[Execution]:
     """Loads the script and runs the calls as one batch; the executions in the order of their calls."""
-    source = script if isinstance(script, str) else script[backend.language]
 
     async def body() -> list[Execution]:
         async with backend.make(isolation or backend.isolation) as sandbox:
-            program = await sandbox.load(source, limits)
-            found = [e async for e in program.run(batch, limits)]
-            await program.close()
-            return sorted(found, key=lambda e: e.call)
+            return await executed(sandbox, backend, script, batch, limits)
 
     return run(body())
+
+
+async def executed(
+    sandbox: Sandbox, backend: Backend, script: Script | str, batch: Sequence[Call], limits: Limits
+) -> list[Execution]:
+    """As `evaluate`, in a sandbox that is open."""
+    source = script if isinstance(script, str) else script[backend.language]
+    program = await sandbox.load(source, limits)
+    try:
+        return sorted([e async for e in program.run(batch, limits)], key=lambda e: e.call)
+    finally:
+        await program.close()

@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from sandboxes import Call, Execution, Isolation, Limits, Sandbox
-from tests.sandboxes.backends import LIMITS, Backend
+from tests.sandboxes.backends import LIMITS, Backend, executed
 from tests.sandboxes.languages import Script
 
 T = TypeVar("T")
@@ -69,15 +69,10 @@ def evaluate(
     isolation: Isolation | None = None,
     limits: Limits = LIMITS,
 ) -> list[Execution]:
-    """Loads the script and runs the calls as one batch; the executions in the order of their calls."""
-    source = script if isinstance(script, str) else script[backend.language]
+    """As that of `backends`, in a sandbox that stays open."""
 
     async def body() -> list[Execution]:
         sandbox = await SHARED.sandbox(backend, isolation or backend.isolation)
-        program = await sandbox.load(source, limits)
-        try:
-            return sorted([e async for e in program.run(batch, limits)], key=lambda e: e.call)
-        finally:
-            await program.close()
+        return await executed(sandbox, backend, script, batch, limits)
 
     return SHARED.run(body())

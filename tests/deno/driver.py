@@ -19,6 +19,7 @@ from sandboxes.deno import DenoConfig, DenoSandbox
 from sandboxes.kernel import tree
 from sandboxes.kernel.plan import Tier
 from tests.deno.scripts import SHELL
+from tests.descriptors import held
 from tests.sandboxes.hostile.driver import QUIET, Driver, left_behind, run
 from tests.sandboxes.hostile.scripts import CLEAN
 
@@ -67,7 +68,7 @@ class DenoDriver(Driver):
 
 
 def _held() -> Held:
-    return Held(len(tree.descendants(os.getpid())), len(os.listdir("/proc/self/fd")))
+    return Held(len(tree.descendants(os.getpid())), held())
 
 
 async def _busy() -> set[Path]:

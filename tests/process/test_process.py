@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import os
 import re
 import sys
 import threading
@@ -17,6 +16,7 @@ from sandboxes import Call, Isolation, Limits, SandboxError, SandboxUnavailableE
 from sandboxes.kernel import tiers
 from sandboxes.kernel.plan import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
+from tests.descriptors import held
 from tests.process.conftest import LIMITS, Evaluate, once, run
 
 SEES = "import os\ndef evaluate(): return dict(os.environ)\n"
@@ -211,7 +211,7 @@ def test_a_run_that_is_left_early_keeps_nothing_open(tier: Tier, isolation: Isol
                     assert (await anext(running)).value == 1
                 # A whole run, for else the next call's pipes may or may not be there already.
                 assert [e.value async for e in program.run(batch, LIMITS)] == [1] * 5
-                found.append(len(os.listdir("/proc/self/fd")))
+                found.append(held())
             return found
 
     assert len(set(run(body()))) == 1

@@ -30,6 +30,7 @@ from sandboxes.kernel.view import View
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.wasm import WasmConfig, WasmSandbox
 from sandboxes.wasm.fresh import Reset
+from tests.descriptors import held
 from tests.sandboxes.hostile.boxed import boxed, named, tools
 from tests.sandboxes.hostile.scripts import CLEAN, SHELL
 
@@ -75,9 +76,9 @@ class Driver:
     async def quiet(self) -> list[int]:
         """How many named processes there are, and how many there should be; descriptors, then and at first."""
         until = time.monotonic() + QUIET
-        self.descriptors = self.descriptors or len(os.listdir("/proc/self/fd"))
+        self.descriptors = self.descriptors or held()
         while True:
-            found, descriptors = len(named(self.name)), len(os.listdir("/proc/self/fd"))
+            found, descriptors = len(named(self.name)), held()
             if (found, descriptors) == (self.expected, self.descriptors) or time.monotonic() > until:
                 return [found, self.expected, descriptors, self.descriptors]
             await asyncio.sleep(0.01)
@@ -105,7 +106,7 @@ def left_behind() -> dict[str, Any]:
     tasks = Path("/proc/self/task").glob("*/children")
     return {
         "children": [pid for task in tasks for pid in task.read_text().split()],
-        "descriptors": len(os.listdir("/proc/self/fd")),
+        "descriptors": held(),
         "files": [str(p) for p in Path.cwd().rglob("*")],
         "threads": threading.active_count(),
     }

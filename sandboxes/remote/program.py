@@ -77,6 +77,7 @@ class RemoteProgram(Program):
             machine=greeting.machine,
             packages=folder,
             network=self._sandbox.config.network,
+            files=self._sandbox.files,
             variables=self._sandbox.variables,
         )
         command, listener = talk.command(asked, calls)

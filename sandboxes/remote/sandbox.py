@@ -13,6 +13,7 @@ from sandboxes.base import MB, Capabilities, Limits, Program, Sandbox, SandboxCo
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.masks import Masks, maskable
 from sandboxes.remote.again import Pauses, again
+from sandboxes.remote.files import Files, refuse_names
 from sandboxes.remote.program import RemoteProgram
 from sandboxes.remote.provider import LOST, Machine, Provider, ProviderError
 from sandboxes.variables import chosen, values
@@ -55,12 +56,12 @@ class RemoteSandbox(Sandbox):
         languages=("python",),
         isolation=("call", "batch"),
         packages=True,
+        files=True,
         network=True,
         env=True,
         elsewhere=True,
         lacks={
             "typescript": "no provider's image is known to have Deno, and Node cannot run a script without permissions",
-            "files": "a file of this machine is not sent anywhere",
         },
         enforced=("timeout", "memory", "output", "result size", "no network", "the machine's life"),
     )
@@ -75,6 +76,8 @@ class RemoteSandbox(Sandbox):
 
             self._packages = checked(config.packages)
             self._lock = read_lock(config.lock, "the lock") if config.lock is not None else None
+        refuse_names(config.files)
+        self._files = Files({})
         self._jobs = config.jobs or min(_JOBS, self.provider.cap)
         self._greeting: Greeting | None = None
         self._folder: str | None = None
@@ -114,6 +117,11 @@ class RemoteSandbox(Sandbox):
         return "/".join(parts)
 
     @property
+    def files(self) -> dict[str, str]:
+        """Where the user's files lie in every machine, by the name of the variable."""
+        return self._files.places
+
+    @property
     def manifest(self) -> dict[str, Any]:
         config = self.config
         found: dict[str, Any] = {"sandbox": self.identity, "isolation": self.isolation}
@@ -122,7 +130,8 @@ class RemoteSandbox(Sandbox):
         if self._greeting:
             found |= self._greeting.model_dump(mode="json")
         packages = dict(self._lock.packages) if self._lock else {}
-        return found | {"packages": packages, "network": config.network, "env": list(config.env)}
+        asked = {"network": config.network, "env": list(config.env), "files": list(config.files)}
+        return found | {"packages": packages} | asked | {"sent": self._files.digests}
 
     @classmethod
     def check(cls) -> str:
@@ -151,6 +160,8 @@ class RemoteSandbox(Sandbox):
         self.masks = Masks([*self.variables.values(), *(every.get(name, "") for name in self.provider.variables)])
         for name in (name for name, value in self.variables.items() if not maskable(value)):
             self.progress(f"--env {name}: its value is too short to be masked in results and output")
+        if self.config.files:
+            self._files = await asyncio.to_thread(Files.read, self.config.files)
         remote = self.remote
         with self.masked():
             self._provider = self.provider(every)
@@ -222,6 +233,8 @@ class RemoteSandbox(Sandbox):
                 await again(lambda: provider.cut_network(machine), self.remote.pauses)
         elif wants:
             self._folder = "site"
+        if self.config.files:
+            await self._files.send(provider, machine, self.remote.pauses, self._say, deadline)
 
     @property
     def place(self) -> tuple[Provider, Pool, Greeting, str | None]:

@@ -40,6 +40,8 @@ class Asked(Model):
     """Its kind, as the greeting told, and with it the numbers of system calls. Another kind is an UnclearError."""
     packages: str | None = None
     """A folder of the machine. `site`: what its Python has installed. None: the standard library alone."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """Of the machine, all in one folder: what scripts may read, by the variables that hold the paths."""
     network: bool = False
     variables: dict[str, str] = Field(default_factory=dict, repr=False)
 
@@ -70,6 +72,7 @@ def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
         "limits": _limits(asked.limits),
         "isolation": asked.isolation,
         "packages": asked.packages,
+        "files": asked.files,
         "network": list(NETWORK) if asked.network else None,
         "variables": asked.variables,
         "programs": {asked.machine: _programs(asked.machine, asked.network)},
@@ -79,7 +82,14 @@ def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
 
 def _command(settings: dict[str, Any], payloads: Sequence[bytes], listener: Listener) -> tuple[Command, Listener]:
     """In parts: what may be read by processes that a script runs in comes first, the mark and the rows last."""
-    settings = {"isolation": "call", "packages": None, "network": None} | settings | {"tmp": [TMP_SIZE, TMP_FILES]}
+    usual: dict[str, Any] = {
+        "isolation": "call",
+        "packages": None,
+        "files": {},
+        "network": None,
+        "tmp": [TMP_SIZE, TMP_FILES],
+    }
+    settings = usual | settings
     last = {"mark": listener.mark, "sizes": [len(payload) for payload in payloads]}
     parts = [bundle(), json.dumps(settings).encode(), json.dumps(last).encode(), b"".join(payloads)]
     made = Command(

@@ -11,7 +11,7 @@ import pytest
 from runner import evaluate
 from runner.choose import choose
 from runner.evaluator import parse_evaluator
-from sandboxes import SandboxConfig, SandboxUnavailableError, UnsupportedConfigError, registry
+from sandboxes import SandboxUnavailableError, UnsupportedConfigError, registry
 from sandboxes.base import Capabilities
 from sandboxes.remote.sandbox import RemoteSandbox
 from tests.remote.served import config, sandbox, server
@@ -95,8 +95,6 @@ def test_what_is_not_there_is_refused_with_the_reason(name: str) -> None:
     typescript = parse_evaluator("export const evaluate = () => 1;", "mine", "mine.ts", language="typescript")
     with pytest.raises(UnsupportedConfigError, match=r"does not run TypeScript \(no provider's image is known to have"):
         choose(typescript, name)
-    with pytest.raises(UnsupportedConfigError, match="has no files"):
-        registry.create(SandboxConfig(backend=name, files={"MODEL": "model.json"}))
 
 
 def test_nothing_is_sent_elsewhere_unless_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,8 @@ def main(part):
     settings = json.loads(part())
     needs.forget_environment()
     folders = needs.packages(settings["packages"])
-    places = needs.files(folders, settings["network"])
+    shown = {os.path.dirname(path) for path in settings["files"].values()}
+    places = needs.files([*folders, *shown], settings["network"])
     spawner = Spawner(places, settings["tmp"], settings["network"], folders)
     # From here on this process knows what no script may.
     last = json.loads(part())
@@ -135,9 +136,11 @@ class _Boxes:
         mounts = "mounts" in words
         apart = "uid" in words or ("users" in words and needs.newer_than(5, 14))
         program = binascii.a2b_base64(self._programs.get("own" if mounts else "shared", "")) if level == _ALL else b""
+        moved = walls["moved"]
+        files = {name: guardian.moved_path(path, moved) for name, path in self._settings["files"].items()}
         told = walls | {
-            "packages": guardian.moved_path(self._folders[-1], walls["moved"]) if self._folders else None,
-            "variables": self._settings["variables"],
+            "packages": guardian.moved_path(self._folders[-1], moved) if self._folders else None,
+            "variables": files | self._settings["variables"],
             "limits": needs.limits(self._settings["tmp"][0] if mounts else 0, apart),
             "network": self._settings["network"] is not None,
         }

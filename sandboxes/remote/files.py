@@ -130,7 +130,7 @@ def refuse_names(names: Mapping[str, str]) -> None:
 def _content(option: str, path: str, most: int) -> bytes:
     try:
         # A named pipe would have this wait for a writer.
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise UnsupportedConfigError(f"{option} is not a regular file; name one")

@@ -57,15 +57,17 @@ def test_cancelled_at_every_wait(
     assert n > 50
 
 
-def test_cancelled_while_a_real_machine_works(trying: Trying) -> None:
+def test_cancelled_while_a_real_machine_works(trying: Trying, tmp_path: Path) -> None:
+    files = {"A": str(tmp_path / "a")}
+    Path(files["A"]).write_text("a file that each machine is sent")
     # A run takes a second here, so not every wait can be tried, as above it is. The first ones are when there begins
     # to be something to lose; of the others every so many, by a number that meets each step of a run at some place.
     whole = Stopping(1 << 30)
     tried = Tried()
-    whole.run(lambda: scored(trying.sandbox(), tried, 4, script(SCRIPT)))
+    whole.run(lambda: scored(trying.sandbox(files=files), tried, 4, script(SCRIPT)))
     assert len(tried.results) == 4
     points = [*range(1, 5), *range(5, whole.waits, max(1, whole.waits // TRIED))]
     for n in points:
         tried, stopping = Tried(), Stopping(n)
-        stopping.run(lambda tried=tried: scored(trying.sandbox(), tried, 4, script(SCRIPT)))  # type: ignore[misc]
+        stopping.run(lambda tried=tried: scored(trying.sandbox(files=files), tried, 4, script(SCRIPT)))  # type: ignore[misc]
         trying.after(tried)

@@ -55,7 +55,7 @@ class SandboxConfig(Model):
     lock: str | None = None
     """The text of a hash-locked set that an earlier run saved; None: the packages are resolved."""
     install_timeout: float = Field(default=300.0, gt=0, le=86_400)
-    """Seconds that resolving and installing the packages may take; never charged to the script."""
+    """Seconds that resolving and installing packages, and sending files, may take; never charged to the script."""
     files: dict[str, str] = Field(default_factory=dict)
     """
     Files of the host that the script may read, by the name of the variable in which it finds the file's path.

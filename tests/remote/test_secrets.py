@@ -1,4 +1,4 @@
-"""Credentials and variables are in nothing that a run prints, writes or logs, at debug level too."""
+"""Credentials, variables and what files hold are in nothing that a run prints, writes or logs, at debug level too."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sandboxes import Call, Limits, SandboxError
 from tests.remote.served import PROVIDERS, env_file, sandbox, server
 
 VALUE = "correct-horse-battery-staple"
+CONTENT = "what-stands-in-a-file-of-mine"
 
 SCRIPT = """
 import os
@@ -68,7 +69,12 @@ async def used(name: str, said: list[str], **options: Any) -> list[str]:
 @pytest.mark.parametrize("name", PROVIDERS)
 @pytest.mark.parametrize("fault", [None, "create", "start", "kill"])
 def test_no_secret_is_told(
-    name: str, fault: str | None, logged: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    name: str,
+    fault: str | None,
+    logged: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     served = server(name)
     served.clear()
@@ -79,11 +85,13 @@ def test_no_secret_is_told(
     if fault:  # a service that repeats what it was sent
         served.fault(fault, "status:400", times=1, text=f"bad key {hidden[-1]} for {hidden[1]}")
     said: list[str] = []
-    found = asyncio.run(used(name, said))
+    file = tmp_path_factory.mktemp("mine") / "file"
+    file.write_text(CONTENT)
+    found = asyncio.run(used(name, said, files={"FILE_OF_MINE": str(file)}))
     written = [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
     assert fault or "***" in found[0], "the script's own words are masked, not lost"
     for kind, texts in {"results": found, "progress": said, "files": written, "logs": logged}.items():
         for text in texts:
-            for secret in hidden:
+            for secret in (*hidden, CONTENT):
                 assert not re.search(re.escape(secret), text), (kind, text[:2000])
     served.clear()

@@ -95,8 +95,16 @@ def test_what_arrives_spoilt_is_sent_anew_to_another_machine(
 
 READS = """
 import os
+def changed(do):
+    try:
+        do()
+    except OSError:
+        return []
+    return ["changed"]
 def evaluate(x):
-    return [os.path.basename(os.environ["A"]), open(os.environ["A"]).read()]
+    a = os.environ["A"]
+    done = changed(lambda: open(a, "a")) + changed(lambda: os.rename(a, a + "b")) + changed(lambda: os.remove(a))
+    return [os.path.basename(a), open(a).read(), *done]
 """
 
 

@@ -61,6 +61,8 @@ class Lifecycle:
         self._pace = AsyncLimiter(1, 1 / provider.pace)
         self._ours: dict[str, str] = {}
         """The ids of machines that run for us, by their keys."""
+        self._unclear: set[str] = set()
+        """The keys of orders of which some attempt may have made a machine."""
         self._ending: set[asyncio.Task[None]] = set()
 
     async def create(self, *, network: bool, memory: int, lock: str | None = None) -> Machine:
@@ -85,7 +87,6 @@ class Lifecycle:
             raise
 
     async def _made(self, order: Order) -> Machine:
-        unclear = False
         told: list[ProviderError] = []
         seconds = max(self._start_timeout, self._bake_timeout) if order.lock else self._start_timeout
 
@@ -99,23 +100,23 @@ class Lifecycle:
                 raise
 
         async def once() -> Machine:
-            nonlocal unclear
-            if unclear and (found := await self._provider.find(order.key)):
+            if order.key in self._unclear and (found := await self._provider.find(order.key)):
                 return found
             try:
                 async with asyncio.timeout(seconds):
                     return await self._provider.create(order)
             except TimeoutError:
-                unclear = True
+                self._unclear.add(order.key)
                 raise UnreachableError(f"{self._provider.name} made no machine in {seconds:g} s") from None
             except UnreachableError as e:
-                unclear = unclear or e.sent
+                if e.sent:
+                    self._unclear.add(order.key)
                 raise
 
         try:
             machine = await again(attempt, self._pauses)
         except (BusyError, FullError, UnreachableError):
-            if not unclear:
+            if order.key not in self._unclear:
                 self._ledger.failed(order.key)
             raise
         self._ours[order.key] = machine.id
@@ -129,7 +130,7 @@ class Lifecycle:
         try:
             machine = await making
         except (RefusedError, GoneError):
-            refused = True
+            refused = key not in self._unclear
         except Exception:  # whatever it is, it is told where the machine was wanted
             pass
         if machine is None and key in self._ours:
@@ -173,9 +174,18 @@ class Lifecycle:
         self._say(f"{self._provider.name}: {why}; run: evalcell reap")
 
     def _see_to(self, key: str, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work, name=key)
+        task = asyncio.create_task(self._seen_to(key, work))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
+
+    async def _seen_to(self, key: str, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except BaseException as e:  # there is no more time, or the provider's class has a fault of its own
+            if not self._ledger.is_settled(key):
+                self._leave(key, f"a machine may still run ({e or 'its end took too long'})")
+            if not isinstance(e, Exception):
+                raise
 
     async def close(self, seconds: float) -> None:
         """Ends all machines; waits at most so many seconds. Cancelling it does not hurry it."""
@@ -189,11 +199,10 @@ class Lifecycle:
             soon = min(_SOON, seconds)
             await asyncio.wait(set(self._ending), timeout=soon)
             if self._ending:
-                self._say(f"{self._provider.name}: waiting for {len(self._ending)} machines to end")
+                self._say(f"{self._provider.name}: waiting for {len(self._ending)} of its machines to end")
                 await asyncio.wait(set(self._ending), timeout=seconds - soon)
-        for task in list(self._ending):
+        for task in self._ending:
             task.cancel()
-            self._leave(task.get_name(), "a machine may still run")
         if self._ending:
             await asyncio.wait(set(self._ending), timeout=5)
 

@@ -15,6 +15,8 @@ _RETIRED = 120.0
 """Seconds before a machine's longest life is over that it gets no more work."""
 _AGAIN = 5.0
 """Seconds between two tries to have one more while the account is full."""
+_PROLONGING = 15.0
+"""Seconds for prolonging one machine's life; the others wait for it, and the shortest life is a minute."""
 
 
 class _Kept(NamedTuple):
@@ -118,10 +120,11 @@ class Pool:
 
     async def _prolong(self, machine: Machine) -> None:
         try:
-            await self._provider.extend(machine, self._lifetime)
+            async with asyncio.timeout(_PROLONGING):
+                await self._provider.extend(machine, self._lifetime)
         except GoneError:
             if any(idle.key == machine.key for idle in self._idle):
                 self._idle = [idle for idle in self._idle if idle.key != machine.key]
                 self.drop(machine)
-        except ProviderError:
+        except Exception:  # a fault of the provider's class too: the others shall live on
             return  # the next time; or else whoever uses it will find out

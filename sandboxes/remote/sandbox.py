@@ -190,7 +190,8 @@ class RemoteSandbox(Sandbox):
                 raise SandboxUnavailableError(str(e)) from e
 
     def _say(self, line: str) -> None:
-        self.progress(self.masks.text(line))
+        with suppress(Exception):  # a terminal that is gone, say: no machine is left for that
+            self.progress(self.masks.text(line))
 
     async def _bring_up(self) -> Machine:
         """A machine with the packages, its network cut where it was open for them only."""
@@ -259,8 +260,7 @@ class RemoteSandbox(Sandbox):
     async def _close(self) -> None:
         if self._keeping:
             self._keeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._keeping
+            await asyncio.wait({self._keeping})
         if self._lifecycle:
             await self._lifecycle.close(self.remote.close_timeout)
         provider, self._provider = self._provider, None

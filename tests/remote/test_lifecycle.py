@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 
 from sandboxes import SandboxError
+from sandboxes.remote import lifecycle
 from sandboxes.remote.again import Pauses
 from sandboxes.remote.ledger import Ledger
 from sandboxes.remote.lifecycle import Lifecycle
 from sandboxes.remote.provider import BusyError, FullError, Machine, RefusedError, UnreachableError
 from tests.remote.shelf import Shelf
+from tests.remote.speaker import Memory
 from tests.remote.stopping import Stopping
 
 QUICK = Pauses(first=0.001, longest=0.002, altogether=0.5)
@@ -169,6 +172,24 @@ def test_what_cannot_be_ended_stays_in_the_ledger_and_is_told(wrong: Exception) 
     assert "evalcell reap" in "".join(run.said)
 
 
+@pytest.mark.parametrize("wrong", [RefusedError("403"), RuntimeError("a fault of the provider's class")])
+def test_an_order_whose_answer_was_lost_is_never_taken_for_refused(wrong: Exception) -> None:
+    shelf = Shelf()
+    shelf.after = lambda what, times: UnreachableError("cut") if what == "create" else None
+    shelf.before = lambda what, times: wrong if what == "find" else None
+    run = Run(shelf)
+
+    async def body() -> None:
+        with pytest.raises(type(wrong)):
+            await run.create()
+        await run.life.close(5)
+
+    lasting(body)
+    assert shelf.orders  # there is one, and nobody could look
+    assert [entry.event for entry in Ledger().open_entries()] == ["left"]
+    assert "evalcell reap" in run.said[-1]
+
+
 FAULTS: dict[str, Callable[[str, int], BaseException | None]] = {
     "all goes well": lambda what, times: None,
     "answers are lost": lambda what, times: UnreachableError("cut") if times == 1 else None,
@@ -205,3 +226,20 @@ async def two_lives(shelf: Shelf) -> None:
         pass
     finally:
         await run.life.close(5)
+
+
+def test_nobody_who_fails_to_listen_keeps_a_machine_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a terminal is gone: that machines take long to end cannot be written to it."""
+
+    class Gone(list[str]):
+        def append(self, line: str) -> None:
+            super().append(line)
+            raise OSError(errno.EIO, "the terminal is gone")
+
+    monkeypatch.setattr(lifecycle, "_SOON", 0.0)
+    memory = Memory(lambda speaker: None, 4)
+    memory.tried.said = Gone()
+    asyncio.run(asyncio.wait_for(memory.work(), 20))
+    memory.check("nobody listens")
+    assert len(memory.tried.results) == 4
+    assert "to end" in "".join(memory.tried.said)

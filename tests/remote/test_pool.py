@@ -153,8 +153,10 @@ def test_an_old_machine_is_replaced_before_its_time_is_up(monkeypatch: pytest.Mo
     assert rig.ended == ["1"]
 
 
-def test_machines_are_kept_alive_and_dropped_when_they_are_gone() -> None:
+@pytest.mark.parametrize("wrong", [None, RuntimeError("a fault of the provider's class")])
+def test_machines_are_kept_alive_and_dropped_when_they_are_gone(wrong: Exception | None) -> None:
     shelf = Shelf()
+    shelf.before = lambda what, times: wrong if times < 3 else None
     ended: list[str] = []
 
     async def make() -> Machine:

@@ -212,7 +212,7 @@ class _Toolbox:
         await self._ask("DELETE", "files", params={"path": folder, "recursive": "true"})
 
     async def _ask(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        return await self._service.ask(method, f"{self._url}/{path}", headers=self._headers, **sent)
+        return await self._service.ask(method, f"{self._url}/{path}", headers=self._headers, within=None, **sent)
 
 
 def _judge(status: int, headers: Mapping[str, str], words: str) -> told.ProviderError | None:

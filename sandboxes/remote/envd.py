@@ -62,10 +62,10 @@ class Envd:
 
     async def _upload(self, place: Place, data: bytes) -> str:
         path = f"/root/.evalcell-{secrets.token_hex(16)}"
-        query, files = {"path": path, "username": "root"}, {"file": ("input", data)}
-        headers = {**place.tokens, "Authorization": _ROOT}
+        query, headers = {"path": path, "username": "root"}, {**place.tokens, "Authorization": _ROOT}
+        sent: dict[str, Any] = {"params": query, "headers": headers, "files": {"file": ("input", data)}}
         try:
-            await self._service.ask("POST", f"{place.url}/files", params=query, headers=headers, files=files)
+            await self._service.ask("POST", f"{place.url}/files", within=None, **sent)
         except UnreachableError as e:  # whatever became of the file, nothing was started
             raise UnreachableError(str(e), sent=False, after=e.after) from None
         return path

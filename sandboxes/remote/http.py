@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import email.utils
 import functools
 import json
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +22,10 @@ from sandboxes.text import clean
 LARGEST = 8 << 20
 """Bytes of a reply that is read whole."""
 
+WHOLE = 90.0
+"""Seconds for a reply that is read whole, from its request on."""
+
+_ENCODINGS = ("", "identity", "gzip", "deflate")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PASSING = (408, 425, 500, 502, 503, 504)
 
@@ -31,11 +36,12 @@ def address(url: str, variable: str) -> str:
 
     Raises SandboxUnavailableError, naming the variable, for one that is not https; http is for loopback alone.
     """
-    parts = urlsplit(url.strip())
-    good = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
-    if not (good and parts.hostname) or parts.username or parts.query or parts.fragment:
-        raise SandboxUnavailableError(f"{variable} is not a usable address; set it to one that begins with https://")
-    return url.strip().rstrip("/")
+    with suppress(ValueError):
+        parts = urlsplit(url.strip())
+        good = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+        if good and parts.hostname and not (parts.username or parts.query or parts.fragment):
+            return url.strip().rstrip("/")
+    raise SandboxUnavailableError(f"{variable} is not a usable address; set it to one that begins with https://")
 
 
 Judge = Callable[[int, Mapping[str, str], str], ProviderError | None]
@@ -49,31 +55,46 @@ class Service:
         self._name = name
         self._judge = judge
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        wait = httpx.Timeout(timeout, connect=10.0)
-        self._client = httpx.AsyncClient(timeout=wait, limits=limits, verify=_trusted(), trust_env=True)
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(timeout, connect=10.0),
+            limits=limits,
+            verify=_trusted(),
+            headers={"accept-encoding": "identity"},
+            mounts={"http://": None},  # this machine: a proxy would be another one, and be told the key
+            trust_env=True,
+        )
 
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def ask(self, method: str, url: str, *, most: int = LARGEST, **sent: Any) -> httpx.Response:
+    async def ask(
+        self, method: str, url: str, *, most: int = LARGEST, within: float | None = WHOLE, **sent: Any
+    ) -> httpx.Response:
         """
         One request and its whole reply, of `most` bytes at most; `sent` as httpx takes it.
 
-        Raises a ProviderError for what is no success.
+        Raises a ProviderError for what is no success, or is not there `within` so many seconds. None: as the caller
+        bounds it.
         """
-        async with self.stream(method, url, **sent) as reply:
-            body = bytearray()
-            async for piece in self._pieces(reply):
-                body += piece
-                if len(body) > most:
-                    raise UnreachableError(f"{self._name}: the reply is larger than {most >> 10} KB")
-            return httpx.Response(reply.status_code, headers=_plain(reply.headers), content=bytes(body))
+        try:
+            async with asyncio.timeout(within), self.stream(method, url, **sent) as reply:
+                body = bytearray()
+                async for piece in self._pieces(reply):
+                    body += piece
+                    if len(body) > most:
+                        raise UnreachableError(f"{self._name}: the reply is larger than {most >> 10} KB")
+                return httpx.Response(reply.status_code, headers=_plain(reply.headers), content=bytes(body))
+        except TimeoutError:
+            raise UnreachableError(f"{self._name} gave no whole reply in {within:g} s") from None
 
     @asynccontextmanager
     async def stream(self, method: str, url: str, **sent: Any) -> AsyncIterator[httpx.Response]:
         """A request whose successful reply is read as it comes, by `pieces`. Raises a ProviderError."""
         try:
             async with self._client.stream(method, url, **sent) as reply:
+                # Packed twice, or by means that pack better, a piece of it would unpack to more than memory holds.
+                if reply.headers.get("content-encoding", "").lower() not in _ENCODINGS:
+                    raise UnreachableError(f"{self._name}: the reply is packed, which was not asked for")
                 if reply.status_code >= 300:  # a redirect is followed nowhere
                     raise await self._failure(reply)
                 yield reply
@@ -128,7 +149,7 @@ def retry_after(headers: Mapping[str, str], name: str = "retry-after") -> float 
     except ValueError:
         try:
             seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return None
     return seconds if 0 <= seconds < 86_400 else None
 

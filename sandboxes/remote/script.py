@@ -23,6 +23,7 @@ INLINE = 1 << 20
 _PIECE = 1 << 20
 _LOOKS = (2.0, 5.0)  # seconds between two looks at what a command has said: at first, and at most
 _GRACE = 10.0  # seconds after a command's timeout in which its end may still be told
+_LATEST = 180.0  # seconds besides a command's own for its files to go there, and for what it said to come back
 _PATIENCE = 5  # looks in a row that may fail
 
 
@@ -48,7 +49,13 @@ class Shell(Protocol):
 
 async def execute(shell: Shell, command: Command, hear: Hear) -> Ended:
     """As `Provider.execute`. What the command has said so far is looked for every few seconds."""
-    return await _Running(shell, command, hear).ended()
+    try:
+        async with asyncio.timeout(command.timeout + _LATEST) as deadline:
+            return await _Running(shell, command, hear).ended()
+    except TimeoutError:
+        if not deadline.expired():  # it is of whoever hears
+            raise
+        raise UnreachableError("the command did not end in its time, nor was it ended") from None
 
 
 class _Running:

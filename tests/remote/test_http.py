@@ -1,0 +1,97 @@
+"""Services that answer without an end, packed, too slowly or elsewhere: no reply costs more than its bound."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from sandboxes import SandboxUnavailableError
+from sandboxes.remote.http import Service, address, retry_after
+from sandboxes.remote.provider import UnreachableError
+
+BOMB = gzip.compress(gzip.compress(bytes(100 << 20)))
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def meet(answer: bytes, work: Callable[[Service, str], Awaitable[None]], *, dripping: bool = False) -> list[bytes]:
+    """What a service that answers so was asked; `dripping`: and a byte more every moment, for ever."""
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            asked.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(answer)
+            while dripping:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+            await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        service = Service("It")
+        try:
+            await asyncio.wait_for(work(service, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"), 20)
+        finally:
+            await service.close()
+            server.close()
+
+    asyncio.run(main())
+    return asked
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_a_reply_that_is_packed_twice_is_not_unpacked(status: int) -> None:
+    async def work(service: Service, url: str) -> None:
+        with pytest.raises(UnreachableError, match="packed"):
+            await service.ask("GET", url)
+
+    head = f"HTTP/1.1 {status} X\r\nContent-Encoding: gzip, gzip\r\nContent-Length: {len(BOMB)}\r\n\r\n"
+    (asked,) = meet(head.encode() + BOMB, work)
+    assert b"accept-encoding: identity" in asked.lower()
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-A:"])
+def test_a_reply_that_drips_is_not_waited_for(head: bytes) -> None:
+    async def work(service: Service, url: str) -> None:
+        with pytest.raises(UnreachableError, match=r"no whole reply in 0\.2 s") as failed:
+            await service.ask("GET", url, within=0.2)
+        assert failed.value.sent
+
+    meet(head, work, dripping=True)
+
+
+def test_what_goes_to_this_machine_goes_past_every_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def through(service: Service, url: str) -> None:
+        for name in ("http_proxy", "all_proxy"):
+            monkeypatch.setenv(name, url)
+        there = Service("It")
+        with pytest.raises(UnreachableError):
+            await there.ask("GET", "http://127.0.0.1:1/", headers={"x-key": "secret"})
+        with suppress(UnreachableError):  # and all else goes through it
+            await there.ask("GET", "https://it.example/")
+        await there.close()
+
+    (asked,) = meet(OK, through)
+    assert asked.startswith(b"CONNECT it.example:443")
+
+
+@pytest.mark.parametrize("url", ["", "http://it.example", "https://", "https://[", "https://a@b", "https://it/?x=1"])
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(SandboxUnavailableError, match="THE_URL is not a usable address"):
+        address(url, "THE_URL")
+    assert address(" http://localhost:1/a/ ", "THE_URL") == "http://localhost:1/a"
+
+
+@pytest.mark.parametrize(
+    "said", ["", "-5", "nan", "1e400", "soon", "90000", "Mon, 01 Jan 9999999999999999 00:00:00 GMT"]
+)
+def test_a_pause_that_makes_no_sense_is_none(said: str) -> None:
+    assert retry_after(httpx.Headers({"retry-after": said})) is None
+    assert retry_after({"retry-after": "7.5"}) == 7.5

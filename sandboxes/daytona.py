@@ -62,7 +62,7 @@ class DaytonaProvider(told.Provider):
         self._url = address(values.get("DAYTONA_API_URL") or "https://app.daytona.io/api", "DAYTONA_API_URL")
         self.address = told.account(self._url, key)
         self._key = SecretStr(key)
-        self._organisation = values.get("DAYTONA_ORGANIZATION_ID", "").strip()
+        self._organisation = quote(values.get("DAYTONA_ORGANIZATION_ID", "").strip())
         self._target = values.get("DAYTONA_TARGET", "").strip()
         self._service = Service("Daytona", _judge)
 
@@ -239,7 +239,7 @@ def _ours(row: Any) -> bool:
 
 def _since(row: Mapping[str, Any]) -> datetime:
     """When it was made; now, where that is not told: too young is safer than too old."""
-    with suppress(ValueError):
+    with suppress(ValueError, OverflowError):
         return datetime.fromisoformat(str(row.get("createdAt"))).astimezone(UTC)
     return datetime.now(UTC)
 

@@ -27,6 +27,10 @@ _KEY = "set E2B_API_KEY to a key of your dashboard at e2b.dev, or write it into 
 _TOKENS = {"X-Access-Token": "envdAccessToken", "E2B-Traffic-Access-Token": "trafficAccessToken"}
 
 
+class _ConflictError(UnreachableError):
+    """Something is being done with the machine, as it is killed."""
+
+
 class _UnknownError(RefusedError):
     """The deployment does not know such a request."""
 
@@ -76,7 +80,7 @@ class E2BProvider(told.Provider):
     async def find(self, key: str) -> Machine | None:
         async for row in self._rows({"key": key}):
             if row.get("state", "running") == "running":
-                with suppress(GoneError):
+                with suppress(GoneError, _ConflictError):
                     # The one request that gives all its tokens again; it never shortens a life.
                     reply = await self._ask("POST", f"/sandboxes/{_id(row)}/connect", json={"timeout": 60})
                     return self._machine(document(reply, "E2B"), key)
@@ -170,7 +174,7 @@ def _judge(status: int, headers: Mapping[str, str], text: str) -> told.ProviderE
         return RefusedError(said)
     if "idempotency_in_progress" in text or "idempotency_outcome_unknown" in text:
         return UnreachableError(said, after=retry_after(headers))
-    return None
+    return _ConflictError(said) if status == 409 and "idempotency" not in text else None
 
 
 def _id(row: Mapping[str, Any]) -> str:

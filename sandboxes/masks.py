@@ -30,7 +30,7 @@ class Masks:
     """
 
     def __init__(self, values: Iterable[str]) -> None:
-        found = {form for value in values if maskable(value) for form in _forms(value)}
+        found = {form for value in values for form in _forms(value) if maskable(form)}
         self._texts = sorted(found, key=lambda text: (-len(text), text))
         self._pattern = re.compile("|".join(map(re.escape, self._texts)))
 
@@ -92,7 +92,7 @@ class Masks:
 
 def _forms(value: str) -> set[str]:
     written = repr(value), ascii(value), json.dumps(value), json.dumps(value, ensure_ascii=False)
-    return {value, *(text[1:-1] for text in written)}
+    return {value, value.strip(), *(text[1:-1] for text in written)}
 
 
 def _items(holder: Any) -> Iterator[tuple[Any, Any]]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from platformdirs import user_state_path
 from pydantic import AwareDatetime, Field, ValidationError
@@ -35,6 +35,7 @@ FORGOTTEN = timedelta(days=30)
 """After which a machine that nobody saw ending is no longer asked about: no provider lets one live so long."""
 
 _OPEN = ("creating", "created", "left")
+_PRINTED = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 _LINE = 4096
 _WAIT = 10.0
 
@@ -232,9 +233,10 @@ def _size(fd: int, path: Path) -> int:
 
 
 def plain(address: str) -> str:
-    """Without a name, password or query that somebody wrote into a URL."""
+    """Without a name, password or query that somebody wrote into a URL, and in letters that an entry may have."""
     parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:300] if parts.netloc else address[:300]
+    found = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.netloc else address
+    return quote(found, safe=_PRINTED)[:300]
 
 
 def _unusable(path: Path, error: OSError) -> SandboxUnavailableError:

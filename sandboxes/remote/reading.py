@@ -20,16 +20,16 @@ def at(data: Any, *path: str) -> Any:
 
 
 def text(data: Any, *path: str) -> str:
-    """The text that is found by these keys. Raises UnreachableError where there is none, or an empty one."""
-    if not isinstance(found := at(data, *path), str) or not found:
+    """The text of one line found by these keys. Raises UnreachableError where there is none, or an empty one."""
+    if not isinstance(found := at(data, *path), str) or not found or not found.isprintable():
         raise UnreachableError(f"the service's reply lacks {'.'.join(path)}")
     return found
 
 
 def number(data: Any, *path: str) -> int:
-    """0 where there is no whole number."""
+    """0 where there is no whole number, or none that is of use."""
     found = at(data, *path)
-    return found if isinstance(found, int) else 0
+    return found if isinstance(found, int) and 0 <= found < 1 << 53 else 0
 
 
 def moment(data: Any, *path: str) -> datetime:

@@ -6,11 +6,12 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from sandboxes.daytona import DaytonaProvider
+from sandboxes.daytona import DaytonaProvider, _since
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import script
 from sandboxes.remote.provider import (
@@ -413,6 +414,7 @@ def test_another_s_machine_of_the_name_is_not_taken(daytona_server: Server) -> N
         ("https://api.test/api", "http://127.0.0.1:9/toolbox"),
         ("https://api.test/api", "https://user:pass@proxy.test/toolbox"),
         ("https://api.test/api", "file:///toolbox"),
+        ("https://api.test/api", "https://["),
         ("http://127.0.0.1:9/api", "http://proxy.test/toolbox"),
     ],
 )
@@ -435,6 +437,11 @@ def test_settings_that_cannot_be_used_are_named(values: dict[str, str], names: s
     with pytest.raises(SandboxUnavailableError, match=names) as raised:
         DaytonaProvider(values)
     assert "dtn_" not in str(raised.value)
+
+
+@pytest.mark.parametrize("said", [None, 7, "soon", "9999-12-31T23:59:59-23:59"])
+def test_an_age_that_makes_no_sense_is_none(said: object) -> None:
+    assert datetime.now(UTC) - _since({"createdAt": said}) < timedelta(seconds=5)
 
 
 def test_the_key_is_in_nothing_that_is_shown() -> None:

@@ -80,6 +80,19 @@ def test_failures_of_every_request(e2b_server: Server, op: str) -> None:
     using(e2b_server.environment, work)
 
 
+def test_a_machine_that_is_being_killed_is_not_found(e2b_server: Server) -> None:
+    async def work(provider: E2BProvider) -> None:
+        machine = await provider.create(order())
+        e2b_server.fault("connect", "status:409")
+        assert await provider.find(machine.key) is None
+        e2b_server.fault("kill", "status:409")
+        with pytest.raises(UnreachableError):
+            await provider.kill(machine.id)
+        await provider.kill(machine.id)
+
+    using(e2b_server.environment, work)
+
+
 def test_a_wrong_key_or_template_names_the_next_step(e2b_server: Server) -> None:
     async def wrong_key(provider: E2BProvider) -> None:
         with pytest.raises(RefusedError, match="set E2B_API_KEY"):

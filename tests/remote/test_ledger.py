@@ -107,6 +107,13 @@ def test_a_password_in_an_address_is_not_written(ledger: Ledger) -> None:
     assert "hunter" not in ledger.path.read_text()
 
 
+def test_an_address_may_have_any_letters(ledger: Ledger) -> None:
+    ledger.creating("modal", "https://api.example/my team/bücher%20", "a", "run1")
+    (entry,) = ledger.open_entries()
+    assert entry.address == module.plain("https://api.example/my team/bücher%20") == module.plain(entry.address)
+    assert entry.address == "https://api.example/my%20team/b%C3%BCcher%20"
+
+
 def test_an_id_that_is_none_is_the_providers_failure(ledger: Ledger) -> None:
     order(ledger, "a")
     with pytest.raises(SandboxUnavailableError, match="e2b gave a machine an id that is none; look for a"):

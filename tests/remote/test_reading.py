@@ -59,15 +59,16 @@ def test_fields() -> None:
         None,
     )
     assert text(data, "a", "b") == "c"
-    for path in (("a",), ("a", "n"), ("a", "empty"), ("x",)):
+    data["a"] |= {"lines": "c\r\nd", "half": "\ud800"}
+    for path in (("a",), ("a", "n"), ("a", "empty"), ("a", "lines"), ("a", "half"), ("x",)):
         with pytest.raises(UnreachableError, match=r"lacks a|lacks x"):
             text(data, *path)
 
 
 def test_numbers() -> None:
     assert number({"n": 5}, "n") == 5
-    nothing: tuple[object, ...] = ("5", None, 5.5, [])
-    assert [number({"n": value}, "n") for value in nothing] == [0, 0, 0, 0]
+    nothing: tuple[object, ...] = ("5", None, 5.5, [], -5, 10**400)
+    assert [number({"n": value}, "n") for value in nothing] == [0] * 6
 
 
 def test_moments() -> None:

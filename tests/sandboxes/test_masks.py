@@ -57,13 +57,17 @@ def test_as_python_and_json_write_it(written: str) -> None:
     assert Masks([KEY]).text(f"KeyError({written})") == f"KeyError({written[0]}***{written[-1]})"
 
 
+def test_a_value_is_used_without_the_spaces_around_it() -> None:
+    assert Masks([" password\n"]).text("no: password, [ password\n]") == "no: ***, [***]"
+
+
 def test_the_longest_comes_first() -> None:
     masks = Masks(["word", "password", "word"])
     assert masks.text("password word passwor") == "*** *** passwor"
 
 
 def test_short_values_are_not_masked() -> None:
-    masks = Masks(["", "1", "yes", "four"])
+    masks = Masks(["", "1", "yes", "four", " yes\n", "     "])
     assert masks.text("1 yes four") == "1 yes ***"
     assert [maskable(value) for value in ("", "x" * (SHORTEST - 1), "x" * SHORTEST)] == [False, False, True]
 

@@ -50,8 +50,8 @@ async def again(work: Callable[[], Awaitable[T]], pauses: Pauses, *, unsent: boo
             return False
         if unsent and isinstance(error, UnreachableError) and error.sent:
             return False
-        if error.after is None:
-            return True
+        if error.after is None or error.after < pauses.first:
+            return True  # "at once", said again and again, is no reason to ask without a pause
         # An hour's Retry-After is no reason to hold a run for an hour.
         return error.after <= pauses.altogether and error.after + random.uniform(0, pauses.first)
 

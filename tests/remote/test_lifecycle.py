@@ -139,6 +139,19 @@ def test_a_retry_after_of_hours_is_not_waited_for() -> None:
     assert shelf.asked == ["create"]
 
 
+def test_a_retry_after_of_nothing_is_no_reason_to_hurry() -> None:
+    shelf = Shelf()
+    shelf.before = lambda what, times: BusyError("429", 0.0)
+    run = Run(shelf, Pauses(first=0.05, longest=0.2, altogether=0.5))
+
+    async def body() -> None:
+        with pytest.raises(BusyError):
+            await run.create()
+
+    lasting(body)
+    assert 2 <= len(shelf.asked) < 10
+
+
 def test_a_machine_that_could_not_be_noted_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     shelf = Shelf()
     run = Run(shelf)

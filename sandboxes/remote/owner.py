@@ -49,6 +49,11 @@ class Owner(Model):
         return {"host": self.host, "pid": str(self.pid), "started": str(int(self.started))}
 
     @property
+    def since_boot(self) -> bool:
+        """Whether it certainly started here since the system did: not on another host that has this one's name."""
+        return self.started > 0 and int(self.started) >> 33 == _boot()
+
+    @property
     def alive(self) -> bool | None:
         """Whether it still runs. None: it is of another host, or this system does not tell."""
         if self.host != this_host() or os.name != "posix":  # elsewhere, asking after a process can end it

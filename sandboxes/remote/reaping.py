@@ -53,6 +53,8 @@ class Known:
         if self.given_up:
             return "leftover"
         alive = None if self.owner is None else self.owner.alive
+        if alive is False and self.owner and not (isinstance(self.owner, Entry) or self.owner.since_boot):
+            alive = None  # tags alone say so: two hosts may be copies of one, and have its name
         return "elsewhere" if alive is None else "live" if alive else "leftover"
 
     @property

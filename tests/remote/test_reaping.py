@@ -178,6 +178,18 @@ def test_an_order_without_an_answer_is_kept_until_it_can_no_longer_come(
     assert shelf.killed == []
 
 
+def test_a_host_of_the_same_name_is_not_taken_for_this_one(shelf: Shelf, ledger: Ledger, gone: dict[str, str]) -> None:
+    """A copy of a machine has its name and its id, and other processes; only its start tells them apart."""
+    for name, since in (("copy", int(gone["started"]) ^ 1 << 40), ("untold", 0), ("noted", 0)):
+        shelf.put(name, gone | {"started": str(since)}, key=f"key-{name}")
+    note(ledger, gone | {"started": "0"}, "key-noted", "noted")
+    assert ended(shelf, ledger) == {"noted": "killed"}
+    assert {one: state for one, (state, _) in states(shelf, ledger).items()} == {
+        "copy": "elsewhere",
+        "untold": "elsewhere",
+    }
+
+
 def test_another_deployments_machines_are_not_asked_about_here(
     shelf: Shelf, ledger: Ledger, gone: dict[str, str]
 ) -> None:

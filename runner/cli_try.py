@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable
 
@@ -16,7 +15,7 @@ from sandboxes.base import Call, Limits, Program, Sandbox, SandboxConfig
 from sandboxes.errors import SandboxError
 from sandboxes.registry import create
 from sandboxes.remote.accounts import Account, accounts, remote
-from sandboxes.remote.ledger import Ledger
+from sandboxes.remote.ledger import Ledger, own_tags
 from sandboxes.remote.reaping import survey
 
 _SCRIPTS = {
@@ -119,19 +118,19 @@ async def _step(name: str, work: Awaitable[str]) -> None:
 
 
 async def _nothing_left(account: Account) -> str:
-    """Raises SandboxError where the provider still lists a machine that this process made."""
+    """Raises SandboxError where the provider, or the ledger, still has a machine that this process made."""
     provider = account.provider
     try:
         await provider.open()
         for look in range(_LOOKS):
             known = await survey(provider, Ledger())
-            ours = [one.id for one in known if one.owner and one.state == "live" and one.owner.pid == os.getpid()]
+            ours = [one.id or one.key for one in known if one.owner and one.owner.tags() == own_tags()]
             if not ours:
                 return f"{provider.name} lists no machine of this try"
             if look < _LOOKS - 1:
                 await asyncio.sleep(_PAUSE)
         raise SandboxError(
-            f"{provider.name} still lists {', '.join(ours)}; run: evalcell reap --provider {provider.name}"
+            f"{', '.join(ours)} may still run at {provider.name}; run: evalcell reap --provider {provider.name}"
         )
     except SandboxError as e:
         raise SandboxError(account.masks.text(str(e))) from None

@@ -122,6 +122,14 @@ def test_a_try_tells_what_is_wrong_with_a_provider(
     for value in trying.server.environment.values():
         assert "://" in value or value not in result.output
     trying.server.clear()
+    monkeypatch.setattr("runner.cli_try._PAUSE", 0.01)
+    trying.server.fault("kill", "status:403", times=100)
+    result = evalcell(*words)
+    (machine,) = trying.server.state().machines
+    assert result.exit_code == 3
+    assert f"{machine['id']} may still run at {trying.name}; run: evalcell reap" in result.stderr
+    trying.server.clear()
+    assert evalcell("reap", *words[3:]).exit_code == 0
     result = evalcell(*words)
     assert result.exit_code == 0, result.output
     assert trying.server.state().machines == []

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +18,12 @@ from sandboxes.errors import SandboxError, SandboxLostError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
-    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
     for number, action in before.items():
         signal.signal(number, action)
@@ -56,11 +61,45 @@ def test_without_a_signal_the_work_ends_or_fails_by_itself() -> None:
         interrupt.run(fail())
 
 
-def test_an_ignored_signal_stays_ignored() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_an_ignored_signal_stays_ignored(number: signal.Signals) -> None:
+    """As `&` and `nohup` do it."""
+    signal.signal(number, signal.SIG_IGN)
 
     async def work() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
         await asyncio.sleep(0.05)
 
     assert interrupt.run(work()) is False
+
+
+TALKER = """
+import asyncio, fcntl, sys, termios
+from runner import interrupt
+
+async def work():
+    open(sys.argv[1], "w").close()
+    try:
+        await asyncio.sleep(30)
+    finally:
+        print("the terminal is gone", file=sys.stderr, flush=True)
+
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+stopped = interrupt.run(work())
+print("interrupted", flush=True)
+sys.exit(130 if stopped else 1)
+"""
+
+
+def test_a_terminal_that_is_closed_stops_the_work_and_fails_no_word_of_it(tmp_path: Path) -> None:
+    import pty  # not for Windows
+
+    begun, (ours, its) = tmp_path / "begun", pty.openpty()
+    words = [sys.executable, "-c", TALKER, str(begun)]
+    process = subprocess.Popen(words, cwd=ROOT, stdin=its, stdout=its, stderr=its, start_new_session=True)
+    os.close(its)
+    deadline = time.monotonic() + 20
+    while not begun.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.close(ours)
+    assert process.wait(20) == 130

@@ -65,6 +65,11 @@ Hint = Callable[[str], str | None]
 """From the name of a module that an import did not find to the next step, where there is one."""
 
 
+def is_full(how: str, payload: bytes) -> bool:
+    """Whether memory, or processes, were used up, by what the host saw or by what the reply begins with."""
+    return how in ("memory", "processes") or (how == "reply" and payload.startswith(b'{"status":"memory"'))
+
+
 def longest(limits: Limits) -> int:
     """Bytes that an honest reply can have at most."""
     return _WORST * (limits.result + limits.output) + 65536

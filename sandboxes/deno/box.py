@@ -181,11 +181,11 @@ class DenoBox(FolderBox, LoadingBox):
                 if how == "frame" and 0 <= took < spent:  # it is what the Worker says; coming here took time too
                     spent = took
                 kept, said = self._printed.cut(how in ("frame", "gone"))
-                call = run.requests[run.place].call
-                run.next("reply" if how == "frame" else how, self._loop.time())
-                self._watch.next()
-                well = how in ("frame", "gone") and (run.broken or run.place == len(run.requests))
-                yield self._raw(call, how, payload, spent, kept, said)
+                raw = self._raw(run.requests[run.place].call, how, payload, spent, kept, said)
+                if not run.next(raw.how, raw.payload, self._loop.time()):
+                    break
+                well = how == "gone" or (how == "frame" and run.place == len(run.requests))
+                yield raw
         finally:
             self._watch.end()
             if not well or memory > self._held + GROWN:

@@ -7,6 +7,8 @@ import secrets
 import signal
 from typing import Any, NamedTuple
 
+from sandboxes.replies import is_full
+
 
 class Request(NamedTuple):
     """One call, as `answers` reads it."""
@@ -28,10 +30,21 @@ class Run:
         self.ended: dict[str, Any] | None = None
         """What the zygote told of the child's end."""
 
-    def next(self, how: str, now: float) -> None:
+    def next(self, how: str, payload: bytes, now: float) -> bool:
+        """
+        The request at hand has gone like this; whether that is to be told of it.
+
+        Where memory or processes are used up it is so only of a run's first request. Of any other there is no telling
+        whether those before it have used them: it is to be the first of another run. A run ends with such a request,
+        for what it has used may be held.
+        """
+        full = is_full(how, payload)
+        self.broken = full or how != "reply"
+        if full and self.place:
+            return False
         self.place += 1
-        self.broken = how != "reply"
         self.began = now
+        return True
 
 
 def ending(message: dict[str, Any]) -> str:

@@ -47,6 +47,8 @@ class ForkingBox(LoadingBox):
             self._watch.begin(limits.memory)
             while (told := await self._loaded(printed, until)) is None:
                 await self._channel.pause(until)
+            if told[0] == "reply" and (full := await self._watch.over()):  # it was quicker than the looks
+                told = full, b""
             kept, said = printed.cut()
             self._reserved, self._held = tree.fields(self._inner, ("VmData", "RssAnon"))
             return Raw(0, *told, self._loop.time() - began, kept, said)
@@ -112,16 +114,13 @@ class ForkingBox(LoadingBox):
                 while (told := await self._told(run, results, printed, limits.timeout)) is None:
                     await self._channel.pause(run.began + limits.timeout + 0.001)
                 how, payload, took = told
-                if how == "again":
-                    run.broken = True
-                    break
                 spent = self._loop.time() - run.began
                 if how == "reply" and 0 <= took < spent:  # it is what the child says; coming here took time too
                     spent = took
                 kept, said = printed.cut(how == "reply")
                 call = run.requests[run.place].call
-                run.next(how, self._loop.time())
-                self._watch.next()
+                if not run.next(how, payload, self._loop.time()):
+                    break
                 if following and how == "reply" and run.ended is None:
                     attempt.ahead = await self._announced(Run(following, False), limits)
                 yield Raw(call, how, payload, spent, kept, said)
@@ -139,13 +138,12 @@ class ForkingBox(LoadingBox):
         """
         How the request at hand has gone, by what is known so far: how, the reply or why, the seconds it says it took.
 
-        What the child has sent counts before anything that speaks against it. `again`: nothing speaks against this
-        request, but its child has to end.
+        What the child has sent counts before anything that speaks against it.
         """
         if (found := results.next(run.place)) is not None:
             return "reply", *found
-        if self._watch.full:  # an earlier call may have filled it, whose result was on its way
-            return self._watch.full if self._watch.blames else "again", b"", 0.0
+        if self._watch.full:
+            return self._watch.full, b"", 0.0
         if printed.flooded:
             return "flood", b"", 0.0
         if results.flawed:
@@ -177,7 +175,8 @@ class ForkingBox(LoadingBox):
             if run.ended is None:
                 await self._channel.say({"do": "stop"})
                 run.ended, _ = await self._channel.heard(self._loop.time() + STOP)
-            if await self._watch.still_full() or "ended" not in run.ended or not await self._clean(ahead):
+            full = self._watch.full and await self._watch.over()
+            if full or "ended" not in run.ended or not await self._clean(ahead):
                 await self.close()
             if ahead is not None and not done and self.alive:
                 await self._settle(ahead, done)

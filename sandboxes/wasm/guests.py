@@ -83,17 +83,23 @@ class Guests:
         """One Raw for each request, in order. `shared`: one state for all of them, else a fresh one for each."""
         states = self._programs[program]
         instance: Instance | None = None
+        used = False
         try:
             for request in requests:
                 if instance is None:
+                    used = False
                     try:
                         instance = states.take(bounds.memory)
                     except GuestTrap:
                         yield Raw(request.call, "memory", b"the loaded script alone needs more than the limit", 0.0)
                         continue
                 raw = self._ask(instance, "call", request, bounds)
-                whole = raw.how == "reply"
-                if not (shared and whole and _tidy(instance, "call")):
+                if used and _is_full(raw):  # those before it may hold the memory
+                    states.give_back(instance, whole=False)
+                    instance = states.take(bounds.memory)
+                    raw = self._ask(instance, "call", request, bounds)
+                used, whole = True, raw.how == "reply"
+                if not (shared and whole and not _is_full(raw) and _tidy(instance, "call")):
                     states.give_back(instance, whole)
                     instance = None
                 yield raw
@@ -149,6 +155,11 @@ def _tidy(instance: Instance, function: str) -> bool:
     except GuestTrap:
         return False
     return True
+
+
+def _is_full(raw: Raw) -> bool:
+    """Whether its memory was used up; a value's own JSON has a space after each colon."""
+    return raw.how == "memory" or (raw.how == "reply" and b',"status":"memory","error":' in raw.payload)
 
 
 def _says_ok(payload: bytes) -> bool:

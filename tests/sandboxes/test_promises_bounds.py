@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from sandboxes import Call, SandboxConfig, UnsupportedConfigError, backends, create, find
-from tests.sandboxes.backends import LIMITS, Backend, calls
+from sandboxes import Call, Isolation, SandboxConfig, UnsupportedConfigError, backends, create, find
+from tests.sandboxes.backends import LIMITS, REMOTE, Backend, calls
 from tests.sandboxes.languages import Script, body
 from tests.sandboxes.shared import evaluate
 
@@ -43,6 +43,40 @@ def test_memory_is_bounded(backend: Backend, script: Script) -> None:
     assert found.status == "memory"
     assert found.error is not None
     assert "128 MB" in found.error.message
+
+
+KEEPS = Script(
+    python="""
+import time
+kept = []
+def evaluate(size):
+    while size < 0: kept.append(bytearray(b"x") * (1 << 20))
+    kept.append(bytearray(b"x") * (size << 20))
+    time.sleep(0.06)  # longer than from one look at the memory to the next
+    return size
+""",
+    typescript="""
+const kept: Uint8Array[] = [];
+export function evaluate({size}: {size: number}) {
+  while (size < 0) kept.push(new Uint8Array(1 << 20).fill(1));
+  kept.push(new Uint8Array(size << 20).fill(1));
+  const until = Date.now() + 60;
+  while (Date.now() < until);
+  return size;
+}
+""",
+)
+
+
+@pytest.mark.needs("bounds")
+@pytest.mark.parametrize("isolation", ["batch"])
+def test_memory_is_said_only_of_what_needs_too_much_by_itself(backend: Backend, isolation: Isolation) -> None:
+    if backend.id in REMOTE[1:]:
+        pytest.skip(f"the harness is that of {REMOTE[0]}")
+    sizes = [70, 70, 70, -1, -1, 10]
+    batch = [Call(id=n, arguments={"size": size}) for n, size in enumerate(sizes)]
+    found = evaluate(backend, KEEPS, batch, isolation=isolation)
+    assert [e.value if e.status == "ok" else e.status for e in found] == [s if s > 0 else "memory" for s in sizes]
 
 
 LINES = Script(

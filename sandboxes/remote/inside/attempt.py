@@ -19,8 +19,6 @@ class Run:
         self.place = 0
         self.began = 0.0
         self.broken = self.settled = False
-        self.filled = False
-        """Whether a row could catch its breath when the memory was full: what is held then is not the next one's."""
         self.ended = None
 
     @property

@@ -24,8 +24,6 @@ _ROOM = 1 << 30
 _LONGEST = 1 << 18
 """Bytes of what a box says of its loading, at most; rows have pipes of their own."""
 
-_MEMORY = b'{"status":"memory"'
-
 _LOOK, _CROWD = 0.05, 96
 """Seconds between two looks at the memory; processes at most."""
 
@@ -44,7 +42,6 @@ class Holder:
         self._owner = None
         """The user whose files on the machine are a run's own, where it has no place of its own."""
         self._full = ""
-        self._found = -1
         try:
             self._first = spawner.spawn(self._channel.theirs, theirs, bare)
             walls = self._heard(START)
@@ -98,6 +95,8 @@ class Holder:
                 self._wait(until)
             how, payload = found
             took = now() - began
+            if how == "reply" and (full := self._over()):  # it was quicker than the looks
+                how, payload = full, b""
             kept, said = printed.cut()
             self._reserved, self._held = self._scale.start()
             if self._owner is not None:
@@ -150,16 +149,16 @@ class Holder:
                 while (found := self._told(run, limits["timeout"])) is None:
                     self._wait(run.began + limits["timeout"])
                 how, payload, took = found
-                if how == "again":
-                    break
+                full = _is_full(how, payload)
+                if full and run.place:
+                    break  # those before it may hold what is used up: it is tried again, in a child of its own
                 spent = now() - run.began
                 if how == "reply" and 0 <= took < spent:  # it is what the child says; coming here took time too
                     spent = took
                 kept, said = run.printed.cut(how == "reply")
                 status = run.ended.get("ended") if run.ended and how == "ended" else None
                 run.place += 1
-                run.broken = how != "reply"
-                run.filled = run.filled or payload.startswith(_MEMORY)
+                run.broken = full or how != "reply"
                 if run.broken or run.place == len(payloads):
                     self._settle(run)
                 yield how, payload, spent, kept, said, status
@@ -172,15 +171,12 @@ class Holder:
     def _told(self, run, timeout):
         """
         How the row at hand has gone, by what is known so far: how, the reply or why, the seconds it says it took.
-
-        `again`: nothing speaks against this row, but its child has to end.
         """
         found = run.results.next(run.place)
         if found is not None:
             return "reply", *found
-        if self._full:  # an earlier row may have filled it, whose result was on its way
-            blamed = self._found == run.place and not run.filled
-            return self._full if blamed else "again", b"", 0.0
+        if self._full:
+            return self._full, b"", 0.0
         if run.printed.flooded:
             return "flood", b"", 0.0
         if run.results.flawed:
@@ -195,7 +191,6 @@ class Holder:
             return self._told(run, timeout)
         if not self.alive:
             return "ended", self._why(), 0.0
-        self._current = run.place
         return ("timeout", b"", 0.0) if now() > run.began + timeout else None
 
     def _settle(self, run):
@@ -224,7 +219,7 @@ class Holder:
         return b"it ended the process that holds the script"
 
     def _begin(self, limits):
-        self._limit, self._full, self._found, self._current = limits["memory"], "", -1, 0
+        self._limit, self._full = limits["memory"], ""
         self._look_at = now() + _LOOK
 
     def _wait(self, until):
@@ -236,7 +231,7 @@ class Holder:
         self._ports.wait(min(until, self._look_at))
         if now() >= self._look_at and not self._full:
             found = self._over()
-            self._full, self._found = found if now() < until else "", self._current
+            self._full = found if now() < until else ""
             self._look_at = now() + _LOOK
 
     def _over(self):
@@ -263,6 +258,11 @@ class Holder:
         self._spawner.end_boxes(0.1 if ended else 0)
         if self._owner is not None:
             sweep(self._owner)
+
+
+def _is_full(how, payload):
+    """Whether memory, or processes, were used up."""
+    return how in ("memory", "processes") or (how == "reply" and payload.startswith(b'{"status":"memory"'))
 
 
 def _words(why):

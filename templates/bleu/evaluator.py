@@ -34,7 +34,8 @@ list of texts. An n that is longer than the output is left out (sacreBLEU's effe
 
 An n-gram length with nothing in common makes the whole score 0, unless `smoothing` helps: "exp" gives the first such n
 half a hit, the next a quarter, and so on (NIST mteval-v13a, sacreBLEU); "add-one" adds one to the hits and to the
-n-grams of each n above 1 (Lin and Och 2004). Without a single token in common the score is 0 under any smoothing.
+n-grams of each n above 1 (Lin and Och 2004; sacreBLEU's add-k), which leaves no n out: one that is longer than the
+output has 1 of 1. Without a single token in common the score is 0 under any smoothing.
 
 Tokens "13a" are those of NIST mteval-v13a, sacreBLEU's default. Values that are not text are compared as JSON text.
 Where one side is null, "" or [], the label is `missing` and the score is 0. BLEU was made for whole corpora: the mean
@@ -75,11 +76,12 @@ def evaluate(
         return {"label": "missing", "score": 0.0, "explanation": "Missing output or reference."}
     found = split(output, tokens, case_sensitive)
     wanted = [split(one, tokens, case_sensitive) for one in references]
-    hits = [matches(found, wanted, n) for n in range(1, min(int(max_n), len(found)) + 1)]
+    longest = int(max_n) if smoothing == "add-one" else min(int(max_n), len(found))
+    hits = [matches(found, wanted, n) for n in range(1, longest + 1)]
     length = min((abs(len(one) - len(found)), len(one)) for one in wanted)[1]
     penalty = 1.0 if len(found) >= length else math.exp(1 - length / len(found)) if found else 0.0
     score = penalty * mean_precision(hits, smoothing)
-    shown = ", ".join(f"{hit}/{total}" for hit, total in hits[:4]) or "none"
+    shown = ", ".join(f"{hit}/{total}" for hit, total in hits[:4] if total) or "none"
     lengths = f"{len(found)} token(s) against {length}"
     explanation = f"BLEU {score:.4f}: n-grams in common {shown}; brevity penalty {penalty:.4f} ({lengths})."
     return {"score": score, "explanation": explanation}

@@ -74,5 +74,5 @@ def lengths(a: int, b: int) -> float:
 
 
 def rounded(value: float) -> str:
-    """Two digits, halves up, which is the same in every language."""
-    return f"{math.floor(value * 100 + 0.5) / 100:.2f}"
+    """Two digits, halves up, also what is a half but for rounding: the same in every language."""
+    return f"{math.floor(value * 100 + 0.5 + 1e-9) / 100:.2f}"

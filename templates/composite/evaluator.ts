@@ -81,7 +81,7 @@ function shared(weights: Record<string, number>): [string, number][] {
   return parts.map(([axis, part]) => [axis, part / whole]);
 }
 
-/** Two digits, halves up, which is the same in every language. */
+/** Two digits, halves up, also what is a half but for rounding: the same in every language. */
 function rounded(value: number): string {
-  return (Math.floor(value * 100 + 0.5) / 100).toFixed(2);
+  return (Math.floor(value * 100 + 0.5 + 1e-9) / 100).toFixed(2);
 }

@@ -70,7 +70,8 @@ def evaluate(output: object, reference: object, weights: dict[str, object] | Non
 
 
 def weighted_mean(nodes: list[Node]) -> float:
-    return sum(node.weight * node.score for node in nodes) / sum(node.weight for node in nodes)
+    # A plain sum of floats is rounded in another way from Python 3.12 on, and the explanation with it.
+    return math.fsum(node.weight * node.score for node in nodes) / math.fsum(node.weight for node in nodes)
 
 
 def lowest(nodes: list[Node]) -> str:

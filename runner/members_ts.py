@@ -14,6 +14,8 @@ _LOOKED_AT = 10_000
 
 _VALUES = ("string", "number", "boolean", "bigint", "symbol")
 _LISTS = ("Array", "ReadonlyArray", "Set", "Map")
+_AROUND = ("type_annotation", "type_arguments", "parenthesized_type", "type_alias_declaration")
+_HOPS = 100
 _PARTS = frozenset(("parenthesized_type", "union_type", "readonly_type"))
 
 
@@ -93,6 +95,21 @@ def is_value(script: Script, annotation: Node | None) -> bool:
     return False
 
 
+def function_type(script: Script, annotation: Node | None) -> Node | None:
+    """The type of a function that an annotation comes down to, through brackets and the script's own aliases."""
+    node = annotation
+    for _ in range(_HOPS):
+        if node is None or node.type == "function_type":
+            return node
+        if node.type == "type_identifier":
+            declared = script.types.get(script.text(node), ())
+            node = declared[0] if len(declared) == 1 and declared[0].type == "type_alias_declaration" else None
+        else:
+            inner = node.named_children
+            node = inner[-1] if inner and node.type in _AROUND else None
+    return None
+
+
 def _is_value(script: Script, node: Node, text: str) -> bool:
     match node.type:
         case "array_type" | "tuple_type" | "literal_type" | "template_literal_type" | "comment":
@@ -111,7 +128,7 @@ def _read(script: Script, body: list[Node], found: dict[str, bool], partial: boo
         name = node.child_by_field_name("name")
         if node.type == "index_signature":
             is_open = True
-        elif node.type == "property_signature" and name is not None:
+        elif name is not None and (node.type == "property_signature" or node.children[0].type == "get"):
             key = key_of(script, name)
             is_open |= key is None
             if key is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.errors import EvaluatorError
 from runner.excerpt import pointed
 from runner.header import NO_PACKAGES
-from runner.members_ts import Members, is_value, key_of, members
+from runner.members_ts import Members, function_type, is_value, key_of, members
 from runner.problem_ts import problem
 from runner.shown import listed, printable, shown, suggestion, whole
 from runner.signature import NAME, Signature
@@ -49,7 +49,7 @@ def read_typescript(source: str, where: str) -> Signature:
     function = found.node
     if function.type not in FUNCTIONS:
         raise _Unseen(where, function)
-    parameters, accepts_any = _parameters(script, function, where)
+    parameters, accepts_any = _parameters(script, function, where, found.annotation)
     if len(parameters) > MOST:
         raise EvaluatorError(f"{where}:{_line(function)}: `evaluate` has more than {MOST} parameters")
     return Signature(parameters, accepts_any, whole(_description(script, function)))
@@ -87,8 +87,14 @@ class _Formal(NamedTuple):
         return self.pattern.type == "identifier"
 
 
-def _parameters(script: Script, function: Node, where: str) -> tuple[tuple[Parameter, ...], bool]:
+def _parameters(
+    script: Script, function: Node, where: str, annotation: Node | None
+) -> tuple[tuple[Parameter, ...], bool]:
     formals = _formals(function)
+    if outside := function_type(script, annotation):
+        for at, stated in enumerate(_formals(outside)[: len(formals)]):
+            if formals[at].annotation is None:
+                formals[at] = formals[at]._replace(annotation=stated.annotation)
     rest = bool(formals) and formals[-1].pattern.type == "rest_pattern"
     named = formals[:-1] if rest else formals
     if not formals:

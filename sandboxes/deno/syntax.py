@@ -65,6 +65,8 @@ class Found(NamedTuple):
 
     how: How
     node: Node
+    annotation: Node | None
+    """The type that is written for it from outside: of the constant that holds it, by `as` or by `satisfies`."""
 
 
 def how_exported(source: str) -> How | None:
@@ -104,6 +106,8 @@ class Script:
         self.types: dict[str, list[Node]] = {}
         """By name, the interfaces and type aliases."""
         self.foreign: list[tuple[str, int]] = []
+        self._annotated: dict[int, Node] = {}
+        """By the id of a constant's value, the type that is written for it."""
         self._hoisted: dict[str, Node] = {}
         self._exported: dict[str, Node] = {}
         for node in self.root.named_children:
@@ -121,7 +125,7 @@ class Script:
         )
         for how, node in places:
             if node is not None and (resolved := self.resolved(node)).type not in _NO_FUNCTIONS:
-                return Found(how, resolved)
+                return Found(how, resolved, self._annotation(node))
         return None
 
     def text(self, node: Node, limit: int | None = None) -> str:
@@ -136,17 +140,32 @@ class Script:
 
     def resolved(self, node: Node) -> Node:
         """What stands inside of casts and brackets, and behind other names, as far as one may look."""
-        for _ in range(_HOPS):
+        return self._way(node)[-1]
+
+    def _way(self, node: Node) -> list[Node]:
+        """From a node to what it resolves to, both included."""
+        way = [node]
+        while len(way) <= _HOPS:
             if node.type in _WRAPPERS:
-                inner = [child for child in node.named_children if child.type != "comment"]
+                inner = _without_comments(node)
                 if not inner:
-                    return node
+                    break
                 node = inner[-1] if node.type == "type_assertion" else inner[0]
             elif node.type in _NAMES and (named := self.bindings.get(self.text(node))) is not None:
                 node = named
             else:
-                return node
-        return node
+                break
+            way.append(node)
+        return way
+
+    def _annotation(self, node: Node) -> Node | None:
+        found = None
+        for each in self._way(node):
+            found = self._annotated.get(each.id, found)
+            if each.type in ("as_expression", "satisfies_expression", "type_assertion"):
+                inner = _without_comments(each)
+                found = inner[0] if each.type == "type_assertion" else inner[-1]
+        return found
 
     def _statement(self, node: Node) -> None:
         match node.type:
@@ -190,6 +209,8 @@ class Script:
         name = self.text(target)
         if value is not None:
             self.bindings[name] = value
+            if annotation := declarator.child_by_field_name("type"):
+                self._annotated[value.id] = annotation
         elif name not in self._hoisted:
             self.bindings.setdefault(name, declarator)
         yield target
@@ -258,6 +279,10 @@ def _parse(data: bytes) -> Tree:
         return parser.parse(lambda at, _: view[at:], progress_callback=lambda *_: time.thread_time() > end)
     except ValueError:
         raise TangledError(f"the parser takes more than {PARSE_TIME} s for it") from None
+
+
+def _without_comments(node: Node) -> list[Node]:
+    return [child for child in node.named_children if child.type != "comment"]
 
 
 def _imported(clause: Node) -> Iterator[Node]:

@@ -104,7 +104,7 @@ PLACES = "output/, reference/, k?/, j?/"
         ("output: EvaluatorParams", OPEN),
         ("p: Missing", OPEN),
         ("p: { a: 1 } | { b: 1 }", OPEN),
-        ("p: { readonly a: string; 'b c'?: 1; f(): void }", "a, b c?"),
+        ("p: { readonly a: string; 'b c'?: 1; f(): void; get d(): 1 }", "a, b c?, d"),
         ("p: { a: 1; [name: string]: unknown }", "a, " + OPEN),
         ("p: Own", "a, b?"),
         ("p: Derived", "a, b?, c"),
@@ -139,6 +139,22 @@ def test_parameters_elsewhere_than_in_a_declaration() -> None:
     assert names("function f({ a }) {}\nconst g = f, evaluate = <any>g;") == "a"
     assert names("function evaluate(a: 1): void;\nfunction evaluate(a: 2): void;\nfunction evaluate({ k }) {}") == "k"
     assert names("var evaluate = ({ a }) => 1;\nfunction evaluate({ b }) {}") == "a"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("type F = ((text: string) => 1); export const evaluate: F = text => 1;", "text/"),
+        ("const f = ((text) => 1) satisfies (text: string) => 1; export default f;", "text/"),
+        ("const evaluate = (<(p: { a: 1; b?: 1 }) => 1>((p) => 1))!;", "a, b?"),
+        ("export const evaluate: (p: { a: 1; b?: 1 }) => 1 = ({ a, b }) => 1;", "a, b?"),
+        ("const evaluate: (a: string) => 1 = (p: { own: 1 }) => 1;", "own"),
+        ("const evaluate = ((p) => 1) as any as (text: string) => 1;", OPEN),
+        ("type A = B; type B = A; const evaluate: A = (p) => 1;", OPEN),
+    ],
+)
+def test_types_that_stand_beside_the_function(source: str, expected: str) -> None:
+    assert names(source) == expected
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,11 @@ label is `missing` and the score is 0.
 
 `n_features` is the number of places that runs are hashed into. `alternate_sign` is scikit-learn's signed hashing,
 which can put a score below 0.
+
+The score is the sum of a·b over the places, divided by the root of the sum of a² and that of b², where a and b are how
+many runs of each side fall there.
+
+Source: Phoenix, code evaluator recipe token cosine, its variant for character n-grams.
 """
 
 from sklearn.feature_extraction.text import HashingVectorizer

@@ -25,6 +25,8 @@ The score is the sum of weight x measure by the sum of the weights, so weights n
 shows each measure with its share. Weights are numbers from 0, and not all 0; others, or an unknown axis, fail the
 row. Null is an empty output; without a reference there is no score. Other values that are not text are taken as `str`
 writes them.
+
+Source: none for the blend; those of the measures are named above.
 """
 
 import math

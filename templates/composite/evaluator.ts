@@ -22,6 +22,8 @@
  * shows each measure with its share. Weights are numbers from 0, and not all 0; others, or an unknown axis, fail the
  * row. Null is an empty output; without a reference there is no score. Other values that are not text are taken as
  * Python's `str` writes them.
+ *
+ * Source: none for the blend; those of the measures are named above.
  */
 import { similarity } from "../parts/levenshtein.ts";
 import { overlap } from "../parts/overlap.ts";

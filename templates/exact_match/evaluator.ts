@@ -17,7 +17,8 @@
  * Whether two texts are the same, character by character.
  *
  * White space and line ends count. Without `case_sensitive`, both sides are compared in lower case. Values that are not
- * text are compared as Python's `str` writes them, so the order of an object's keys counts.
+ * text are compared as Python's `str` writes them, so the order of an object's keys counts, but for keys such as "7",
+ * which JavaScript always has first.
  *
  * Source: the built-in evaluator `exact_match` of Arize Phoenix.
  */

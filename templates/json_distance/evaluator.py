@@ -16,6 +16,8 @@ JSON first; where it is none, the label is `invalid` and there is no score.
 
 Equal is what Python calls equal: 1 and 1.0 are, and so are true and 1. A key that is missing equals one that
 is null.
+
+Source: Phoenix, code evaluator recipe JSON Distance, its Python version.
 """
 
 import json

@@ -24,6 +24,8 @@ matter: with `output` and `other` swapped, the result is the mirrored one.
 
 Null is an empty text; without a reference there is no score. Other values that are not text are taken as `str` writes
 them.
+
+Source: none for the choice; those of the measures are named above.
 """
 
 import math

@@ -21,6 +21,8 @@
  *
  * Null is an empty text; without a reference there is no score. Other values that are not text are taken as Python's
  * `str` writes them.
+ *
+ * Source: none for the choice; those of the measures are named above.
  */
 import { similarity } from "../parts/levenshtein.ts";
 import { overlap } from "../parts/overlap.ts";

@@ -20,6 +20,8 @@ The first match counts. `flags` are letters of Python's `re`: `i` for upper and 
 every line, `s` for a dot that matches line feeds too, `x` for white space and comments in the pattern. `group` is a
 number or a name; its text must be the reference, character by character. Values that are not text are taken as `str`
 writes them. A pattern, flag or group that cannot be used fails the row.
+
+Source: Python's module re.
 """
 
 import re

@@ -18,6 +18,8 @@
  * dot that matches line feeds too, `x` for white space and comments in the pattern. `group` is a number or a name; its
  * text must be the reference, character by character. Values that are not text are taken as Python's `str` writes them.
  * A pattern, flag or group that cannot be used fails the row.
+ *
+ * Source: Python's module re.
  */
 import { cut } from "../parts/cut.ts";
 import { compiled } from "../parts/pattern.ts";

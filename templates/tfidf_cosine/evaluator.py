@@ -18,8 +18,13 @@ are not its defaults. Words that are not in the file do not count at all.
 Instead, TFIDF_PICKLE may hold the path of a vectoriser that was written with pickle or joblib. Such a file runs
 whatever code it holds when it is read: give only one that you made.
 
+The score is the sum of a·b over the words, divided by the root of the sum of a² and that of b², where a and b are how
+often each side has the word, times its weight; the settings may change how that is counted.
+
 Values that are not text are compared as `str` writes them. Where one side is empty, the label is `missing` and the
 score is 0.
+
+Source: Phoenix, code evaluator recipe token cosine, its variant with TF-IDF; scikit-learn's TfidfVectorizer.
 """
 
 import json

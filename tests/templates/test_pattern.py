@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from docs.catalogue import PAGE
 from runner.types import Result
 from templates.regex.evaluator import evaluate as regex
 from tests.templates.scoring import Place, score
@@ -121,6 +122,7 @@ def test_the_differences_that_are_named_are_there(
     pattern: str, text: str, python: str | None, typescript: str | None
 ) -> None:
     """docs/templates.md names them; where one goes, so does its line."""
+    assert f"\n| `{pattern}` | " in PAGE.read_text("utf-8")
     row = {"pattern": pattern, "output": text, "full": False}
     assert in_python(row)["label"] == python
     (result,) = in_deno([row])

@@ -63,7 +63,7 @@ def test_each_has_enough_worked_examples_for_each_language(name: str) -> None:
 def test_each_is_documented_and_found_by_either_spelling(name: str) -> None:
     assert templates.path(name.replace("-", "_")) == templates.path(name)
     for language in templates.languages(name):
-        assert find_evaluator(name, language).description
+        assert "\n\nSource: " in find_evaluator(name, language).description
     with pytest.raises(KeyError):
         templates.path(name + "x")
 

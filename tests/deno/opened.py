@@ -52,11 +52,11 @@ class Opened:
     def run(self, what: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(what)
 
-    def each(self, expressions: Sequence[str], isolation: Isolation = "batch") -> list[Execution]:
+    def each(self, expressions: Sequence[str], isolation: Isolation = "batch", **limits: Any) -> list[Execution]:
         """What becomes of a call that returns each of these."""
         made = ",\n".join(f"  () => ({e})" for e in expressions)
         source = f"const made = [\n{made}\n];\nexport const evaluate = ({{n}}) => made[n]();\n"
-        return self.evaluate(source, [{"n": n} for n in range(len(expressions))], isolation)
+        return self.evaluate(source, [{"n": n} for n in range(len(expressions))], isolation, **limits)
 
     def problems(self, source: str) -> list[Problem]:
         return self._runner.run(self.sandbox().problems(source))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sandboxes import Isolation
 from tests.deno.opened import Opened
+from tests.runner.test_rules import TABLES
 
 RESULTS: dict[str, Any] = {
     "null": None,
@@ -123,6 +124,21 @@ def test_what_fails_while_it_is_read_is_the_scripts_error(opened: Opened) -> Non
     for message, execution in zip(RAISED.values(), found, strict=True):
         assert execution.error is not None
         assert (execution.status, execution.error.type, execution.error.message) == ("error", "RangeError", message)
+
+
+def test_the_rules_say_what_becomes_of_a_value(opened: Opened) -> None:
+    taken = TABLES["TypeScript returned | is taken for"]
+    found = opened.each([expression for expression, _ in taken])
+    assert [(e.status, e.value) for e in found] == [("ok", json.loads(value)) for _, value in taken]
+    refused = TABLES["TypeScript returned or threw | kind | the message says"]
+    kinds = {"no_result": "invalid_result", "error": "raised"}
+    for (expression, kind, message), execution in zip(
+        refused, opened.each([row[0] for row in refused], timeout=2), strict=True
+    ):
+        assert execution.error is not None, expression
+        assert kinds.get(execution.status, execution.status) == kind, expression
+        assert message in f"{execution.error.type}: {execution.error.message}", expression
+    assert len(taken) + len(refused) >= 30, "the document has lost rows"
 
 
 THROWN = {

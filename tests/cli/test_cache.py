@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
+from sandboxes.wasm.compiled import compiled
 from tests.cli.commands import evalcell, run
 
 DAY = 86_400
+WAIT = "compiling the sandbox for this machine"
 
 
 @pytest.fixture
@@ -65,14 +68,26 @@ def test_prune_deletes_what_no_run_has_wanted(kept: Path) -> None:
     assert not new.exists()
 
 
-def test_prune_all_leaves_a_cache_that_works(kept: Path, here: Path) -> None:
-    assert run("length.py", "data.jsonl", "-q").exit_code == 0
+def test_after_prune_all_a_run_is_as_the_first_on_a_machine(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines = compiled(print)
+    monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path / "kept"))
+    kept = tmp_path / "kept" / "wasm"
+    kept.mkdir(parents=True)
+    for path in machines:
+        shutil.copy2(path, kept)
+    result = run("length.py", "data.jsonl")
+    assert (result.exit_code, WAIT in result.stderr) == (0, False)
     assert "the compiled sandbox" in evalcell("cache").stdout
     result = evalcell("cache", "prune", "--all")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("deleted ")
     assert "nothing in" in evalcell("cache").stdout
-    assert run("length.py", "data.jsonl", "-q").exit_code == 0
+    result = run("length.py", "data.jsonl")
+    assert (result.exit_code, WAIT in result.stderr) == (0, True)
+    assert {path.name for path in kept.glob("*.cwasm")} == {path.name for path in machines}
+    assert kept.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_what_a_strangers_file_name_says_is_not_obeyed(kept: Path) -> None:

@@ -281,10 +281,9 @@ def test_the_next_step_is_shown_after_however_long_an_error(here: Path) -> None:
     assert "process" in row["error"]["message"]
 
 
+@pytest.mark.usefixtures("theirs")
 @pytest.mark.parametrize("quiet", [True, False])
-def test_the_first_run_on_a_machine_tells_of_the_wait_unless_it_is_to_be_quiet(here: Path, quiet: bool) -> None:
-    arguments = ["length.py", "data.jsonl", *(["-q"] if quiet else [])]
-    result = run(*arguments, EVALCELL_CACHE_DIR=str(here / "cache"))
-    assert result.exit_code == 0
-    assert ("compiling the sandbox for this machine" in result.stderr) is not quiet
-    assert (here / "cache").stat().st_mode & 0o777 == 0o700
+def test_what_a_sandbox_tells_of_a_wait_is_shown_unless_it_is_to_be_quiet(here: Path, quiet: bool) -> None:
+    result = run("length.py", "data.jsonl", "--sandbox", "theirs", "--allow-network", *(["-q"] if quiet else []))
+    assert result.exit_code == 0, result.stderr
+    assert ("fetching the cable\n" in result.stderr) is not quiet

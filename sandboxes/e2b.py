@@ -87,8 +87,7 @@ class E2BProvider(told.Provider):
         return None
 
     async def kill(self, id: str) -> None:
-        with suppress(GoneError):
-            await self._do("DELETE", f"/sandboxes/{quote(id, safe='')}")
+        await self._do("DELETE", f"/sandboxes/{quote(id, safe='')}")
 
     async def list(self) -> AsyncIterator[told.Found]:
         async for row in self._rows({"owner": told.OWNER}):

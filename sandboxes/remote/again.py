@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import stamina
 
 from sandboxes.base import Model
-from sandboxes.remote.provider import BusyError, FullError, Provider, UnreachableError
+from sandboxes.remote.provider import BusyError, FullError, GoneError, Provider, UnreachableError
 
 T = TypeVar("T")
 
 logging.getLogger("stamina").addHandler(logging.NullHandler())  # or else its warnings come on standard error
+
+
+_NEW = 1.0
+"""Seconds in which a service that is in many places tells all of them of a new machine."""
 
 
 class Pauses(Model):
@@ -27,7 +33,11 @@ class Pauses(Model):
 
 
 async def ended(provider: Provider, id: str, pauses: Pauses) -> None:
-    """Ends a machine. To be told that there are too many is no answer to that: it is asked again."""
+    """
+    Ends a machine. To be told that there are too many is no answer to that: it is asked again.
+
+    So it is, once, where there is said to be none: not all of a service may know of a new machine yet.
+    """
 
     async def work() -> None:
         try:
@@ -35,7 +45,11 @@ async def ended(provider: Provider, id: str, pauses: Pauses) -> None:
         except FullError as e:
             raise BusyError(str(e)) from None
 
-    await again(work, pauses)
+    with suppress(GoneError):
+        return await again(work, pauses)
+    await asyncio.sleep(min(_NEW, pauses.longest))
+    with suppress(GoneError):
+        await again(work, pauses)
 
 
 async def again(work: Callable[[], Awaitable[T]], pauses: Pauses, *, unsent: bool = False) -> T:

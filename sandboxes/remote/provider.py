@@ -204,7 +204,11 @@ class Provider(ABC):
 
     @abstractmethod
     async def kill(self, id: str) -> None:
-        """Ends the machine for good, so that it costs nothing any more. One that is gone already is no error."""
+        """
+        Ends the machine for good, so that it costs nothing any more.
+
+        For one that is gone already it returns, or raises GoneError: then it is asked once more.
+        """
 
     @abstractmethod
     def list(self) -> AsyncIterator[Found]:

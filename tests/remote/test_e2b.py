@@ -42,7 +42,8 @@ def test_a_machine_lives_and_is_found_and_ended(e2b_server: Server) -> None:
         assert (found.id, found.key, found.tags) == (machine.id, wanted.key, wanted.tags)
         assert abs((datetime.now(UTC) - found.since).total_seconds()) < 30
         await provider.kill(machine.id)
-        await provider.kill(machine.id)
+        with pytest.raises(GoneError):
+            await provider.kill(machine.id)
         assert await provider.find(wanted.key) is None
         for work in (ran(provider, machine, "true"), ran(provider, machine, "true", input=b"x")):
             with pytest.raises(GoneError):

@@ -16,7 +16,7 @@ from sandboxes.remote import lifecycle
 from sandboxes.remote.again import Pauses
 from sandboxes.remote.ledger import Ledger
 from sandboxes.remote.lifecycle import Lifecycle
-from sandboxes.remote.provider import BusyError, FullError, Machine, RefusedError, UnreachableError
+from sandboxes.remote.provider import BusyError, FullError, GoneError, Machine, RefusedError, UnreachableError
 from tests.remote.shelf import Shelf
 from tests.remote.speaker import Memory
 from tests.remote.stopping import Stopping
@@ -201,6 +201,21 @@ def test_an_order_whose_answer_was_lost_is_never_taken_for_refused(wrong: Except
     assert shelf.orders  # there is one, and nobody could look
     assert [entry.event for entry in Ledger().open_entries()] == ["left"]
     assert "evalcell reap" in run.said[-1]
+
+
+def test_a_new_machine_that_the_provider_does_not_know_yet_is_ended() -> None:
+    shelf = Shelf()
+    shelf.before = lambda what, times: GoneError("404") if (what, times) == ("kill", 1) else None
+    run = Run(shelf)
+
+    async def body() -> None:
+        run.life.end(await run.create())
+        await run.life.close(5)
+
+    lasting(body)
+    assert not shelf.orders
+    assert not Ledger().open_entries()
+    assert run.said == []
 
 
 FAULTS: dict[str, Callable[[str, int], BaseException | None]] = {

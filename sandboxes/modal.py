@@ -18,7 +18,7 @@ from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import provider as told
 from sandboxes.remote.http import address
 from sandboxes.remote.modal_sdk import HOW, ThereError, asking, file, following, sdk
-from sandboxes.remote.provider import GoneError, Machine, ProviderError, RefusedError, UnreachableError
+from sandboxes.remote.provider import BusyError, GoneError, Machine, ProviderError, RefusedError, UnreachableError
 from sandboxes.remote.sandbox import RemoteSandbox
 from sandboxes.remote.trailer import Trailer
 
@@ -159,11 +159,14 @@ class ModalProvider(told.Provider):
             process = await machine.data.exec.aio(
                 *trailer.argv(command.argv), timeout=math.ceil(command.timeout), env=dict(command.env), text=False
             )
-        await self._hear(process, command, lambda piece: hear(piece) if piece else None, trailer)
-        code = trailer.code
-        if code is None:
-            async with asking(command.timeout + _GRACE):
-                code = await process.wait.aio()
+        try:
+            await self._hear(process, command, lambda piece: hear(piece) if piece else None, trailer)
+            code = trailer.code
+            if code is None:
+                async with asking(command.timeout + _GRACE):
+                    code = await process.wait.aio()
+        except BusyError as e:  # which would say that nothing was begun
+            raise UnreachableError(str(e)) from None
         return told.Ended(None if code == -1 else code, await _tail(process.stderr) if code else "")
 
     async def _hear(self, process: Any, command: told.Command, hear: told.Hear, trailer: Trailer) -> None:

@@ -11,10 +11,12 @@ import base64
 import binascii
 import secrets
 import shlex
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, Protocol
 
+from sandboxes.remote.again import Pauses, again
 from sandboxes.remote.provider import ERRORS, Command, Ended, GoneError, Hear, ProviderError, UnreachableError
 
 INLINE = 1 << 20
@@ -78,12 +80,20 @@ class _Running:
         if told and told.output is not None:
             self._tell(told.output[self._heard :])
             return Ended(told.code, _text(told.errors))
-        while piece := await self._more():
+        while piece := await self._surely(self._more):
             self._tell(piece)
-        errors = told.errors if told else await self._shell.read(self._path("err"), -ERRORS, ERRORS)
+        rest = partial(self._shell.read, self._path("err"), -ERRORS, ERRORS)
+        errors = told.errors if told else await self._surely(rest)
         with suppress(ProviderError):
             await self._shell.remove(self._folder)
         return Ended(told.code if told else None, _text(errors))
+
+    async def _surely(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Whatever becomes of the reading: the command was run, which nobody may be asked to do once more."""
+        try:
+            return await again(read, Pauses())
+        except ProviderError as e:
+            raise UnreachableError(f"what the command said cannot be read ({e})") from None
 
     async def _told(self) -> Told | None:
         """None: it took too long, and was ended."""

@@ -149,10 +149,15 @@ def test_much_output_comes_whole_and_bounded_in_memory(daytona_server: Server) -
         async with _machine(daytona_server) as (provider, machine):
             pieces: list[bytes] = []
             code = "import os\nfor n in range(50): os.write(1, bytes([n]) * 65536)"
+            daytona_server.fault("download", "rate")
             ended = await provider.execute(machine, _python(code), pieces.append)
             assert ended == Ended(0)
             assert b"".join(pieces) == b"".join(bytes([n]) * 65536 for n in range(50))
             assert max(map(len, pieces)) < 2 << 20
+            assert daytona_server.state().requests["start"] == 1
+            daytona_server.fault("download", "status:403")
+            with pytest.raises(UnreachableError, match="what the command said cannot be read"):
+                await provider.execute(machine, _python(code), pieces.append)
             assert (await _ran(provider, machine, Command(("ls", "-A", "/tmp"))))[1].count(b"\n") == 1
 
     asyncio.run(use())

@@ -265,6 +265,8 @@ COMMAND: list[tuple[str, str, type[ProviderError]]] = [
     ("start", "garbage", UnreachableError),
     ("stdin", "status:400", RefusedError),
     ("stdin", "garbage", UnreachableError),
+    ("stdin", "rate", UnreachableError),
+    ("read", "rate", UnreachableError),
     ("read", "garbage", UnreachableError),
     ("read", "status:409", GoneError),
     ("start", "die-frame:1", GoneError),

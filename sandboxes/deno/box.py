@@ -182,10 +182,10 @@ class DenoBox(FolderBox, LoadingBox):
                     spent = took
                 kept, said = self._printed.cut(how in ("frame", "gone"))
                 raw = self._raw(run.requests[run.place].call, how, payload, spent, kept, said)
-                if not run.next(raw.how, raw.payload, self._loop.time()):
-                    break
+                known = run.next(raw.how, raw.payload, self._loop.time())
                 well = how == "gone" or (how == "frame" and run.place == len(run.requests))
-                yield raw
+                if known:
+                    yield raw
         finally:
             self._watch.end()
             if not well or memory > self._held + GROWN:

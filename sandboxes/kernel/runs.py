@@ -7,7 +7,7 @@ import secrets
 import signal
 from typing import Any, NamedTuple
 
-from sandboxes.replies import is_full
+from sandboxes.replies import is_doubtful
 
 
 class Request(NamedTuple):
@@ -34,13 +34,12 @@ class Run:
         """
         The request at hand has gone like this; whether that is to be told of it.
 
-        Where memory or processes are used up it is so only of a run's first request. Of any other there is no telling
-        whether those before it have used them: it is to be the first of another run. A run ends with such a request,
-        for what it has used may be held.
+        What may be the doing of those before it is told only of a run's first request; any other is to be the first of
+        another run.
         """
-        full = is_full(how, payload)
-        self.broken = full or how != "reply"
-        if full and self.place:
+        doubtful = is_doubtful(how, payload)
+        self.broken = doubtful or how != "reply"
+        if doubtful and self.place:
             return False
         self.place += 1
         self.began = now

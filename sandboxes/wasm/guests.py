@@ -94,12 +94,12 @@ class Guests:
                         yield Raw(request.call, "memory", b"the loaded script alone needs more than the limit", 0.0)
                         continue
                 raw = self._ask(instance, "call", request, bounds)
-                if used and _is_full(raw):  # those before it may hold the memory
+                if used and _is_doubtful(raw):  # it may be the doing of those before it
                     states.give_back(instance, whole=False)
                     instance = states.take(bounds.memory)
                     raw = self._ask(instance, "call", request, bounds)
                 used, whole = True, raw.how == "reply"
-                if not (shared and whole and not _is_full(raw) and _tidy(instance, "call")):
+                if not (shared and whole and not _is_doubtful(raw) and _tidy(instance, "call")):
                     states.give_back(instance, whole)
                     instance = None
                 yield raw
@@ -157,9 +157,10 @@ def _tidy(instance: Instance, function: str) -> bool:
     return True
 
 
-def _is_full(raw: Raw) -> bool:
-    """Whether its memory was used up; a value's own JSON has a space after each colon."""
-    return raw.how == "memory" or (raw.how == "reply" and b',"status":"memory","error":' in raw.payload)
+def _is_doubtful(raw: Raw) -> bool:
+    """As that of `replies`; a value's own JSON has a space after each colon."""
+    full = raw.how == "reply" and b',"status":"memory","error":' in raw.payload
+    return full or raw.how in ("memory", "stack", "trap", "unreadable")
 
 
 def _says_ok(payload: bytes) -> bool:

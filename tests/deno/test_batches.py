@@ -46,6 +46,17 @@ def test_several_calls_of_a_batch_go_wrong(opened: Opened) -> None:
     assert [e.status for e in found] == ["ok", "timeout", "error", "crash"] * 3
 
 
+def test_an_end_that_a_call_has_left_for_later_is_not_blamed_on_another(opened: Opened) -> None:
+    source = """
+export async function evaluate({x}) {
+  if (x === 1) setTimeout(() => Deno.exit(), 50);
+  if (x === 2) await new Promise((done) => setTimeout(done, 200));
+  return x;
+}
+"""
+    assert [e.value for e in opened.evaluate(source, [{"x": n} for n in range(4)])] == [0, 1, 2, 3]
+
+
 COUNTS = "let count = 0;\nexport const evaluate = () => count += 1;\n"
 
 

@@ -196,6 +196,30 @@ def evaluate(n):
     assert run(body()) == [f"print {n}\nraw {n}\nerror {n}\n" for n in range(50)]
 
 
+LEAVES = """
+import os, threading, time
+def evaluate(x):
+    if x == "copies":
+        if os.fork() == 0: raise ValueError("in the copy alone")
+        os.wait()
+    if x == "kills later": threading.Timer(0.1, os._exit, (3,)).start()
+    if x == "waits": time.sleep(0.3)
+    return x
+"""
+LEAVING = ["copies", "a", "kills later", "waits", "b"]
+
+
+@pytest.mark.parametrize("isolation", ["call", "batch"])
+def test_what_a_call_leaves_behind_is_not_blamed_on_others(tier: Tier, isolation: Isolation) -> None:
+    async def body() -> list[str]:
+        async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
+            program = await sandbox.load(LEAVES, LIMITS)
+            batch = [Call(id=n, arguments={"x": x}) for n, x in enumerate(LEAVING)]
+            return [e.value async for e in program.run(batch, LIMITS)]
+
+    assert run(body()) == LEAVING
+
+
 @pytest.mark.parametrize("isolation", ["call", "batch"])
 def test_a_run_that_is_left_early_keeps_nothing_open(tier: Tier, isolation: Isolation) -> None:
     batch = [Call(id=n) for n in range(5)]

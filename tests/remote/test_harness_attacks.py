@@ -58,6 +58,19 @@ def test_a_script_that_attacks_while_it_loads_spoils_no_more_than_its_own_rows(s
     assert named(name) == []
 
 
+LEAVING = ["copies", "a", "kills later", "waits", "b"]
+LEAVES = """
+import os, threading, time
+def evaluate(x):
+    if x == "copies":
+        if os.fork() == 0: raise ValueError("in the copy alone")
+        os.wait()
+    if x == "kills later": threading.Timer(0.1, os._exit, (3,)).start()
+    if x == "waits": time.sleep(0.3)
+    return x
+"""
+
+
 KILLS = """
 import os, signal
 def evaluate(x):
@@ -78,6 +91,10 @@ def test_a_row_that_kills_all_that_it_can_costs_itself_alone(way: Way, isolation
     first, killer, last = found.executions
     assert (first.value, last.value) == ("a", "b")
     assert killer.status in ("crash", "ok")
+
+
+def test_what_a_row_leaves_behind_is_not_blamed_on_others() -> None:
+    assert ask(LEAVES, rows(*LEAVING), "batch").values == LEAVING
 
 
 WRITES = """

@@ -34,6 +34,8 @@ class ForkingBox(LoadingBox):
         super().__init__(plan)
         self._reserved = self._held = 0
         """Bytes that the inner process has reserved and holds when the script is loaded: what a child starts with."""
+        self._settling: asyncio.Task[None] | None = None
+        """The end of the last attempt, which goes on where its run is cancelled meanwhile."""
 
     async def load(self, source: str, limits: Limits) -> Raw:
         self._channel.longest = replies.longest(limits)
@@ -72,6 +74,8 @@ class ForkingBox(LoadingBox):
         return ("timeout", b"") if self._loop.time() > until else None
 
     async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
+        if self._settling is not None:
+            await asyncio.shield(self._settling)
         rest = list(requests)
         ahead: Attempt | None = None
         while rest and self.alive:
@@ -94,8 +98,9 @@ class ForkingBox(LoadingBox):
             await self._channel.say(message, (), attempt.theirs)
         except SandboxLostError:
             pass  # the script has ended it, which is told when the run begins
-        except BaseException:
+        except BaseException:  # the zygote may have heard half of it
             attempt.close()
+            await asyncio.shield(self.close())
             raise
         return attempt
 
@@ -129,8 +134,14 @@ class ForkingBox(LoadingBox):
             attempt.close()
             if attempt.ahead is not None and not done:
                 attempt.ahead.close()
-            await asyncio.shield(self._settle(attempt, done) if self.alive else self.close())
-            self._watch.end()
+            self._settling = asyncio.create_task(self._settled(attempt, done))
+            try:
+                await asyncio.shield(self._settling)
+            except BaseException:
+                if attempt.ahead is not None and done:
+                    self._settling = asyncio.create_task(self._given_up(attempt.ahead, self._settling))
+                    await asyncio.shield(self._settling)
+                raise
 
     async def _told(
         self, run: Run, results: Results, printed: Printed, timeout: float
@@ -158,6 +169,19 @@ class ForkingBox(LoadingBox):
         if not self.alive:
             return "ended", (await self._why()).encode(), 0.0
         return ("timeout", b"", 0.0) if self._loop.time() > run.began + timeout else None
+
+    async def _settled(self, attempt: Attempt, done: bool) -> None:
+        try:
+            await (self._settle(attempt, done) if self.alive else self.close())
+        finally:
+            self._watch.end()
+
+    async def _given_up(self, ahead: Attempt, settling: asyncio.Task[None]) -> None:
+        """Ends what was announced, and whose turn never comes."""
+        ahead.close()
+        await settling
+        if self.alive:
+            await self._settle(ahead, True)
 
     async def _settle(self, attempt: Attempt, done: bool) -> None:
         """

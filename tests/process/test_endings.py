@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sandboxes import Call, Execution, Limits, SandboxError
+from sandboxes import Call, Execution, Isolation, Limits, SandboxError
 from sandboxes.kernel.plan import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.process.conftest import run
@@ -144,6 +145,24 @@ def test_a_task_that_is_cancelled_leaves_a_sandbox_that_works(tier: Tier, name: 
             return await _all(quiet, 3)
 
     assert [e.value for e in run(body())] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("isolation", ["call", "batch"])
+def test_a_run_that_is_cancelled_anywhere_is_no_ones_but_its_own(tier: Tier, isolation: Isolation, name: str) -> None:
+    async def body() -> None:
+        async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
+            program = await sandbox.load(tools(name) + "def evaluate(n): return n\n", LIMITS)
+            for steps in range(2, 42, 2):
+                task = asyncio.create_task(_all(program, 50))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0.0005 * steps)
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+                assert [(e.status, e.value) for e in await _all(program, 3)] == [("ok", n) for n in range(3)]
+
+    run(body())
 
 
 def test_a_load_that_is_cancelled_leaves_nothing(tier: Tier, name: str) -> None:

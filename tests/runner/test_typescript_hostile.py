@@ -69,7 +69,7 @@ def test_no_source_brings_the_parser_down_or_holds_it(name: str) -> None:
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60) | st.text("(){}[]<>=,:;'\"`$/*\\.?!abc =>\n", max_size=60))
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_any_source_is_an_evaluator_or_refused(source: str | bytes) -> None:
     try:
         parsed(source, "typescript")

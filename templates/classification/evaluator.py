@@ -27,8 +27,8 @@
 How well predicted labels match the true ones: accuracy, or F1.
 
 `output` and `reference` are a label each, or lists of labels that belong together by position. Labels are texts,
-whole numbers or booleans, compared as they are. Where one side is null, "" or [], the label is `missing` and the
-score is 0; 0 and false are labels.
+whole numbers or booleans, compared as they are; true and 1 are one label. Where one side is null, "" or [], the label
+is `missing` and the score is 0; 0 and false are labels.
 
 `metric` is "accuracy" or "f1". For F1, `average` is "binary" (of the label `positive`), "macro" (the mean over all
 labels), "weighted" (the same, by how often each is true) or "micro" (over all decisions). F1 of a label that neither
@@ -59,6 +59,7 @@ def evaluate(
     found, wanted = labels(output), labels(reference)
     if not found or not wanted:
         return {"label": "missing", "score": 0.0, "explanation": "Missing output or reference."}
+    refuse_odd_labels([*wanted, *found])
     if metric == "accuracy":
         score, name = float(accuracy_score(wanted, found)), "Accuracy"
     elif average == "binary":
@@ -74,6 +75,15 @@ def labels(value: object) -> list[object]:
     if isinstance(value, list):
         return value
     return [] if value is None or value == "" else [value]
+
+
+def refuse_odd_labels(every: list[object]) -> None:
+    """Raises ValueError for what is no label, and for texts among others: numpy would make texts of them all."""
+    for label in every:
+        if not isinstance(label, str | int | float):
+            raise ValueError(f"a label must be text, a whole number or a boolean, not {str(label)[:60]}")
+    if len({isinstance(label, str) for label in every}) > 1:
+        raise ValueError("labels that are text cannot be compared with labels that are not")
 
 
 def binary_f1(found: list[object], wanted: list[object], positive: object, zero_division: float | None) -> float:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -164,15 +165,21 @@ def test_half_of_a_surrogate_pair_fails_where_characters_count(process: str) -> 
     assert (result.outcome, result.score) == ("scored", 0.0)
 
 
-@pytest.fixture
-def learnt(shared: Path, plain: Callable[..., str], tmp_path: Path) -> Path:
-    """A folder where the page's lines have learnt from 200 references."""
+@pytest.fixture(scope="module")
+def learnt_once(shared: Path, plain: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("learnt")
     data = rows(shared / "datasets" / "text_gsm8k.jsonl")[:400]
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in data), "utf-8")
+    (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in data), "utf-8")
     (snippet,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S)
-    plain(snippet, cwd=tmp_path)
-    plain(PICKLE, cwd=tmp_path)
-    return tmp_path
+    plain(snippet, cwd=folder)
+    plain(PICKLE, cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def learnt(learnt_once: Path, tmp_path: Path) -> Path:
+    """A folder where the page's lines have learnt from 200 references."""
+    return Path(shutil.copytree(learnt_once, tmp_path / "learnt"))
 
 
 @pytest.mark.parametrize(("variable", "file"), [("TFIDF", "vectorizer.json"), ("TFIDF_PICKLE", "vectorizer.pickle")])
@@ -193,7 +200,7 @@ def test_the_page_s_commands_do_what_they_say(command: str, learnt: Path, monkey
     if "classification" in command:
         labelled = [{"output": a, "reference": b} for a, b in (("spam", "spam"), ("spam", "ham"), ("ham", "spam"))]
         Path("data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labelled))
-    done = CliRunner().invoke(cli, [*shlex.split(command)[1:], "--limit", "3", "--json", "-q"])
+    done = CliRunner().invoke(cli, [*shlex.split(command)[1:], "--limit", "3", "--json", "-q", "-j", "1"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["scored"] == 3
 

@@ -13,7 +13,7 @@ import templates
 from runner import InputMapping, evaluate
 from runner.choose import find_evaluator
 from runner.types import Result
-from sandboxes import SandboxUnavailableError, backends, find
+from sandboxes import SandboxConfig, SandboxUnavailableError, backends, find
 from sandboxes.base import Language, Limits
 
 Place = tuple[str, Language]
@@ -36,7 +36,8 @@ def score(
         pytest.skip(f"{name} is not written in {language}")
     script = find_evaluator(name, language)
     mapping = InputMapping(paths=dict(paths or {}), literals=literals)
-    return evaluate(script, list(rows), sandbox=backend, limits=LIMITS, mapping=mapping).results
+    config = SandboxConfig(backend=backend, jobs=1)
+    return evaluate(script, list(rows), sandbox=config, limits=LIMITS, mapping=mapping).results
 
 
 def need(backend: str) -> None:

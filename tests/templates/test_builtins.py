@@ -54,7 +54,7 @@ def test_a_pattern_that_hangs_costs_its_own_row_alone(place: Place) -> None:
     rows = [{"output": "aab"}, {"output": "aaa"}, {"output": "a" * 60 + "!"}, {"output": "aaa"}, {"output": "!"}]
     mapping, limits = InputMapping(literals={"pattern": "(a+)+$"}), Limits(timeout=0.5)
     for isolation in find(backend).capabilities.isolation:
-        config = SandboxConfig(backend=backend, isolation=isolation)
+        config = SandboxConfig(backend=backend, isolation=isolation, jobs=1)
         found = evaluate("regex", rows, sandbox=config, limits=limits, mapping=mapping, language=language).results
         assert [r.label for r in found] == ["false", "true", None, "true", "false"]
         assert [r.outcome for r in found] == ["scored", "scored", "failed", "scored", "scored"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,21 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder of sample cases is not here")
     return folder
+
+
+@pytest.fixture(scope="module")
+def open_folder() -> Iterator[Path]:
+    """
+    A folder that others may enter, as root's scripts run as another user.
+
+    Not below pytest's own, which every run of pytest on the machine closes again when it begins.
+    """
+    with tempfile.TemporaryDirectory(prefix="evalcell-tests-") as made:
+        folder = Path(made)
+        for one in (folder, *folder.parents) if os.geteuid() == 0 else ():
+            if not one.stat().st_mode & 0o005:
+                one.chmod(one.stat().st_mode | 0o005)
+        yield folder
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -17,7 +17,7 @@ from sandboxes import Isolation, SandboxUnavailableError
 from sandboxes.deno import DenoConfig, DenoSandbox
 from sandboxes.kernel.plan import Tier
 from tests.deno.scripts import LOADS, TRACES
-from tests.sandboxes.hostile.boxes import TIERS, open_to_others
+from tests.sandboxes.hostile.boxes import TIERS
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.judged import LIMITS, Batch, is_clean, judge, request
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, DISTANCE, Hostile
@@ -187,8 +187,7 @@ def _works(tier: Tier) -> bool:
 
 
 def hosts(folder: Path) -> dict[str, Host]:
-    """By name; each in a process of its own."""
-    open_to_others(folder)
+    """By name; each in a process of its own, in a folder that is open to others."""
     found = {}
     for tier in tiers():
         for isolation in get_args(Isolation):

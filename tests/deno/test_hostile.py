@@ -58,11 +58,11 @@ def _places(script: Hostile) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def every(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Host]]:
+def every(request: pytest.FixtureRequest, open_folder: Path) -> Iterator[Mapping[str, Host]]:
     """Begins with all the scripts that this session will ask for; nothing is changed or left when they end."""
     chosen = {id(i.callspec.params.get("script")) for i in request.session.items if hasattr(i, "callspec")}
     before = _files()
-    found = hosts(tmp_path_factory.mktemp("deno"))
+    found = hosts(open_folder)
     for name, host in found.items():
         host.begin([s for s in ALL if id(s) in chosen and name in _places(s)])
     yield found

@@ -16,8 +16,8 @@ SAMPLES = sorted(FOLDER.glob("ts_*.ts"))
 
 
 @pytest.fixture(scope="module")
-def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Host]]:
-    found = list(hosts(tmp_path_factory.mktemp("samples")).values())
+def every(open_folder: Path) -> Iterator[list[Host]]:
+    found = list(hosts(open_folder).values())
     yield found
     for host in found:
         host.finish()

@@ -18,9 +18,9 @@ SCRIPTS = scripts(FOLDER, CATEGORIES)
 
 
 @pytest.fixture(scope="module")
-def boxes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boxes]:
+def boxes(open_folder: Path) -> Iterator[Boxes]:
     """Both tiers in both isolations, each in a process of its own."""
-    found = Boxes.start(tmp_path_factory.mktemp("boxes"), ["batch", "call"])
+    found = Boxes.start(open_folder, ["batch", "call"])
     yield found
     found.finish()
 

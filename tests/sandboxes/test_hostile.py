@@ -89,9 +89,9 @@ def test_a_script_that_is_hostile_while_it_loads_harms_nobody(hosts: dict[str, D
 
 
 @pytest.fixture(scope="module")
-def boxes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boxes]:
+def boxes(open_folder: Path) -> Iterator[Boxes]:
     """The process sandbox in the tiers that work here, each in a process of its own."""
-    found = Boxes.start(tmp_path_factory.mktemp("boxes"), ["call"])
+    found = Boxes.start(open_folder, ["call"])
     yield found
     found.finish()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.sandboxes.hostile.boxes import TIERS, open_to_others, works
+from tests.sandboxes.hostile.boxes import TIERS, works
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.judged import LIMITS
 from tests.sandboxes.hostile.scripts import CLEAN, DISTANCE
@@ -38,13 +38,14 @@ def listener() -> Iterator[socket.socket]:
 
 
 @pytest.fixture(scope="module", params=["restore", "instance", *TIERS])
-def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
-    folder, packages = tmp_path_factory.mktemp("samples"), None
+def host(request: pytest.FixtureRequest, open_folder: Path) -> Iterator[Driven]:
+    folder, packages = open_folder / request.param, None
+    folder.mkdir()
     if request.param in TIERS:
         if not works(request.param):
             pytest.skip(f"tier {request.param} does not work here")
-        packages = tmp_path_factory.mktemp("packages")
-        open_to_others(packages)
+        packages = folder / "packages"
+        packages.mkdir()
     driven = Driven(folder, request.param, packages=packages)
     yield driven
     left = driven.finish()

@@ -217,15 +217,29 @@ def _look_up(path: Path, document: dict[str, Any], name: str, case: Case) -> Any
     try:
         return path.value(document)
     except PathError as error:
-        raise MappingError(f"{case.where}: `{name}`: {error}") from None
+        raise MappingError(f"{case.where}: `{name}`: {error}{_in_metadata(path, case)}") from None
+
+
+def _in_metadata(path: Path, case: Case) -> str:
+    """A hint, where the path begins with a column that stands in `metadata`, or nothing."""
+    if path.first not in case.metadata:
+        return ""
+    return f"; other columns are in metadata: {path.text.replace('$', '$.metadata', 1)}"
 
 
 def _lacks(case: Case, name: str) -> str:
     near = suggestion(name, case.metadata)
     return (
-        f"{case.where}: the row has no `{name}`{near}; add the column, map another with --map {name}=PATH, "
-        f"or give the parameter a default"
+        f"{case.where}: the row has no `{name}`{near}; add the column, map another with --map {name}=PATH"
+        f"{_others(case)}, or give the parameter a default"
     )
+
+
+def _others(case: Case) -> str:
+    """The columns that could be mapped."""
+    own = [column for column in BY_NAME if column in case.present - {"id", "metadata"}]
+    every = [*own, *(f"metadata.{key}" for key in case.metadata)]
+    return f" (it has {listed(every)})" if every else ""
 
 
 def _words(source: _Source) -> str:

@@ -51,6 +51,11 @@ class Path:
         """Whether it can match once at most."""
         return self._keys is not None
 
+    @property
+    def first(self) -> str | None:
+        """The column that it looks into, where it can match once."""
+        return self._keys[0] if self._keys and isinstance(self._keys[0], str) else None
+
     def value(self, document: Any) -> Any:
         """The match of a singular path, or the list of every match. Raises NoMatchError, PathError."""
         if self._keys is None:

@@ -151,6 +151,16 @@ def test_literals_must_be_json() -> None:
 def test_a_row_without_the_column_is_named() -> None:
     with pytest.raises(MappingError, match=r"^f\.jsonl:1: the row has no `reference` \(did you mean `Reference`\?\); "):
         binding("evaluate(reference)").arguments(case(metadata={"Reference": 1}))
+    with pytest.raises(MappingError, match=r"--map reference=PATH \(it has `output`, `metadata\.gold`\), or give"):
+        binding("evaluate(reference)").arguments(case(output=1, metadata={"gold": 1}))
+
+
+def test_a_path_to_a_column_in_metadata_is_told() -> None:
+    bound = binding("evaluate(output)", InputMapping(paths={"output": "answer.text"}))
+    with pytest.raises(MappingError, match=r"; other columns are in metadata: \$\.metadata\.answer\.text$"):
+        bound.arguments(case(metadata={"answer": {"text": 1}}))
+    with pytest.raises(MappingError, match=r"\$ has the keys `id`$"):
+        bound.arguments(case())
 
 
 def test_describe() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 from runner.choose import Choice, choose, is_path
 from runner.errors import InputError
 from runner.locks import plain
-from runner.shown import close_name, printable, whole
+from runner.shown import CHECK, close_name, printable, whole
 from runner.types import Evaluator
 from sandboxes.base import Isolation, Language, SandboxConfig
 from sandboxes.variables import values
@@ -157,7 +157,7 @@ def _refuse_name(option: str, name: str) -> None:
 def _close_name(path: str) -> str:
     from pathlib import Path
 
-    return close_name(Path(path)) or "; check the path"
+    return close_name(Path(path)) or CHECK
 
 
 def _why(error: OSError | ValueError) -> str:

@@ -41,7 +41,7 @@ def find_evaluator(name: str | os.PathLike[str], language: Language | None = Non
     if is_path(path):
         evaluator = read_evaluator(path)
         if language not in (None, evaluator.language):
-            raise EvaluatorError(f"{printable(whole(path))} is {evaluator.language}; leave out --lang")
+            raise EvaluatorError(f"{printable(whole(path))} is {WORDS[evaluator.language].name}; leave out --lang")
         return evaluator
     if path.replace("_", "-") not in templates.names():
         raise EvaluatorError(_unknown(path, "file and no template"))

@@ -16,7 +16,7 @@ from runner.errors import DatasetError
 from runner.formats import ParquetRows, csv_rows, jsonl_rows, lines
 from runner.ids import Ids
 from runner.rows import Row, cases, cases_from_rows
-from runner.shown import close_name, printable, whole
+from runner.shown import CHECK, close_name, printable, whole
 from runner.types import Case
 
 __all__ = ["Dataset", "cases_from_rows", "open_dataset"]
@@ -91,6 +91,8 @@ def open_dataset(path: str | os.PathLike[str], *, stdin: BinaryIO | None = None)
     path = Path(path)
     name, suffix = printable(whole(path.name)), path.suffix.lower()
     if suffix not in SUFFIXES:
+        if path.is_dir():
+            raise _folder(path)
         step = "unpack it first" if suffix in (".gz", ".zst", ".zip", ".bz2", ".xz") else "convert it to one of them"
         raise DatasetError(f"{name}: a dataset is named {', '.join(SUFFIXES)}; {step}")
     file = _open(path)
@@ -122,14 +124,17 @@ def _standard_input(stdin: BinaryIO | None) -> Dataset:
     return Dataset("stdin", jsonl_rows(file, "stdin"), lambda: None)
 
 
+def _folder(path: Path) -> DatasetError:
+    return DatasetError(f"{printable(whole(str(path)))} is a folder; name a file in it")
+
+
 def _open(path: Path) -> BufferedReader:
     try:
         return path.open("rb")
     except IsADirectoryError:
-        raise DatasetError(f"{printable(whole(str(path)))} is a folder; name a file in it") from None
+        raise _folder(path) from None
     except FileNotFoundError:
-        hint = close_name(path)
-        raise DatasetError(f"no dataset {printable(whole(str(path)))}{hint}") from None
+        raise DatasetError(f"no dataset {printable(whole(str(path)))}{close_name(path) or CHECK}") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise DatasetError(f"{printable(whole(str(path)))} cannot be opened: {why}") from None

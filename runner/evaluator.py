@@ -12,7 +12,7 @@ from typing import NoReturn
 import templates
 from runner.errors import EvaluatorError
 from runner.header import read_header
-from runner.shown import close_name, printable, shown, suggestion, whole
+from runner.shown import CHECK, close_name, printable, shown, suggestion, whole
 from runner.signature import Signature, read_signature
 from runner.types import Declared, Evaluator, Parameter
 from sandboxes.base import Language
@@ -159,7 +159,7 @@ def _read(path: Path, where: str) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_SOURCE + 1)
     except FileNotFoundError:
-        raise EvaluatorError(f"no script {where}{close_name(path) or _template(path.stem)}") from None
+        raise EvaluatorError(f"no script {where}{close_name(path) or _template(path.stem) or CHECK}") from None
     except IsADirectoryError:
         raise EvaluatorError(f"{where} is a folder; name a script in it") from None
     except EvaluatorError:

@@ -36,7 +36,7 @@ def jsonl_rows(file: BufferedReader, name: str) -> Iterator[Row]:
         try:
             if line is None:
                 raise TooLong()
-            yield where, columns(parse_json(decoded(line)))
+            yield where, columns(parse_json(decoded(line.rstrip(b"\r\n"))))
         except RowError as error:
             yield where, error
 

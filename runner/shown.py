@@ -87,6 +87,10 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f" (did you mean `{printable(close[0], 60)}`?)" if close else ""
 
 
+CHECK = "; check the path"
+"""The next step for a file that is not there, where no other name is near."""
+
+
 def close_name(path: Path) -> str:
     """A suggestion out of the files beside `path`, or nothing."""
     with suppress(OSError, ValueError), os.scandir(path.parent) as entries:

@@ -127,7 +127,7 @@ WRONG = [
     (["nothing.jsonl", *BOTH], "no dataset nothing.jsonl"),
     (["cases", *BOTH], "no cases for version.py"),
     (["three.jsonl", *BOTH, "--with", "numpy"], "the wasm sandbox has no packages"),
-    (["three.jsonl", *BOTH, "--lang", "ts"], "version.py is python"),
+    (["three.jsonl", *BOTH, "--lang", "ts"], "version.py is Python"),
     (["three.jsonl", *BOTH, "--set", "nope=1"], "has no parameter `nope`"),
     (["three.jsonl", "--sandbox", "wasm", "--sandbox", "nowhere"], "there is no sandbox named 'nowhere'"),
     (["three.jsonl", *BOTH, "--tolerance", "-1"], "--tolerance"),

@@ -149,6 +149,8 @@ def test_paths_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     assert "cases.json (did you mean `cases.jsonl`?)" in refusal(tmp_path / "cases.json")
     assert "is a folder; name a file in it" in refusal(tmp_path / "folder.jsonl")
+    assert refusal(".") == ". is a folder; name a file in it"
+    assert refusal("nothing-like-it.csv") == "no dataset nothing-like-it.csv; check the path"
     assert "cannot be opened" in refusal("a\0.jsonl")
     assert "no dataset" in refusal(tmp_path / "\x1b[2J\udcff.jsonl")
 

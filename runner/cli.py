@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -54,16 +55,24 @@ class Doors(click.Group):
 
 def _told(error: Exception) -> int:
     """Says what went wrong on stderr; the exit code for it."""
-    if isinstance(error, click.ClickException):
+    from runner.shown import printable
+
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        step = f" (see {error.ctx.command_path} --help)" if isinstance(error, click.UsageError) and error.ctx else ""
+        click.echo(f"evalcell: {printable(error.format_message().rstrip('.'), 600)}{step}", err=True)
         return error.exit_code
     if isinstance(error, BrokenPipeError):
         return DONE
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT) and not error.filename:
+        click.echo(f"evalcell: what is printed cannot be written ({error.strerror}); free some room", err=True)
+        return COULD_NOT_JUDGE
     if isinstance(error, click.Abort):
         return INTERRUPTED
     from runner.errors import InputError
     from runner.results import WriteError
-    from runner.shown import printable
     from sandboxes.errors import SandboxError, UnsupportedConfigError
 
     # The messages of InputError may hold a source line and a caret under it.
@@ -104,7 +113,11 @@ def installed() -> str | None:
         return None
 
 
-@click.group(cls=Doors, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Doors,
+    epilog=_EPILOG.replace("a gate (--fail-if)", "a gate, a worked example or a type check"),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option("--debug", is_flag=True, help="Show tracebacks; EVALCELL_DEBUG=1 does the same.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def cli(debug: bool) -> None:
@@ -144,7 +157,7 @@ def run(**options: Any) -> int:
     return cli_run.run(cli_run.Options(**options))
 
 
-@cli.command(cls=cli_options.Command, epilog=_EPILOG)
+@cli.command(cls=cli_options.Command, epilog=_EPILOG.replace("a gate (--fail-if) failed", "the types do not fit"))
 @click.argument("script")
 @click.argument("dataset", required=False)
 @cli_options.mapping

@@ -70,9 +70,16 @@ def check(options: Options) -> int:
     out.print(tables.rows_table(shown.entries))
     if any(result.outcome == "scored" for result in results):
         return DONE
-    why = f"none of the first {len(results)} rows was scored" if results else "the dataset has no rows"
-    tables.err().say(tables.text(why, "bold red"))
+    tables.err().say(tables.text(_nothing(results), "bold red", tables.ERROR))
     return COULD_NOT_JUDGE
+
+
+def _nothing(results: list[Result]) -> str:
+    if not results:
+        return "the dataset has no rows"
+    words = "the first row was not scored" if len(results) == 1 else f"none of the first {len(results)} rows was scored"
+    told = next((f"; {one.error.kind} in row {one.id}: {one.error.message}" for one in results if one.error), "")
+    return words + told
 
 
 @dataclass

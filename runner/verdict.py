@@ -100,7 +100,7 @@ def told(status: Status, error: ScriptError | None) -> str:
     """
     A script's error on one line of a few hundred characters, with the line number where the traceback has it.
 
-    As in `ZeroDivisionError: division by zero (line 12). Next step.`
+    As in `ZeroDivisionError: division by zero (line 12); next step`
     """
     if error is None:
         return f"the call ended with the status {status}"
@@ -109,7 +109,7 @@ def told(status: Status, error: ScriptError | None) -> str:
         text = f"{_line(error.type)}: {text}" if text else _line(error.type)
         text += _line_in(error.traceback)
     text = text or _line(error.type)
-    return f"{text.rstrip('.')}. {_line(error.hint)}" if error.hint else text
+    return f"{text.rstrip('.')}; {_line(error.hint)}" if error.hint else text
 
 
 def _line_in(traceback: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -12,6 +14,8 @@ import pytest
 
 from runner.cli import cli
 from tests.cli.commands import LENGTH, evalcell, header, run, write_rows
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,36 @@ def test_the_help_of_run_lists_every_option_once_under_a_heading() -> None:
     assert sorted(listed) == sorted([*(option.opts[0] for option in options), "-h"])
     starts = [(option.help or "")[:12] for option in options]
     assert len({line.index(start) for start in starts for line in lines if start in line}) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["run", "a.py"], "Missing argument 'DATASET' (see evalcell run --help)"),
+        (["run", "a.py", "b.jsonl", "-j", "0"], "'-j' / '--jobs': 0 is not in the range 1<=x<=256 (see evalcell run "),
+        (["a\x1b[2J"], "No such command 'a\\x1b[2J' (see evalcell --help)"),
+    ],
+)
+def test_a_wrong_option_is_one_line(given: list[str], words: str) -> None:
+    result = evalcell(*given)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("evalcell: ")
+    assert result.stderr.count("\n") == 1
+    assert words in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_output_that_finds_no_room_is_said_in_a_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", "from runner.cli import main; main()", "templates"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+    words = "evalcell: what is printed cannot be written (No space left on device); free some room\n"
+    assert (done.returncode, done.stderr) == (3, words)
 
 
 def test_version() -> None:
@@ -276,7 +310,7 @@ def test_the_next_step_is_shown_after_however_long_an_error(here: Path) -> None:
     (here / "long.py").write_text("raise ModuleNotFoundError('x' * 5000, name='sklearn')\n" + LENGTH)
     result = run("long.py", "data.jsonl", "-q", "-o", "x.jsonl")
     assert result.exit_code == 3
-    assert "process" in result.stderr.split("xx… ")[-1].partition(". ")[2]
+    assert "process" in result.stderr.split("xx… ")[-1].partition("; ")[2]
     row = json.loads(Path("x.jsonl").read_text().splitlines()[0])
     assert "process" in row["error"]["message"]
 

@@ -38,7 +38,8 @@ def test_check_tries_the_first_three_rows(here: Path) -> None:
     write_rows(here / "bad.jsonl", [{"input": 1}] * 5)
     result = evalcell("check", "length.py", "bad.jsonl")
     assert result.exit_code == 3
-    assert "none of the first 3 rows was scored" in result.stderr
+    assert "none of the first 3 rows was scored; mapping in row 1: bad.jsonl:1: the row has no" in result.stderr
+    assert result.stderr.endswith("or give the parameter a default\n"), "the next step is not cut off"
     result = evalcell("check", "length.py", "bad.jsonl", "--map", "output=$.metadata", "--set", "weight=3")
     assert "weight <- " in result.stdout
     assert evalcell("check", "json-distance", "demo").exit_code == 0

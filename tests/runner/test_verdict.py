@@ -67,7 +67,7 @@ def test_each_status_is_a_failure_of_its_kind_and_never_a_score(status: str, kin
     assert (result.outcome, result.score, result.label, result.stdout) == ("failed", None, None, "said")
     assert result.error is not None
     assert result.error.kind == kind
-    assert result.error.message.endswith("why. do this")
+    assert result.error.message.endswith("why; do this")
 
 
 def raising(type: str, message: str, traceback: str = "") -> Script:

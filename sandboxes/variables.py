@@ -14,10 +14,14 @@ LARGEST = 1 << 20
 
 
 def values(env_file: str | None) -> dict[str, str]:
-    """All variables, those of the file first. Raises UnsupportedConfigError for a file that cannot be read."""
+    """
+    All variables, those of the file first.
+
+    Raises UnsupportedConfigError for a file, or a line of it, that cannot be read.
+    """
     if env_file is None:
         return dict(os.environ)
-    from dotenv import dotenv_values
+    from dotenv.parser import parse_stream
 
     try:
         with Path(env_file).open("rb") as file:
@@ -29,8 +33,15 @@ def values(env_file: str | None) -> dict[str, str]:
         raise UnsupportedConfigError(f"--env-file {env_file} cannot be read ({e.strerror}); check the path") from None
     except UnicodeDecodeError:
         raise UnsupportedConfigError(f"--env-file {env_file} is not text in UTF-8; write NAME=value lines") from None
-    found = dotenv_values(stream=StringIO(text), interpolate=False)
-    return dict(os.environ) | {name: value for name, value in found.items() if value is not None}
+    every = dict(os.environ)
+    for line in parse_stream(StringIO(text)):
+        if line.error:  # its text may be a secret, and is not repeated
+            said = line.original.string  # with the blank lines before it
+            number = line.original.line + said[: len(said) - len(said.lstrip())].count("\n")
+            raise UnsupportedConfigError(f"--env-file {env_file}: line {number} is not NAME=value; mend it")
+        if line.key is not None and line.value is not None:
+            every[line.key] = line.value
+    return every
 
 
 def chosen(names: Iterable[str], env_file: str | None = None) -> dict[str, str]:

@@ -37,14 +37,15 @@ def test_a_variable_that_is_not_set_is_refused(tmp_path: Path) -> None:
         (None, "cannot be read"),
         (b"\xff\xfe=1", "is not text in UTF-8"),
         (b"A=" + b"x" * LARGEST, "is larger than 1 MB"),
+        (b"A=1\n\nmy secret = x\n", "line 3 is not NAME=value; mend it$"),
     ],
-    ids=["missing", "binary", "large"],
+    ids=["missing", "binary", "large", "broken"],
 )
 def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes | None, says: str) -> None:
     file = tmp_path / "keys.env"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(UnsupportedConfigError, match=rf"--env-file .*keys\.env {says}"):
+    with pytest.raises(UnsupportedConfigError, match=rf"--env-file .*keys\.env:? {says}"):
         values(str(file))
     with pytest.raises(UnsupportedConfigError, match="cannot be read"):
         values(str(tmp_path))

@@ -23,11 +23,16 @@ _FATES = {"killed": "ended", "gone": "was never made", "unknown": "not there yet
 
 @dataclass
 class _Answers:
-    """What the providers said, and the errors of those that failed."""
+    """What the providers said, and by name the errors of those that failed."""
 
     machines: list[Known] = field(default_factory=list)
     reaped: list[Reaped] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def from_all(self, known: Accounts) -> str:
+        """The names of those that did answer."""
+        names = (account.provider.name for account in known.found)
+        return ", ".join(name for name in names if name not in self.failures)
 
 
 def list_live(env_file: str | None) -> int:
@@ -43,8 +48,8 @@ def list_live(env_file: str | None) -> int:
     if answers.machines:
         out.print(_table(answers.machines))
     states = Counter(one.state for one in answers.machines)
-    asked = ", ".join(account.provider.name for account in known.found)
-    out.say(tables.text(f"{_count(len(answers.machines))} at {asked}"))
+    if asked := answers.from_all(known):
+        out.say(tables.text(f"{_count(len(answers.machines))} at {asked}"))
     if states["leftover"]:
         out.say(tables.text(f"evalcell reap ends the {_count(states['leftover'])} left over", "yellow"))
     if states["elsewhere"]:
@@ -77,16 +82,15 @@ def end_left(name: str | None, older_than: timedelta | None, env_file: str | Non
     for one in answers.reaped:
         name = one.machine.id or one.machine.key
         out.say(tables.text(f"{one.machine.provider} {name}: {_FATES[one.fate]}{f', {one.error}' * bool(one.error)}"))
-    asked = ", ".join(account.provider.name for account in known.found)
-    if not answers.machines:
+    if not answers.machines and (asked := answers.from_all(known)):
         out.say(tables.text(f"nothing is left over at {asked}"))
-    elif dry_run:
+    elif answers.machines and dry_run:
         out.say(tables.text(f"{_count(len(answers.machines))} would be ended; leave out --dry-run to do it"))
     return _told(known, ledger, answers)
 
 
 def _some(known: Accounts) -> Accounts:
-    if not known.found:
+    if not (known.found or known.unusable):
         raise SandboxUnavailableError(
             f"none of {', '.join(known.lacking)} can be asked, so nothing was looked for; set a provider's key, or "
             "name a --env-file that has it (`evalcell sandboxes` tells what each lacks)"
@@ -104,7 +108,7 @@ async def _each(asked: Sequence[Account], work: Callable[[Account], Awaitable[No
             finally:
                 await account.provider.close()
         except SandboxError as e:
-            answers.failures.append(f"{account.provider.name}: {account.masks.text(str(e))}")
+            answers.failures[account.provider.name] = account.masks.text(str(e))
 
 
 def _told(known: Accounts, ledger: Ledger, answers: _Answers) -> int:
@@ -116,9 +120,10 @@ def _told(known: Accounts, ledger: Ledger, answers: _Answers) -> int:
     if ledger.broken:
         lines = "1 line" if ledger.broken == 1 else f"{ledger.broken:,} lines"
         err.say(tables.text(f"evalcell: skipped {lines} of {ledger.path}, broken", "yellow"))
-    for words in answers.failures:
-        err.say(tables.text(f"evalcell: {words}", "red", tables.ERROR))
-    failed = answers.failures or any(one.fate in ("failed", "unknown") for one in answers.reaped)
+    failures = known.unusable | answers.failures
+    for name, words in failures.items():
+        err.say(tables.text(f"evalcell: {name}: {words}", "red", tables.ERROR))
+    failed = failures or any(one.fate in ("failed", "unknown") for one in answers.reaped)
     return COULD_NOT_JUDGE if failed else DONE
 
 

@@ -21,10 +21,11 @@ class Account:
 
 @dataclass(frozen=True)
 class Accounts:
-    """What can be asked, and by the sandbox's name why the others cannot be."""
+    """What can be asked, and by the sandbox's name why the others cannot be: nothing is set, or not all of it."""
 
     found: list[Account]
     lacking: dict[str, str]
+    unusable: dict[str, str]
 
 
 def remote(name: str) -> type[Provider] | None:
@@ -49,16 +50,19 @@ def accounts(env_file: str | None = None, only: str | None = None) -> Accounts:
         wanted = remote(only)
         if wanted is None:
             raise UnsupportedConfigError(f"the {only} sandbox runs on this machine; choose one of: {_listed()}")
-        return Accounts([_account(wanted, every)], {})
+        return Accounts([_account(wanted, every)], {}, {})
     found: list[Account] = []
     lacking: dict[str, str] = {}
+    unusable: dict[str, str] = {}
     for backend in backends().values():
+        wanted = None
         try:
             if wanted := remote(backend.name):
                 found.append(_account(wanted, every))
         except SandboxUnavailableError as e:
-            lacking[backend.name] = str(e)
-    return Accounts(found, lacking)
+            has_secret = wanted is not None and any(every.get(name) for name in wanted.variables)
+            (unusable if has_secret else lacking)[backend.name] = str(e)
+    return Accounts(found, lacking, unusable)
 
 
 def _account(provider: type[Provider], every: dict[str, str]) -> Account:

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import click
 import pytest
@@ -73,6 +75,29 @@ def test_without_credentials_nothing_is_said_to_be_well(folders: Folders) -> Non
     assert result.exit_code == 2
     assert "the wasm sandbox runs on this machine; choose one of: " in result.stderr
     assert "folder" in result.stderr
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Takes no key."""
+
+    def do_GET(self) -> None:
+        self.send_response(401)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+
+def test_a_provider_that_cannot_be_asked_is_never_said_to_have_nothing(folders: Folders) -> None:
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        at = f"http://127.0.0.1:{server.server_port}"
+        for wrong, says in (({"E2B_DOMAIN": "127.0.0.1"}, "is not a domain"), ({"E2B_API_URL": at}, "answered 401")):
+            for command in (["sandboxes", "--live"], ["reap"]):
+                result = evalcell(*command, FOLDER_KEY=KEY, E2B_API_KEY="e2b_0", **wrong)
+                assert result.exit_code == 3
+                assert result.stdout in ("no machines at folder\n", "nothing is left over at folder\n")
+                assert "evalcell: e2b: E2B" in result.stderr
+                assert says in result.stderr
+        server.shutdown()
 
 
 @pytest.mark.parametrize("words", [["--live", "--try", "wasm"], ["--env-file", "x"], ["--try", "nowhere"]])

@@ -91,7 +91,10 @@ def _whole(can: Capabilities) -> list[tuple[str, str]]:
     grants = [words for name, words in _GRANTS.items() if getattr(can, name)]
     return [
         ("languages", ", ".join(can.languages)),
-        ("packages", "installs what the script declares, and --with" if can.packages else "the standard library only"),
+        (
+            "packages",
+            "installs what the script declares, and --with" if can.packages else "none but what the language brings",
+        ),
         ("isolation", f"{', '.join(can.isolation)} (the first is the default)"),
         ("can grant", ", ".join(grants) or "nothing: no files, no variables, no network"),
         *(("tiers" if not number else "", words) for number, words in enumerate(can.tiers)),

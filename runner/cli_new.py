@@ -37,14 +37,15 @@ def new(name: str, language: Language | None, template: str | None) -> int:
         language = find_language(template, language)
         source, cases = templates.source(template, language), templates.cases(template).read_text("utf-8")
     script = path.with_name(path.name + _SUFFIXES[language])
-    _write(script, source, script.with_name(f"{path.name}.cases.jsonl"), cases)
+    cases_file = script.with_name(f"{path.name}.cases.jsonl")
+    _write(script, source, cases_file, cases)
     files = templates.demo_files(template) if template is not None else {}
     words = [
         shlex.quote(os.fspath(script)),
         *(f"--file {name}={shlex.quote(str(file))}" for name, file in files.items()),
     ]
     out = tables.out()
-    out.print(Text(f"wrote {printable(str(script))} and {printable(path.name)}.cases.jsonl; next:"))
+    out.print(Text(f"wrote {printable(str(script))} and {printable(str(cases_file))}; next:"))
     for command in ("evalcell test {}", "evalcell run {} data.jsonl"):
         out.print(Text("  " + command.format(" ".join(words[:1] if "run" in command else words))), soft_wrap=True)
     return DONE

@@ -69,7 +69,9 @@ def test_what_a_template_needs_is_in_the_next_step(here: Path) -> None:
 def test_a_folder_may_be_named(here: Path) -> None:
     Path("of mine").mkdir()
     result = evalcell("new", "of mine/tone.py")
-    assert "  evalcell test 'of mine/tone.py'" in result.stdout.splitlines()
+    first, second, *_ = result.stdout.splitlines()
+    assert first == "wrote of mine/tone.py and of mine/tone.cases.jsonl; next:"
+    assert second == "  evalcell test 'of mine/tone.py'"
     assert sorted(os.listdir("of mine")) == ["tone.cases.jsonl", "tone.py"]
 
 

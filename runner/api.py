@@ -16,12 +16,14 @@ from time import perf_counter
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from runner.cases import WorkedCase, cases_of, find_cases, for_language, read_cases
-from runner.choose import choose, find_evaluator
+from runner.choose import choose, find_dataset, find_evaluator
 from runner.dataset import cases_from_rows, open_dataset
 from runner.engine import score
+from runner.errors import DatasetError, InputError
 from runner.fields import TOLERANCE
 from runner.judged import CasesReport, JudgedCase, few, judge, report
 from runner.parity import Comparison, Parity, Side, open_cases, pair, together
+from runner.shown import shown
 from runner.summary import Summary, Tally
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Language, Limits, Model, SandboxConfig
@@ -53,9 +55,9 @@ def evaluate(
     Scores a dataset with an evaluator and waits for all of it.
 
     `evaluator` is a path, a template's name or an `Evaluator`; `language` chooses among those of a template.
-    `dataset` is a path, or rows, which are read in another thread. `sandbox` is a backend's name or a config, whose
-    packages are added to the script's own; a backend that is not named is the one that fits. `mapping` goes over the
-    script's own. `seed` makes the script's random numbers repeat. Works inside a running event loop.
+    `dataset` is a path, `demo`, or rows, which are read in another thread. `sandbox` is a backend's name or a config,
+    whose packages are added to the script's own; a backend that is not named is the one that fits. `mapping` goes over
+    the script's own. `seed` makes the script's random numbers repeat. Works inside a running event loop.
 
     What goes wrong in a row is in its result. Raises InputError for a script, dataset or mapping that cannot
     be used, UnsupportedConfigError for what a sandbox cannot do, and SandboxError when the sandbox fails.
@@ -64,7 +66,7 @@ def evaluate(
     async def collect() -> Report:
         script, config = _chosen(evaluator, sandbox, language)
         tally, results, began = Tally(script.outputs), [], perf_counter()
-        found = stream(script, dataset, sandbox=config, limits=limits, mapping=mapping, seed=seed)
+        found = stream(script, _named(dataset, evaluator), sandbox=config, limits=limits, mapping=mapping, seed=seed)
         async with aclosing(found):
             async for result in found:
                 tally.add(result)
@@ -90,7 +92,8 @@ async def stream(
     Takes and raises what `evaluate` does.
     """
     script, config = _chosen(evaluator, sandbox, language)
-    with _cases(dataset) as cases:
+    _refuse(limits, mapping)
+    with _cases(_named(dataset, evaluator)) as cases:
         async with create(config) as opened:
             found = score(script, cases, opened, limits=limits, mapping=mapping, seed=seed)
             async with aclosing(found):
@@ -115,6 +118,7 @@ def check_cases(
     that cannot be tried, and what `evaluate` does.
     """
     script, config = _chosen(evaluator, sandbox, language)
+    _refuse(limits, mapping)
     every = _worked(evaluator, cases)
     worked = for_language(every, script.language)
     opened = create(config if config.jobs else config.model_copy(update={"jobs": few(worked)}))
@@ -146,6 +150,7 @@ def compare(
     sandbox runs `evaluator` and the last one `other`. `dataset` may also be `cases`, the evaluator's worked
     examples, or `demo`; `limit` is a number of rows. The rest is as in `evaluate`, which says what is raised, too.
     """
+    _refuse(limits, mapping)
     found = pair(evaluator, other, sandboxes, language)
     configs = [choose(script, wanted).config for script, wanted in found]
     over = mapping or InputMapping()
@@ -160,6 +165,24 @@ def compare(
 
     _wait(collect())
     return comparison.report()
+
+
+def _refuse(limits: object, mapping: object) -> None:
+    for name, given, kind, example in (
+        ("limits", limits, Limits, "Limits(timeout=2)"),
+        ("mapping", mapping, InputMapping, 'InputMapping(paths={"output": "metadata.answer"})'),
+    ):
+        if given is not None and not isinstance(given, kind):
+            raise InputError(f"`{name}` must be such as {example}, not {shown(given, 60)}")
+
+
+def _named(dataset: Path | Rows, evaluator: Path | Evaluator) -> Path | Rows:
+    """A path where `demo` is named. Raises DatasetError for one row that is not in a list."""
+    if isinstance(dataset, Mapping):
+        raise DatasetError("the dataset is one row; put it into a list: [row]")
+    if not isinstance(dataset, str) or dataset != "demo":
+        return dataset
+    return find_dataset("demo", "json-distance" if isinstance(evaluator, Evaluator) else os.fspath(evaluator))
 
 
 def _worked(evaluator: Path | Evaluator, cases: Path | Rows | None) -> tuple[WorkedCase, ...]:

@@ -11,7 +11,7 @@ from runner.errors import EvaluatorError
 from runner.evaluator import parse_evaluator, read_evaluator
 from runner.language import WORDS
 from runner.locks import plain, refuse_lacking
-from runner.shown import printable, whole
+from runner.shown import printable, shown, whole
 from runner.types import Evaluator
 from sandboxes.base import Capabilities, Language, SandboxConfig
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
@@ -37,6 +37,11 @@ def find_evaluator(name: str | os.PathLike[str], language: Language | None = Non
     where there is one. Raises EvaluatorError, also for a language that the template is not written in, or that a
     path's suffix contradicts.
     """
+    if not isinstance(name, str | os.PathLike):
+        raise EvaluatorError(
+            f"an evaluator is a script's path, a template's name or an Evaluator, not {shown(name, 60)}; "
+            "a function does not run here but in a sandbox: write it into a file"
+        )
     path = os.fspath(name)
     if is_path(path):
         evaluator = read_evaluator(path)
@@ -44,7 +49,8 @@ def find_evaluator(name: str | os.PathLike[str], language: Language | None = Non
             raise EvaluatorError(f"{printable(whole(path))} is {WORDS[evaluator.language].name}; leave out --lang")
         return evaluator
     if path.replace("_", "-") not in templates.names():
-        raise EvaluatorError(_unknown(path, "file and no template"))
+        beside = next((f"{path}{suffix}" for suffix in (".py", ".ts") if os.path.isfile(f"{path}{suffix}")), None)
+        raise EvaluatorError(_unknown(path, "file and no template", beside))
     language = find_language(path, language)
     where = str(templates.path(path, language))
     return parse_evaluator(templates.source(path, language), path.replace("_", "-"), where, language=language)
@@ -201,8 +207,7 @@ def _listed(packages: tuple[str, ...]) -> str:
     return printable(", ".join(packages), 100)
 
 
-def _unknown(name: str, kind: str) -> str:
-    known = templates.names()
-    close = difflib.get_close_matches(name.replace("_", "-"), known, 1)
-    hint = f"did you mean {close[0]}?" if close else "run `evalcell templates` to see them all"
+def _unknown(name: str, kind: str, near: str | None = None) -> str:
+    near = near or next(iter(difflib.get_close_matches(name.replace("_", "-"), templates.names(), 1)), None)
+    hint = f"did you mean {printable(whole(near))}?" if near else "run `evalcell templates` to see them all"
     return f"there is no {kind} named {printable(name, 80)!r}; {hint}"

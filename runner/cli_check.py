@@ -59,7 +59,7 @@ def check(options: Options) -> int:
             tables.err().say(tables.text(f"{where}:{problem.line}:{problem.column}: {problem.message}"))
         return GATE_FAILED
     if sandbox.capabilities.checks:
-        out.print(tables.facts([("types", tables.text("no problem found"))]))
+        out.say(tables.text("no type errors"))
     if rows is None:
         return DONE
     results = tried.results

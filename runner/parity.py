@@ -100,7 +100,9 @@ def pair(
         first, last = (sandboxes[0], sandboxes[-1]) if sandboxes else (None, None)
         return [(_found(evaluator, language, first), first), (_found(other, None, last), last)]
     if len(sandboxes) < 2:
-        raise InputError("there is nothing to compare with; give --sandbox twice, or --other SCRIPT")
+        raise InputError(
+            "there is nothing to compare with; name two sandboxes (--sandbox twice), or another script (--other)"
+        )
     return [(_found(evaluator, language, sandbox), sandbox) for sandbox in sandboxes]
 
 

@@ -109,7 +109,8 @@ def as_json(row: object) -> dict[str, Any]:
     Raises RowError for what has no such form.
     """
     if not isinstance(row, Mapping):
-        raise RowError(f"a row must be a mapping, not {shown(row)}")
+        hint = '; a data frame gives its rows by to_dict("records")' if isinstance(row, str) else ""
+        raise RowError(f"a row must be a mapping, not {shown(row)}{hint}")
     text = _written(row)
     if len(text) > MAX_ROW:
         raise TooLong()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import aclosing
+from contextlib import aclosing, chdir
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import runner
 from runner import (
     DatasetError,
     EvaluatorError,
+    InputError,
     InputMapping,
     Limits,
     MappingError,
@@ -141,6 +142,8 @@ def test_stream_gives_results_as_they_come_and_can_be_left(script: Path) -> None
 def test_what_the_caller_got_wrong_is_raised_in_words(script: Path, tmp_path: Path) -> None:
     with pytest.raises(EvaluatorError, match="did you mean json-distance"):
         evaluate("json-distanc", ROWS)
+    with pytest.raises(EvaluatorError, match=r"did you mean length\.py\?"), chdir(script.parent):
+        evaluate("length", ROWS)
     with pytest.raises(EvaluatorError):
         evaluate("nothing.py", ROWS)
     with pytest.raises(DatasetError):
@@ -149,6 +152,20 @@ def test_what_the_caller_got_wrong_is_raised_in_words(script: Path, tmp_path: Pa
         evaluate(script, ROWS, mapping=InputMapping(literals={"height": 1}))
     with pytest.raises(UnsupportedConfigError, match="no sandbox named 'wasn'"):
         evaluate(script, ROWS, sandbox="wasn")
+    wrong: Any = {"timeout": 1}  # what type checkers refuse, and notebooks do not
+    with pytest.raises(InputError, match=r"`limits` must be such as Limits\(timeout=2\), not "):
+        evaluate(script, ROWS, limits=wrong)
+    with pytest.raises(InputError, match=r"`mapping` must be such as InputMapping\(paths="):
+        evaluate(script, ROWS, mapping=wrong)
+    with pytest.raises(DatasetError, match=r"the dataset is one row; put it into a list: \[row\]"):
+        evaluate(script, wrong)
+    wrong = lambda output: 1  # noqa: E731
+    with pytest.raises(EvaluatorError, match=r"not <function .*: write it into a file"):
+        evaluate(wrong, ROWS)
+
+
+def test_a_templates_demo_is_a_dataset_too() -> None:
+    assert evaluate("json-distance", "demo").summary.rows == 200
 
 
 def test_a_script_that_declares_packages_is_refused_where_they_cannot_be_installed(tmp_path: Path) -> None:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import json
 from collections.abc import AsyncGenerator, Sequence
-from functools import cache
-from pathlib import Path
 
 from sandboxes import replies
-from sandboxes.base import MB, Limits
-from sandboxes.deno import threads
+from sandboxes.base import Limits
+from sandboxes.deno import line, threads
 from sandboxes.deno.folder import Folder, FolderBox
-from sandboxes.deno.pipes import BEGUN, GONE, HELLO, LOADED, READY, RESULT, Asked, Told
+from sandboxes.deno.line import (
+    BEGUN,
+    GONE,
+    GROWN,
+    HELLO,
+    LOADED,
+    READY,
+    RESULT,
+    ROOM,
+    SETTLE,
+    SPARE,
+    START,
+    Asked,
+    Told,
+    end_of_heap,
+)
+from sandboxes.deno.script import VARIABLES, arguments, setting
 from sandboxes.errors import SandboxLostError
 from sandboxes.kernel import tree
 from sandboxes.kernel.pipes import Printed
@@ -22,60 +34,6 @@ from sandboxes.kernel.plan import Shown, Tier
 from sandboxes.kernel.program import LoadingBox
 from sandboxes.kernel.runs import Request, Run
 from sandboxes.replies import Raw
-
-START = 15.0
-"""Seconds for Deno to start, which takes some 50 ms."""
-
-ROOM = 2 << 30
-"""Bytes, on top of the memory limit, that V8 may reserve without using them."""
-
-HEAP = 24
-"""MB of V8's heap that are not the script's."""
-
-SETTLE = 0.5
-"""Seconds in which the threads of a run that is over have ended, which takes some 10 ms on a machine with time."""
-
-SPARE = 24 * MB
-"""What one more Worker takes, kept ready while a script runs; counted as nobody's."""
-
-GROWN = 256 * MB
-"""A process that keeps so much from calls that are over is replaced."""
-
-_INSIDE = Path(__file__).parent / "inside"
-_WELL = b'{"status":"ok"'
-_FULL_HEAP = (b"<--- Last few GCs --->", b"# Fatal JavaScript out of memory", b"# Fatal process out of memory")
-_FLAGS = ("--no-prompt", "--no-config", "--no-check", "--unstable-worker-options")
-VARIABLES = {
-    "NO_COLOR": "1",
-    "DENO_NO_UPDATE_CHECK": "1",
-    # Where nothing can be made: no cache, and no storage that outlives a call.
-    "DENO_DIR": "/dev/null/deno",
-    "HOME": "/nonexistent",
-}
-
-
-CLOSED = """
-    _http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough _stream_readable
-    _stream_transform _stream_writable _tls_common _tls_wrap child_process cluster dgram diagnostics_channel dns
-    dns/promises domain fs fs/promises http http2 https inspector inspector/promises module net os perf_hooks process
-    readline readline/promises repl sea sqlite stream/web sys test test/reporters tls trace_events tty v8 vm wasi
-    worker_threads
-"""
-"""
-Modules of Node that no script gets. Some need no permission: net opens descriptors of the process, v8 sets flags of all
-its Workers. The rest is pure: assert, buffer, crypto, events, path, stream, timers, url, util, zlib and the like.
-"""
-
-_IMPORTS = "data:application/json," + json.dumps(
-    {"imports": {f"node:{name}": f"closed:node:{name}" for name in CLOSED.split()}}, separators=(",", ":")
-)
-OFFLINE = ("--no-remote", "--no-npm", "--no-lock", "--cached-only", f"--import-map={_IMPORTS}")
-"""The import map holds for every Worker, and for imports of computed names."""
-
-
-@cache
-def _text(name: str) -> str:
-    return (_INSIDE / name).read_text("utf-8")
 
 
 class DenoBox(FolderBox, LoadingBox):
@@ -100,8 +58,7 @@ class DenoBox(FolderBox, LoadingBox):
         """As `LoadingBox` says. Raises SandboxLostError where Deno does not start."""
         await self._launch(limits)
         began = self._loop.time()
-        setting = {"source": source, "boot": _text("worker.js"), "seed": 0}
-        self._say([json.dumps(setting).encode()])
+        self._say([setting(source).encode()])
         self._watch.begin(self._memory() + limits.memory + SPARE)
         try:
             how, payload, _ = await self._next((LOADED,), 0, began + limits.load_timeout)
@@ -114,11 +71,11 @@ class DenoBox(FolderBox, LoadingBox):
     async def _launch(self, limits: Limits) -> None:
         """Has the inner process become Deno. Raises SandboxLostError."""
         self._output = Printed(self._event.set, limits.output, limits.flood)
-        self._told = Told(self._folder.path / "told", self._event.set)
-        self._asked = Asked(self._folder.path / "asked")
+        self._told = Told(f"{self._folder.path}/told", self._event.set)
+        self._asked = Asked(f"{self._folder.path}/asked")
         boot = self._plan.boot
         message = {
-            "arguments": _arguments(boot["pipes"], limits),
+            "arguments": arguments(boot["pipes"], limits),
             "variables": VARIABLES,
             "memory": limits.memory + ROOM,
         }
@@ -169,7 +126,7 @@ class DenoBox(FolderBox, LoadingBox):
             if how == "ended" and self._settling is not None:
                 return  # the call had not begun: a run before it has left what ended the process
             self._printed.cut()
-            loads = how == "frame" and payload.startswith(_WELL)
+            loads = how == "frame" and line.is_well(payload)
             while run.place < len(run.requests) and not run.broken:
                 began = run.began = self._loop.time()
                 took = -1.0
@@ -247,8 +204,8 @@ class DenoBox(FolderBox, LoadingBox):
     def _raw(self, call: int, how: str, payload: bytes, spent: float, kept: bytes, said: int) -> Raw:
         if how == "frame":
             return Raw(call, "reply", payload, spent, kept, said)
-        if how == "ended" and (at := min((kept.find(words) for words in _FULL_HEAP if words in kept), default=-1)) >= 0:
-            return Raw(call, "memory", b"", spent, kept[:at].rstrip(b"\n#"), said - len(kept) + at)
+        if how == "ended" and (at := end_of_heap(kept)) >= 0:
+            return Raw(call, "memory", b"", spent, kept[:at], said - len(kept) + at)
         return Raw(call, "ended" if how == "gone" else how, payload, spent, kept, said)
 
     async def _end(self) -> None:
@@ -261,21 +218,4 @@ class DenoBox(FolderBox, LoadingBox):
 
 def is_well(loaded: Raw) -> bool:
     """Whether the script has loaded, as far as the host believes what it is told."""
-    return loaded.how == "reply" and loaded.payload.startswith(_WELL)
-
-
-def _arguments(pipes: str, limits: Limits) -> list[str]:
-    """How Deno is started: its main module comes as text, for its file may be where its user cannot get."""
-    main = base64.b64encode(_text("main.js").encode()).decode()
-    heap = limits.memory // MB + HEAP
-    return [
-        "deno",
-        "run",
-        *_FLAGS,
-        *OFFLINE,
-        f"--v8-flags=--single-threaded,--max-old-space-size={heap}",
-        f"--allow-read={pipes}/asked",
-        f"--allow-write={pipes}/told",
-        f"data:application/javascript;base64,{main}",
-        pipes,
-    ]
+    return loaded.how == "reply" and line.is_well(loaded.payload)

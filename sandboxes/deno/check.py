@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from sandboxes.base import MB, Problem
-from sandboxes.deno.box import OFFLINE, VARIABLES
 from sandboxes.deno.folder import Folder, FolderBox
+from sandboxes.deno.script import OFFLINE, VARIABLES
 from sandboxes.errors import SandboxLostError
 from sandboxes.kernel.pipes import Printed
 from sandboxes.kernel.plan import Shown, Tier

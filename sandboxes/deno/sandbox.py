@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import re
 from typing import Any, ClassVar
 
 from sandboxes.base import Call, Capabilities, Execution, Limits, Problem, Program
 from sandboxes.cores import cores
 from sandboxes.deno.binary import find_deno, version
-from sandboxes.deno.box import START, DenoBox
+from sandboxes.deno.box import DenoBox
 from sandboxes.deno.check import CheckingBox
+from sandboxes.deno.line import DESCRIPTORS, START, THREADS
+from sandboxes.deno.script import explained, exporting, seeded
 from sandboxes.deno.turns import Turns
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.kernel.plan import PROTECTS, Inner, Shown
@@ -21,17 +21,6 @@ from sandboxes.kernel.spawned import BoxError
 from sandboxes.kernel.tiers import Make
 from sandboxes.kernel.view import view
 from sandboxes.replies import Raw
-
-_CLOSED = re.compile(r'^Unsupported scheme "closed" for module "closed:(node:[\w/]+)"')
-_PURE = "modules that only compute are: node:assert, buffer, crypto, events, path, stream, url, util, zlib"
-_FOREIGN = re.compile(
-    r'^(npm specifiers were|JSR package|A remote specifier was|Requires import access|Import ".*" not a dependency)'
-)
-_FLAG = re.compile(r", run again with the --allow-\w+ flag|; but --no-\w+ is specified|, but --no-\w+ is specified")
-_NO_PACKAGES = "npm packages and other modules are not available to TypeScript evaluators yet; put it into the script"
-
-THREADS = 48
-"""What Deno and V8 start besides a thread for each core; a thread is a process to the kernel. Nested Workers too."""
 
 
 class DenoConfig(TierConfig):
@@ -76,25 +65,11 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
 
     def request(self, call: Call, limits: Limits) -> bytes | Execution:
         """With a seed that a number of JavaScript can hold."""
-        if call.seed is not None:
-            digest = hashlib.blake2b(str(call.seed).encode(), digest_size=6).digest()
-            call = call.model_copy(update={"seed": int.from_bytes(digest, "big")})
-        return super().request(call, limits)
+        return super().request(seeded(call), limits)
 
     def told(self, raw: Raw, limits: Limits, loading: bool = False) -> Execution:
         """With a next step where an import failed."""
-        execution = super().told(raw, limits, loading)
-        error = execution.error
-        if error is None or execution.status != "error":
-            return execution
-        if closed := _CLOSED.search(error.message):
-            said = f"{closed[1]} is not available in the sandbox"
-            error = error.model_copy(update={"message": said, "traceback": "", "hint": _PURE})
-        elif _FOREIGN.search(error.message):
-            error = error.model_copy(update={"hint": _NO_PACKAGES})
-        told = _FLAG.sub(", which no script may", error.message)
-        error = error.model_copy(update={"message": told, "traceback": _FLAG.sub("", error.traceback)})
-        return execution.model_copy(update={"error": error})
+        return explained(super().told(raw, limits, loading))
 
     async def problems(self, source: str, seconds: float = 60) -> list[Problem]:
         """Type errors, by strict rules."""
@@ -109,18 +84,11 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         return await box.problems(seconds)
 
     async def load(self, source: str, limits: Limits) -> Program:
-        return await super().load(_exporting(source), limits)
+        return await super().load(exporting(source), limits)
 
 
 def _shown() -> Shown:
     program = find_deno()
     version(program)
-    inner = Inner("deno", processes=THREADS + 3 * cores(), descriptors=256, program=program, tmp=False)
+    inner = Inner("deno", processes=THREADS + 3 * cores(), descriptors=DESCRIPTORS, program=program, tmp=False)
     return Shown(inner, view())
-
-
-def _exporting(source: str) -> str:
-    """The script with its `evaluate` exported."""
-    from sandboxes.deno.syntax import how_exported  # here: it takes time to import
-
-    return source + "\nexport { evaluate };\n" if how_exported(source) == "local" else source

@@ -1,10 +1,14 @@
-"""The threads of a Deno process, as the host sees them."""
+"""
+The threads of a Deno process, as who watches it sees them.
+
+Also sent to machines of others.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
-_PROC = Path("/proc")
+_PROC = "/proc"
 _WORKER = "worker-"  # and a number that grows: how Deno names the thread of a Worker
 _MOST = 1000
 
@@ -16,11 +20,12 @@ def quiet(pid: int) -> bool:
     True where that cannot be told.
     """
     workers: list[tuple[int, str]] = []
-    for number, path in enumerate((_PROC / str(pid) / "task").glob("*")):
-        if path.name == str(pid):
+    for number, task in enumerate(_tasks(pid)):
+        if task == str(pid):
             continue
         try:
-            name, _, rest = (path / "stat").read_text().partition("(")[2].rpartition(")")
+            with open(f"{_PROC}/{pid}/task/{task}/stat") as file:
+                name, _, rest = file.read().partition("(")[2].rpartition(")")
         except OSError:
             continue  # it has ended meanwhile
         state = rest.split()[0]
@@ -29,3 +34,10 @@ def quiet(pid: int) -> bool:
         elif state in "RD" or number > _MOST:
             return False
     return len(workers) <= 1
+
+
+def _tasks(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"{_PROC}/{pid}/task")
+    except OSError:
+        return []

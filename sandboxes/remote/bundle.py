@@ -7,19 +7,23 @@ import json
 import zlib
 from pathlib import Path
 
+from sandboxes.base import Language
+
 _SANDBOXES = Path(__file__).parents[1]
 
-MODULES = (
-    "inside/answers",
+_FIRST = (
     "kernel/inside/confine",
     "kernel/inside/ends",
     "kernel/inside/wire",
     "kernel/inside/guardian",
     "kernel/pipes",
     "kernel/tree",
-    "process/inside/pages",
-    "process/inside/child",
-    "process/inside/inner",
+)
+_INNER: dict[Language, tuple[str, ...]] = {
+    "python": ("inside/answers", "process/inside/pages", "process/inside/child", "process/inside/inner"),
+    "typescript": ("deno/line", "deno/threads", "deno/inside/inner"),
+}
+_BOX = (
     "remote/inside/ports",
     "remote/inside/frames",
     "remote/inside/needs",
@@ -28,11 +32,18 @@ MODULES = (
     "remote/inside/walls",
     "remote/inside/spawner",
     "remote/inside/channel",
-    "remote/inside/attempt",
-    "remote/inside/holder",
-    "remote/inside/harness",
+    "remote/inside/box",
 )
-"""Each imports only what stands above it, and the standard library."""
+_HOLDER: dict[Language, tuple[str, ...]] = {
+    "python": ("remote/inside/attempt", "remote/inside/holder"),
+    "typescript": ("remote/inside/deno/holder",),
+}
+
+
+def modules(language: Language) -> tuple[str, ...]:
+    """For scripts of a language; each imports only what stands above it, and the standard library."""
+    return (*_FIRST, *_INNER[language], *_BOX, *_HOLDER[language], "remote/inside/harness")
+
 
 BOOT = """
 import sys
@@ -88,12 +99,13 @@ Not `-I`, which would ignore PYTHONHASHSEED, on which the order of sets depends;
 
 
 @functools.cache
-def bundle() -> bytes:
+def bundle(language: Language) -> bytes:
     """The modules, compressed."""
-    sources = [(name.rpartition("/")[2], _source(_SANDBOXES / f"{name}.py")) for name in MODULES]
+    sources = [(name.rpartition("/")[2], _source(_SANDBOXES / f"{name}.py")) for name in modules(language)]
     return zlib.compress(json.dumps(sources).encode(), 9)
 
 
 def _source(path: Path) -> str:
     """There are no packages on the machine."""
-    return path.read_text("utf-8").replace("from sandboxes.kernel.inside import ", "import ")
+    text = path.read_text("utf-8").replace("from sandboxes.kernel.inside import ", "import ")
+    return text.replace("from sandboxes.kernel.pipes import ", "from pipes import ")

@@ -40,6 +40,8 @@ class Greeting(Model):
 
     python: str
     """Its version, such as `3.11.7`."""
+    deno: str | None = None
+    """The version of Deno, where that was started."""
     machine: str
     """Its kind of processor, as `uname -m` says."""
     system: str
@@ -52,9 +54,17 @@ class Listener:
     """Listens to the answer to one command."""
 
     def __init__(
-        self, ids: Sequence[int], refused: Sequence[Execution], limits: Limits | None, machine: str | None = None
+        self,
+        ids: Sequence[int],
+        refused: Sequence[Execution],
+        limits: Limits | None,
+        machine: str | None = None,
+        loads_again: bool = False,
     ) -> None:
-        """Without limits nothing is loaded; `machine`: the kind that is expected."""
+        """
+        Without limits nothing is loaded; `machine`: the kind that is expected; `loads_again`: before a row too, of
+        which the harness says nothing.
+        """
         self.mark = secrets.token_hex(16)
         self.refused = list(refused)
         """The calls that were not sent, as their arguments are no JSON."""
@@ -66,6 +76,7 @@ class Listener:
         self._ids = list(ids)
         self._limits = limits
         self._machine = machine
+        self._loads_again = loads_again
         self._waiting = set(range(len(ids)))
         self._loading = True
         self._line = bytearray()
@@ -85,7 +96,8 @@ class Listener:
             return _START
         if self._limits is None or not (self._waiting or self._loading):
             return _SLACK
-        return _SLACK + (self._limits.load_timeout if self._loading else self._limits.timeout)
+        loads = self._loading or self._loads_again
+        return _SLACK + loads * self._limits.load_timeout + (not self._loading) * self._limits.timeout
 
     def feed(self, piece: bytes) -> list[Execution]:
         """
@@ -171,7 +183,8 @@ def _greeting(told: dict[str, Any]) -> Greeting:
     greeting = Greeting.model_validate(told)
     texts = (greeting.machine, greeting.system, *greeting.protects)
     honest = len(texts) < 30 and all(len(text) < 100 and text.isprintable() for text in texts)
-    if not (honest and _VERSION.fullmatch(greeting.python)):
+    versions = (greeting.python, greeting.deno or greeting.python)
+    if not (honest and all(map(_VERSION.fullmatch, versions))):
         raise ValueError("no greeting")
     return greeting
 

@@ -16,7 +16,8 @@ from typing import Any
 from pydantic import Field
 
 from sandboxes import replies
-from sandboxes.base import Call, Execution, Isolation, Limits, Model
+from sandboxes.base import Call, Execution, Isolation, Language, Limits, Model
+from sandboxes.deno import script
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.kernel import filter as seccomp
 from sandboxes.kernel.plan import TMP_FILES, TMP_SIZE, VARIABLES
@@ -28,12 +29,15 @@ from sandboxes.remote.provider import Command
 __all__ = ["Asked", "Greeting", "Listener", "UnclearError", "command", "hello"]
 
 _MACHINES = ("x86_64", "aarch64")
+_PIPES = "/the/pipes"
 
 
 class Asked(Model):
     """One script, and what it may use on the machine."""
 
     source: str
+    """Of TypeScript, as `exporting` made it."""
+    language: Language = "python"
     limits: Limits
     isolation: Isolation
     machine: str
@@ -46,11 +50,12 @@ class Asked(Model):
     variables: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
-def hello() -> tuple[Command, Listener]:
+def hello(language: Language = "python", packages: str | None = None) -> tuple[Command, Listener]:
     """Asks who is there, and what can be closed to scripts there; the listener's `greeting` says it."""
-    programs = {machine: _programs(machine, False) for machine in _MACHINES}
-    settings = {"source": None, "limits": _limits(Limits()), "variables": {}, "programs": programs}
-    return _command(settings, (), Listener((), (), None))
+    programs = {machine: _programs(machine, False, language) for machine in _MACHINES}
+    limits = Limits()
+    settings = {"source": None, "limits": _limits(limits), "packages": packages, "variables": {}, "programs": programs}
+    return _command(language, settings | _deno(language, limits), (), Listener((), (), None))
 
 
 def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
@@ -59,28 +64,41 @@ def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
 
     A call whose arguments are no JSON is not sent: see `Listener.refused`.
     """
+    language, limits = asked.language, asked.limits
+    deno = language == "typescript"
     ids, payloads, refused = [], [], []
     for call in calls:
-        made = replies.call_request(call, asked.limits)
+        made = replies.call_request(script.seeded(call) if deno else call, limits)
         if isinstance(made, Execution):
             refused.append(made)
         else:
             ids.append(call.id)
             payloads.append(made)
     settings = {
-        "source": asked.source,
-        "limits": _limits(asked.limits),
+        "source": script.setting(asked.source) if deno else asked.source,
+        "limits": _limits(limits),
         "isolation": asked.isolation,
         "packages": asked.packages,
         "files": asked.files,
         "network": list(NETWORK) if asked.network else None,
         "variables": asked.variables,
-        "programs": {asked.machine: _programs(asked.machine, asked.network)},
+        "programs": {asked.machine: _programs(asked.machine, asked.network, language)},
     }
-    return _command(settings, payloads, Listener(ids, refused, asked.limits, asked.machine))
+    listener = Listener(ids, refused, limits, asked.machine, loads_again=deno)
+    return _command(language, settings | _deno(language, limits), payloads, listener)
 
 
-def _command(settings: dict[str, Any], payloads: Sequence[bytes], listener: Listener) -> tuple[Command, Listener]:
+def _deno(language: Language, limits: Limits) -> dict[str, Any]:
+    """How Deno is to be started there, where it is; `pipes` stands for a folder that is made there."""
+    if language == "python":
+        return {}
+    started = {"arguments": script.arguments(_PIPES, limits), "variables": script.VARIABLES, "pipes": _PIPES}
+    return {"deno": started}
+
+
+def _command(
+    language: Language, settings: dict[str, Any], payloads: Sequence[bytes], listener: Listener
+) -> tuple[Command, Listener]:
     """In parts: what may be read by processes that a script runs in comes first, the mark and the rows last."""
     usual: dict[str, Any] = {
         "isolation": "call",
@@ -91,7 +109,7 @@ def _command(settings: dict[str, Any], payloads: Sequence[bytes], listener: List
     }
     settings = usual | settings
     last = {"mark": listener.mark, "sizes": [len(payload) for payload in payloads]}
-    parts = [bundle(), json.dumps(settings).encode(), json.dumps(last).encode(), b"".join(payloads)]
+    parts = [bundle(language), json.dumps(settings).encode(), json.dumps(last).encode(), b"".join(payloads)]
     made = Command(
         argv=("python3", *ARGUMENTS),
         input=b"".join(piece for part in parts for piece in (b"%d\n" % len(part), part)),
@@ -106,10 +124,14 @@ def _limits(limits: Limits) -> dict[str, Any]:
 
 
 @functools.cache
-def _programs(machine: str, network: bool) -> dict[str, str]:
+def _programs(machine: str, network: bool, language: Language) -> dict[str, str]:
     """The seccomp filters for a script that sees files of its own, and for one that sees the machine's; or none."""
+    starts = language == "typescript"
+
+    def made(see: str) -> bytes:
+        return seccomp.program(machine, network=network, metadata=see == "shared", starts=starts)
+
     try:
-        made = {see: seccomp.program(machine, network=network, metadata=see == "shared") for see in ("own", "shared")}
+        return {see: base64.b64encode(made(see)).decode() for see in ("own", "shared")}
     except SandboxUnavailableError:
         return {}
-    return {see: base64.b64encode(program).decode() for see, program in made.items()}

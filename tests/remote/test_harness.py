@@ -297,8 +297,8 @@ def test_packages_of_the_machines_own_python() -> None:
 
 
 FAILS = {
-    "no-filter": ("m.guardian.confine.seccomp = None", {"seccomp"}),
-    "bare": ("m.guardian.confine.mount_tmp = None", {"mounts", "seccomp", "pids"}),
+    "no-filter": ("m.confine.seccomp = None", {"seccomp"}),
+    "bare": ("m.confine.mount_tmp = None", {"mounts", "seccomp", "pids"}),
 }
 
 

@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandboxes import Call, Execution, Isolation, Limits, SandboxLostError
+from sandboxes.base import Language
 from sandboxes.remote import talk
-from sandboxes.remote.bundle import MODULES
+from sandboxes.remote.bundle import bundle
+from sandboxes.remote.bundle import modules as sent
 
 LIMITS = Limits(result=1000, output=500)
 HELLO = {"python": "3.12.1", "machine": "x86_64", "system": "Linux 6.1", "protects": ["mounts", "pids"]}
@@ -64,9 +66,7 @@ def test_a_command_holds_all_and_its_secrets_last() -> None:
     calls = [Call(id=7, arguments={"x": "é"}), Call(id=9, arguments={"x": object()})]
     command, listener = talk.command(asked(variables={"KEY": "a secret"}, packages="/p", network=True), calls)
     modules, settings, last, rows = parts(command)
-    sources = dict(json.loads(zlib.decompress(modules)))
-    assert list(sources) == [module.rpartition("/")[2] for module in MODULES]
-    assert not [text for text in sources.values() if re.search(r"^\s*(from|import) sandboxes", text, re.MULTILINE)]
+    assert modules == bundle("python")
     read = json.loads(settings)
     assert (read["variables"], read["packages"], read["isolation"]) == ({"KEY": "a secret"}, "/p", "call")
     assert "/etc/resolv.conf" in read["network"]
@@ -77,6 +77,15 @@ def test_a_command_holds_all_and_its_secrets_last() -> None:
     assert sum(map(len, command.argv)) < 32 << 10
     assert not [text for text in (*command.argv, *command.env.values()) if "a secret" in text]
     assert listener.mark.encode() not in modules + settings
+
+
+@pytest.mark.parametrize("language", ["python", "typescript"])
+def test_the_harness_imports_nothing_that_is_not_sent_before_it(language: Language) -> None:
+    sources = dict(json.loads(zlib.decompress(bundle(language))))
+    assert list(sources) == [module.rpartition("/")[2] for module in sent(language)]
+    for place, text in enumerate(sources.values()):
+        found = set(re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE))
+        assert not found & {"sandboxes", *list(sources)[place:]}
 
 
 def test_each_command_has_its_own_mark() -> None:

@@ -14,9 +14,9 @@ import sys
 
 import confine
 import frames
-import guardian
 import needs
-from holder import Broken, Holder
+from channel import Broken
+from holder import Room
 from ports import Ports
 from spawner import Failed, Spawner
 
@@ -39,10 +39,9 @@ def main(part):
     confine.closed_to_others()
     settings = json.loads(part())
     needs.forget_environment()
-    folders = needs.packages(settings["packages"])
-    shown = {os.path.dirname(path) for path in settings["files"].values()}
-    places = needs.files([*folders, *shown], settings["network"])
-    spawner = Spawner(places, settings["tmp"], settings["network"], folders)
+    room = Room(settings)
+    places = needs.files(room.shown, settings["network"])
+    spawner = Spawner(places, settings["tmp"], settings["network"], room)
     # From here on this process knows what no script may.
     last = json.loads(part())
     rows = _cut(part(), last["sizes"])
@@ -54,7 +53,7 @@ def main(part):
         voice = frames.Voice(1, last["mark"], ports)
         ports.add_end(spawner.fd, _lost)
         try:
-            _answer(_Boxes(spawner, ports, settings, folders), voice, settings, rows)
+            _answer(_Boxes(spawner, ports, settings, room), voice, settings, rows)
             code = 0
         except (_Stopped, frames.Gone):
             raise
@@ -68,6 +67,7 @@ def main(part):
         code = 143
     finally:
         spawner.end()
+        room.close()
         os._exit(code)
 
 
@@ -110,8 +110,8 @@ def _load(box, voice, settings):
 class _Boxes:
     """Makes boxes, all alike."""
 
-    def __init__(self, spawner, ports, settings, folders):
-        self._spawner, self._ports, self._settings, self._folders = spawner, ports, settings, folders
+    def __init__(self, spawner, ports, settings, room):
+        self._spawner, self._ports, self._settings, self._room = spawner, ports, settings, room
         self._level = None
         self._programs = settings["programs"].get(os.uname().machine, {}) if needs.knows_seccomp() else {}
 
@@ -120,7 +120,7 @@ class _Boxes:
         levels = [_ALL, _ALL, _NO_FILTER, _BARE] if self._level is None else [self._level] * 3
         for level in levels:
             try:
-                box = Holder(
+                box = self._room.open(
                     self._spawner, self._ports, lambda walls, level=level: self._boot(walls, level), level == _BARE
                 )
             except Broken as e:
@@ -136,15 +136,11 @@ class _Boxes:
         mounts = "mounts" in words
         apart = "uid" in words or ("users" in words and needs.newer_than(5, 14))
         program = binascii.a2b_base64(self._programs.get("own" if mounts else "shared", "")) if level == _ALL else b""
-        moved = walls["moved"]
-        files = {name: guardian.moved_path(path, moved) for name, path in self._settings["files"].items()}
         told = walls | {
-            "packages": guardian.moved_path(self._folders[-1], moved) if self._folders else None,
-            "variables": files | self._settings["variables"],
-            "limits": needs.limits(self._settings["tmp"][0] if mounts else 0, apart),
+            "limits": needs.limits(self._settings["tmp"][0] if mounts else 0, apart, self._room),
             "network": self._settings["network"] is not None,
         }
-        return told, program
+        return told | self._room.boot(walls), program
 
     def hello(self, box):
         filtered = self._programs and self._level == _ALL
@@ -155,6 +151,7 @@ class _Boxes:
             "machine": system.machine,
             "system": f"{system.sysname} {system.release}"[:90],
             "protects": words,
+            **box.tells,
         }
 
 

@@ -1,22 +1,24 @@
 """
-One box, as the harness sees it: a script that is loaded, and the runs of it.
+A box with a Python in it that forks: a script that is loaded, and the runs of it, each in a child of its own.
 
-Nothing that comes from it is trusted. It does for a machine what sandboxes/process/box.py does for the host.
+It does for a machine what sandboxes/process/box.py does for the host.
 """
 
 import contextlib
-import socket
+import os
 from pipes import Printed
 
+import guardian
+import needs
 import tree
-import weigh
-from attempt import Run, nothing
-from channel import Broken, Channel
-from ports import now
+from attempt import Run
+from box import Box, is_doubtful
+from channel import Broken
+from ports import nothing, now
 from sweep import sweep
 
-START, GRACE, STOP, PROMPT = 20.0, 2.0, 0.3, 0.05
-"""Seconds: to close the doors; to end all; to stop a run; in which a run that is done has ended by itself."""
+STOP, PROMPT = 0.3, 0.05
+"""Seconds: to stop a run; in which a run that is done has ended by itself."""
 
 _ROOM = 1 << 30
 """Bytes, on top of the memory limit, that importing packages may reserve without using them."""
@@ -24,56 +26,36 @@ _ROOM = 1 << 30
 _LONGEST = 1 << 18
 """Bytes of what a box says of its loading, at most; rows have pipes of their own."""
 
-_LOOK, _CROWD = 0.05, 96
-"""Seconds between two looks at the memory; processes at most."""
+
+class Room:
+    """What boxes with Python are shown and told."""
+
+    processes, descriptors = 48, 64  # as in the process sandbox: a numeric library needs a handful
+    program = pipes = None
+
+    def __init__(self, settings):
+        self.folders = needs.packages(settings["packages"])
+        """Of packages; those but the last are added by whoever starts a box."""
+        self._files, self._variables = settings["files"], settings["variables"]
+        self.shown = [*self.folders, *{os.path.dirname(path) for path in self._files.values()}]
+
+    def boot(self, walls):
+        """What a box is told, besides what each is."""
+        moved = walls["moved"]
+        files = {name: guardian.moved_path(path, moved) for name, path in self._files.items()}
+        packages = guardian.moved_path(self.folders[-1], moved) if self.folders else None
+        return {"packages": packages, "variables": files | self._variables}
+
+    def open(self, *given):
+        """A box without a script. Raises Broken."""
+        return Holder(*given)
+
+    def close(self):
+        """Nothing was made."""
 
 
-class Holder:
+class Holder(Box):
     """A box: made, used for one script, closed."""
-
-    def __init__(self, spawner, ports, boot, bare):
-        """`boot`: from the walls that could be put up to what the box is told first. Raises Broken."""
-        self._spawner, self._ports = spawner, ports
-        self._channel = Channel(ports)
-        self._life, theirs = socket.socketpair()
-        self._first = 0
-        self.closed = False
-        self._look_at = self._limit = 0
-        self._owner = None
-        """The user whose files on the machine are a run's own, where it has no place of its own."""
-        self._full = ""
-        try:
-            self._first = spawner.spawn(self._channel.theirs, theirs, bare)
-            walls = self._heard(START)
-            if "words" not in walls:
-                raise Broken(str(walls.get("failed")))
-            self.words = walls["words"]
-            alone = {"mounts", "landlock"} & set(self.words)
-            self._owner = None if alone else walls["owner"]
-            told, program = boot(walls)
-            self._channel.say(told, [program])
-            hello = self._heard(START)
-            if "hello" not in hello:
-                raise Broken(str(hello.get("failed")))
-            below = tree.descendants(self._first)
-            self._inner = below[-1] if below else 0
-            self._scale = weigh.Scale(self._inner)
-            self.confined = told["confined"]
-        except BaseException:
-            self.close()
-            raise
-
-    @property
-    def watched(self):
-        """Whether its memory can be seen."""
-        return self._scale.works
-
-    @property
-    def alive(self):
-        return not (self._channel.gone or self.closed)
-
-    def _heard(self, seconds):
-        return self._channel.heard(seconds)[0]
 
     def load(self, source, limits):
         """
@@ -85,7 +67,7 @@ class Holder:
         printed = Printed(nothing, limits["output"], limits["flood"], loop=self._ports)
         began = now()
         try:
-            self._begin(limits)
+            self._begin(limits["memory"])
             message = {"do": "load", "seed": 0, "memory": limits["memory"] + _ROOM}
             with contextlib.suppress(Broken):  # the script has ended it, as is found below
                 self._channel.say(message, [source], [printed.write])
@@ -137,7 +119,7 @@ class Holder:
         """One child: the rows it came through, and the one that ended it."""
         run = Run(payloads, limits, self._ports)
         try:
-            self._begin(limits)
+            self._begin(limits["memory"])
             message = {"do": "run", "calls": len(payloads), "mark": run.mark.hex()}
             message["memory"] = self._reserved + max(0, limits["memory"] - self._held)
             if not self._reserved:  # the kernel does not tell
@@ -149,7 +131,7 @@ class Holder:
                 while (found := self._told(run, limits["timeout"])) is None:
                     self._wait(run.began + limits["timeout"])
                 how, payload, took = found
-                doubtful = _is_doubtful(how, payload)
+                doubtful = is_doubtful(how, payload)
                 if doubtful and run.place:
                     break  # it is tried again, in a child of its own
                 spent = now() - run.began
@@ -212,57 +194,6 @@ class Holder:
                 sweep(self._owner)
         except Broken:
             self.close()
-
-    def _why(self):
-        if self._channel.spoilt:
-            return b"it broke the process that holds the script"
-        return b"it ended the process that holds the script"
-
-    def _begin(self, limits):
-        self._limit, self._full = limits["memory"], ""
-        self._look_at = now() + _LOOK
-
-    def _wait(self, until):
-        """
-        Until something happens, or the time has come; looks at the memory now and then.
-
-        A look may take long where a script has made it hard; what it finds after the script's time is not told.
-        """
-        self._ports.wait(min(until, self._look_at))
-        if now() >= self._look_at and not self._full:
-            found = self._over()
-            self._full = found if now() < until else ""
-            self._look_at = now() + _LOOK
-
-    def _over(self):
-        found = self._scale.processes()
-        if len(found) > _CROWD:
-            return "processes"
-        return "memory" if self._scale.bytes(found, self._limit) > self._limit else ""
-
-    def close(self):
-        """Ends every process of the box; safe twice."""
-        if self.closed:
-            return
-        self.closed = True
-        self._channel.close()
-        ended = []
-        with contextlib.suppress(OSError):
-            self._life.shutdown(socket.SHUT_WR)  # the guardian ends all
-        self._ports.add_reader(self._life.fileno(), lambda: ended.append(True))
-        until = now() + GRACE
-        while self._first and not ended and now() < until:
-            self._ports.wait(until)
-        self._ports.remove_reader(self._life.fileno())
-        self._life.close()
-        self._spawner.end_boxes(0.1 if ended else 0)
-        if self._owner is not None:
-            sweep(self._owner)
-
-
-def _is_doubtful(how, payload):
-    """As sandboxes/replies.py says: whether it may be the doing of the rows before it."""
-    return how not in ("reply", "timeout") or (how == "reply" and payload.startswith(b'{"status":"memory"'))
 
 
 def _words(why):

@@ -17,9 +17,6 @@ _OTHERS = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")
 _SPARE = range(61184, 65520)
 """What systemd gives to services that exist for a while; no user has them."""
 
-_PROCESSES, _DESCRIPTORS = 48, 64
-"""As in the process sandbox: a numeric library needs a handful."""
-
 _SETGID, _SETUID, _SYS_ADMIN = 6, 7, 21
 _GET_SECCOMP = 21
 
@@ -32,6 +29,19 @@ def packages(asked):
 
     prefixes = [_virtual()] if _virtual() else [sys.prefix, sys.exec_prefix]
     return [folder for folder in site.getsitepackages(prefixes) if os.path.isdir(folder)]
+
+
+def program(name, folders):
+    """The path of a program that came with packages, installed in one of the folders or as this Python's; or None."""
+    prefixes = [*folders, _virtual() or sys.prefix]
+    found = (os.path.join(prefix, "bin", name) for prefix in prefixes)
+    return next((os.path.realpath(path) for path in found if os.access(path, os.X_OK)), None)
+
+
+def loaders():
+    """What starts programs that use shared libraries."""
+    found = (os.path.join(top, name) for top in _LIBRARIES[:2] if os.path.isdir(top) for name in os.listdir(top))
+    return list(dict.fromkeys(os.path.realpath(path) for path in found if os.path.basename(path).startswith("ld-")))
 
 
 def _virtual():
@@ -114,14 +124,14 @@ def _mapped_ids(path):
     return [range(first, first + count) for first, _, count in rows]
 
 
-def limits(size, counts_apart):
+def limits(size, counts_apart, room):
     """Resource limits that this kernel lets be set; `counts_apart`: the processes of a script's user are its own."""
     others = 0 if counts_apart else tree.threads_of(os.getuid()) + 256
     wanted = {
         "CORE": 0,
         "FSIZE": size,
-        "NOFILE": _DESCRIPTORS,
-        "NPROC": others + _PROCESSES,
+        "NOFILE": room.descriptors,
+        "NPROC": others + room.processes,
         "MEMLOCK": 0,
         "MSGQUEUE": 0,
     }

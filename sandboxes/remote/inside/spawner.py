@@ -30,12 +30,12 @@ class Failed(Exception):
 class Spawner:
     """The harness's side."""
 
-    def __init__(self, places, tmp, network, folders):
+    def __init__(self, places, tmp, network, room):
         self._ours, theirs = socket.socketpair()
         self.pid = os.fork()
         if self.pid == 0:
             self._ours.close()
-            _serve(theirs, places, tmp, network, folders)
+            _serve(theirs, places, tmp, network, room)
         theirs.close()
 
     @property
@@ -77,7 +77,7 @@ class Spawner:
         os.waitpid(self.pid, 0)
 
 
-def _serve(asked, places, tmp, network, folders):
+def _serve(asked, places, tmp, network, room):
     """Never returns."""
     try:
         confine.subreaper()  # what a broken box leaves is found below
@@ -93,7 +93,7 @@ def _serve(asked, places, tmp, network, folders):
                 pid = -1
             if pid == 0:
                 asked.close()
-                _box(*fds, folders, (places, tmp, network, got == b"b"))
+                _box(*fds, room.folders, (places, tmp, network, got == b"b", room))
             for fd in fds:
                 os.close(fd)
             asked.sendall(_PID.pack(pid))

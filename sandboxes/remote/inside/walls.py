@@ -13,6 +13,7 @@ import errno
 import os
 
 import confine
+import guardian
 import needs
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -27,17 +28,18 @@ _DETACH = 2
 _LOCKED = 2 | 4 | 8 | 1024 | 2048
 """What a mount may have that it must keep: no devices, no programs with rights, no times."""
 
+_ITSELF = "/proc/self/exe"
 _ROOT_SIZE, _ROOT_FILES = 1 << 20, 1024
 _ROOTS = ("/tmp", "/mnt", "/var/tmp", "/run", "/media", "/srv", "/home", "/opt")
 """Folders to build the new root over; one is taken that nothing is needed of."""
 
 
-def put_up(places, tmp, network, bare):
+def put_up(places, tmp, network, bare, room):
     """
     Shuts this process off, and what it starts. It must have one thread, and fork once before anything else.
 
-    `places`: files and folders to be read. `bare`: by another user alone. Returns the words, and what the first process
-    of the box has yet to do.
+    `places`: files and folders to be read. `bare`: by another user alone. `room`: whose program may be started, and
+    whose named pipes opened. Returns the words, and what the first process of the box has yet to do.
     """
     words = set()
     uid = owner = needs.spare_uid()
@@ -49,7 +51,7 @@ def put_up(places, tmp, network, bare):
         uid = None
     if not (direct or bare) and _own_users():
         words.add("users")
-    if not bare and _unshared(_NEW_MOUNTS) and (direct or not held) and _own_root(places, uid is None):
+    if not bare and _unshared(_NEW_MOUNTS) and (direct or not held) and _own_root(places, uid is None, room.program):
         words.add("mounts")
     for flag, word in ((_NEW_PIDS, "pids"), (_NEW_IPC, "ipc"), (_NEW_NAMES, "names"), (_NEW_NETWORK, "network")):
         if not bare and (word != "network" or network is None) and _unshared(flag):
@@ -67,8 +69,10 @@ def put_up(places, tmp, network, bare):
     if scope and "mounts" not in words:
         words.add("landlock")
         read = [held.get(path) or os.path.realpath(path) for path in places]
-        devices = [path for path in needs.DEVICES if os.path.exists(path)]
-        view = {"read": read, "devices": devices, "network": network is not None}
+        pipes = [entry.path for entry in os.scandir(room.pipes)] if room.pipes else []
+        devices = [path for path in (*needs.DEVICES, *pipes) if os.path.exists(path)]
+        execute = [guardian.moved_path(room.program, held), *needs.loaders()] if room.program else []
+        view = {"read": read, "devices": devices, "execute": execute, "network": network is not None}
     return {
         "words": sorted(words),
         "uid": uid,
@@ -103,11 +107,12 @@ def _unshared(flag):
     return _libc.unshare(flag) == 0
 
 
-def _own_root(places, strict):
+def _own_root(places, strict, program):
     """
     Whether it worked; what was made on the way is this process's alone and does no harm.
 
-    `strict`: it has to be read-only. A user that owns nothing can change nothing anyway.
+    `strict`: it has to be read-only. A user that owns nothing can change nothing anyway. `program`: it will be
+    started, and may ask where it lies, though there is no /proc.
     """
     try:
         _mount(None, "/", None, _REC | _PRIVATE)
@@ -119,7 +124,11 @@ def _own_root(places, strict):
             _show(os.path.realpath(path) if path in moved else path, root + place)
             if path not in needs.DEVICES and not os.path.islink(root + place):
                 _read_only(root + place, strict, _RECURSIVE)
-        for folder in {above for place in shown.values() for above in needs.above(place)} - {"/dev"}:
+        if program:
+            os.makedirs(root + os.path.dirname(_ITSELF), 0o755)
+            os.symlink(guardian.moved_path(program, moved), root + _ITSELF)
+        made = [*shown.values(), *([_ITSELF] if program else [])]
+        for folder in {above for place in made for above in needs.above(place)} - {"/dev"}:
             os.chmod(root + folder, 0o111)  # what else there is on the machine cannot be told
         os.makedirs(root + needs.TMP, 0o755, exist_ok=True)
         _read_only(root, strict, 0)

@@ -115,7 +115,8 @@ def choose(
             raise UnsupportedConfigError(_no_packages(evaluator, declared, backend))
     else:
         backend, reason = _fitting(evaluator, wants), _reason(evaluator, wants)
-    config = config.model_copy(update={"backend": backend, "packages": (*declared, *added)})
+    asked = {"backend": backend, "language": evaluator.language, "packages": (*declared, *added)}
+    config = config.model_copy(update=asked)
     return Choice(config, f"{reason} -> {backend}")
 
 
@@ -189,9 +190,7 @@ def _able(evaluator: Evaluator, wants: _Wants) -> list[str]:
 def _other_language(evaluator: Evaluator, wants: _Wants, backend: str) -> str:
     able = _able(evaluator, wants) or _able(evaluator, _Wants((), (), SandboxConfig()))
     step = f"choose --sandbox {able[0]}" if able else "`evalcell sandboxes` shows what each can do"
-    why = find(backend).capabilities.lacks.get(evaluator.language)
-    reason = f" ({why})" if why else ""
-    return f"the {backend} sandbox does not run {WORDS[evaluator.language].name}{reason}; {step}"
+    return f"the {backend} sandbox does not run {WORDS[evaluator.language].name}; {step}"
 
 
 def _no_packages(evaluator: Evaluator, declared: tuple[str, ...], backend: str) -> str:

@@ -46,6 +46,8 @@ class SandboxConfig(Model):
 
     backend: str = "wasm"
     """The runner chooses by what else is asked where this is left out."""
+    language: Language | None = None
+    """Of the scripts. The runner says it; None: the first of the backend's `capabilities.languages`."""
     isolation: Isolation | None = None
     """None: the backend's own default, the first of its `capabilities.isolation`."""
     jobs: int | None = Field(default=None, ge=1, le=256)
@@ -83,7 +85,7 @@ class Capabilities(Model):
     checks: bool = False
     """Whether it finds what is wrong with a script without running it, as by a compiler."""
     lacks: dict[str, str] = Field(default_factory=dict)
-    """By the name of a language or feature that one might expect: why it is not there, in words."""
+    """By the name of a feature that one might expect: why it is not there, in words."""
     enforced: tuple[str, ...] = ()
     """In words, one a limit, for people who choose a backend."""
     tiers: tuple[str, ...] = ()
@@ -258,6 +260,10 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
     if config.isolation and config.isolation not in can.isolation:
         raise UnsupportedConfigError(
             f"the {name} sandbox has no isolation {config.isolation!r}; choose one of: {', '.join(can.isolation)}"
+        )
+    if config.language not in (None, *can.languages):
+        raise UnsupportedConfigError(
+            f"the {name} sandbox does not run {config.language}; `evalcell sandboxes` lists them"
         )
     wanted = {
         "packages": (config.packages or config.lock, "leave them out, or choose a sandbox that installs packages"),

@@ -205,7 +205,7 @@ def _array(reply: httpx.Response) -> tuple[Any, ...]:
 
 
 class E2BSandbox(RemoteSandbox):
-    """Python scripts on E2B's machines; see docs/backends.md."""
+    """Scripts on E2B's machines; see docs/backends.md."""
 
     name = "e2b"
     provider = E2BProvider

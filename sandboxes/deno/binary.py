@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from sandboxes.errors import SandboxUnavailableError
@@ -38,6 +39,20 @@ def find_deno() -> str:
     except FileNotFoundError:
         raise SandboxUnavailableError(
             f"the package deno has no program for this machine; install Deno and set {VARIABLE} to its path"
+        ) from None
+
+
+def requirement() -> str:
+    """
+    What to install for the same Deno on another machine, as pip writes it.
+
+    Raises SandboxUnavailableError where there is no package of it here.
+    """
+    try:
+        return f"deno=={metadata.version('deno')}"
+    except metadata.PackageNotFoundError:
+        raise SandboxUnavailableError(
+            f"TypeScript on another machine needs the package deno on this one; {INSTALL}"
         ) from None
 
 

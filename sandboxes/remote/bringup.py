@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.packages import Lock
 from sandboxes.remote import talk
@@ -48,9 +49,19 @@ class _Reply:
             raise RefusedError("a machine says more than it was asked; choose another image")
 
 
-async def greeted(provider: Provider, machine: Machine, pauses: Pauses) -> talk.Greeting:
-    """Who is there. Raises SandboxUnavailableError for a machine without a usable Python, else a ProviderError."""
-    command, listener = talk.hello()
+async def greeted(
+    provider: Provider,
+    machine: Machine,
+    pauses: Pauses,
+    language: Language = "python",
+    packages: str | None = None,
+) -> talk.Greeting:
+    """
+    Who is there, and what would keep a script of the language in. Deno must be among the packages, where that is it.
+
+    Raises SandboxUnavailableError for a machine without a usable Python, else a ProviderError.
+    """
+    command, listener = talk.hello(language, packages)
 
     def hear(piece: bytes) -> None:
         listener.feed(piece)

@@ -65,13 +65,14 @@ class RemoteProgram(Program):
         async with aclosing(self._once(list(left.values()), limits)) as found:
             async for execution in found:
                 left.pop(execution.call, None)
-                yield self._sandbox.masks.execution(execution)
+                yield self._sandbox.shown(execution)
 
     async def _once(self, calls: list[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
         """One command in one machine. Without calls, how loading went."""
         provider, pool, greeting, folder = self._sandbox.place
         asked = talk.Asked(
             source=self._source,
+            language=self._sandbox.language,
             limits=limits,
             isolation=self._sandbox.isolation,
             machine=greeting.machine,
@@ -91,7 +92,7 @@ class RemoteProgram(Program):
             async for execution in hearing.executions():
                 yield execution
             if not calls:
-                yield self._sandbox.masks.execution(hearing.loaded())
+                yield self._sandbox.shown(hearing.loaded())
         finally:
             try:
                 await hearing.stop()

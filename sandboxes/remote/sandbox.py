@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from sandboxes.base import MB, Capabilities, Limits, Program, Sandbox, SandboxConfig
+from sandboxes.base import MB, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, refuse_unsupported
+from sandboxes.deno.script import explained, exporting
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.masks import Masks, maskable
 from sandboxes.remote.again import Pauses, again
@@ -48,28 +49,41 @@ class RemoteConfig(SandboxConfig):
     pauses: Pauses = Pauses()
 
 
+_OF_TYPESCRIPT = Capabilities(
+    languages=("typescript",),
+    isolation=("call", "batch"),
+    lacks={
+        "packages": "npm packages and other modules are not available to TypeScript evaluators yet",
+        "files": "a TypeScript evaluator has no permission to read any",
+        "network": "a TypeScript evaluator has no permission to use it",
+        "env": "a TypeScript evaluator has no permission to read it",
+    },
+)
+
+
 class RemoteSandbox(Sandbox):
     """See docs/backends.md; a subclass names itself and its provider."""
 
     provider: ClassVar[type[Provider]]
     capabilities: ClassVar[Capabilities] = Capabilities(
-        languages=("python",),
+        languages=("python", "typescript"),
         isolation=("call", "batch"),
         packages=True,
         files=True,
         network=True,
         env=True,
         elsewhere=True,
-        lacks={
-            "typescript": "no provider's image is known to have Deno, and Node cannot run a script without permissions",
-        },
         enforced=("timeout", "memory", "output", "result size", "no network", "the machine's life"),
     )
 
     def __init__(self, config: SandboxConfig) -> None:
         super().__init__(config)
         self.remote = config if isinstance(config, RemoteConfig) else RemoteConfig(**dict(config))
+        self.language = config.language or self.capabilities.languages[0]
+        if self.language == "typescript":
+            refuse_unsupported(self.name, _OF_TYPESCRIPT, config)
         self._packages: tuple[str, ...] = ()
+        """For the script; for TypeScript it is Deno alone."""
         self._lock: Lock | None = None
         if config.packages or config.lock is not None:
             from sandboxes.packages import checked, read_lock
@@ -104,16 +118,17 @@ class RemoteSandbox(Sandbox):
 
     @property
     def python(self) -> str | None:
-        return self._greeting.python if self._greeting else None
+        return self._greeting.python if self._greeting and self.language == "python" else None
 
     @property
     def lock(self) -> str | None:
-        return self._lock.text if self._lock else None
+        return self._lock.text if self._lock and self.language == "python" else None
 
     @property
     def identity(self) -> str:
         parts = [self.name] + ([f"python-{self.python}"] if self.python else [])
-        parts += [f"packages-{self._lock.digest[:12]}"] if self._lock else []
+        parts += [f"deno-{self._greeting.deno}"] if self._greeting and self._greeting.deno else []
+        parts += [f"packages-{self._lock.digest[:12]}"] if self._lock and self.lock else []
         return "/".join(parts)
 
     @property
@@ -128,8 +143,8 @@ class RemoteSandbox(Sandbox):
         if self._provider:
             found["address"] = self._provider.address
         if self._greeting:
-            found |= self._greeting.model_dump(mode="json")
-        packages = dict(self._lock.packages) if self._lock else {}
+            found |= self._greeting.model_dump(mode="json", exclude_none=True)
+        packages = dict(self._lock.packages) if self._lock and self.lock else {}
         asked = {"network": config.network, "env": list(config.env), "files": list(config.files)}
         return found | {"packages": packages} | asked | {"sent": self._files.digests}
 
@@ -155,6 +170,10 @@ class RemoteSandbox(Sandbox):
         from sandboxes.remote.lifecycle import Lifecycle
         from sandboxes.remote.pool import Pool
 
+        if self.language == "typescript":
+            from sandboxes.deno.binary import requirement
+
+            self._packages = (requirement(),)
         every = values(self.config.env_file)
         self.variables = chosen(self.config.env, self.config.env_file)
         self.masks = Masks([*self.variables.values(), *(every.get(name, "") for name in self.provider.variables)])
@@ -236,6 +255,8 @@ class RemoteSandbox(Sandbox):
             self._folder = "site"
         if self.config.files:
             await self._files.send(provider, machine, self.remote.pauses, self._say, deadline)
+        if self.language == "typescript" and self._greeting.deno is None:
+            self._greeting = await greeted(provider, machine, self.remote.pauses, self.language, self._folder)
 
     @property
     def place(self) -> tuple[Provider, Pool, Greeting, str | None]:
@@ -244,8 +265,12 @@ class RemoteSandbox(Sandbox):
             raise SandboxError(f"the {self.name} sandbox is not open; use it as `async with sandbox:`")
         return self._provider, self._pool, self._greeting, self._folder
 
+    def shown(self, execution: Execution) -> Execution:
+        """As it may be shown, with a next step where there is one."""
+        return self.masks.execution(explained(execution) if self.language == "typescript" else execution)
+
     async def load(self, source: str, limits: Limits) -> Program:
-        program = RemoteProgram(self, source)
+        program = RemoteProgram(self, exporting(source) if self.language == "typescript" else source)
         with self.masked():
             await program.load(limits)
         return program

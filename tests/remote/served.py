@@ -17,6 +17,7 @@ from sandboxes.remote.again import Pauses
 from sandboxes.remote.sandbox import RemoteConfig
 from tests.remote.room import bubblewrap
 from tests.remote.serving import Server
+from tests.remote.wheel import bring_deno
 
 PROVIDERS = ("e2b", "modal", "vercel", "daytona")
 
@@ -29,6 +30,7 @@ def server(name: str) -> Server:
     works, reason = bubblewrap()
     if works is None:
         pytest.skip(reason)
+    bring_deno()
     found = Server.start(f"tests.remote.{name}_server")
     atexit.register(found.stop)
     return found

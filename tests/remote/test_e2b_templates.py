@@ -12,9 +12,11 @@ import templates
 from runner.choose import find_evaluator
 from runner.judged import judged
 from sandboxes import Sandbox
+from sandboxes.base import Language
 from sandboxes.e2b import E2BProvider
 from tests.remote.room import PYTHON, bubblewrap
 from tests.remote.serving import Server
+from tests.remote.wheel import bring_deno
 from tests.templates.ways import Opened, Way
 
 LARGE = "scikit-learn"
@@ -25,6 +27,8 @@ class Shared(Opened):
     """Templates with the same packages share a machine, which has the files that one of them needs."""
 
     def sandbox(self, way: Way) -> Sandbox | str:
+        if way.language == "typescript":
+            return super().sandbox(way)
         alike = [name for name in written() if packages(name) == packages(way.name)]
         return super().sandbox(way._replace(name=max(alike, key=lambda name: len(templates.demo_files(name)))))
 
@@ -35,6 +39,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     works, reason = bubblewrap()
     if works is None:
         pytest.skip(reason)
+    bring_deno()
     with pytest.MonkeyPatch.context() as patch, Server.start("tests.remote.e2b_server") as server:
         patch.setenv("EVALCELL_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         patch.setattr(E2BProvider, "pace", 1000.0)
@@ -43,7 +48,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
         found = Shared()
         yield found
         state = server.state()
-        assert state.created == len(state.machines) <= 3
+        assert state.created == len(state.machines) <= 4
         found.close()
         assert not server.state().machines
 
@@ -57,8 +62,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> str:
     return "pip reaches no index of packages here" if tried.returncode else ""
 
 
-def holds(name: str, opened: Opened) -> None:
-    way = Way(name, "python", "e2b")
+def holds(name: str, opened: Opened, language: Language = "python") -> None:
+    way = Way(name, language, "e2b")
     assert not way.lacking
     sandbox = opened.sandbox(way)
     assert not isinstance(sandbox, str), sandbox
@@ -67,8 +72,8 @@ def holds(name: str, opened: Opened) -> None:
         assert found.verdict == "passed", (found.where, found.differences, found.result)
 
 
-def written() -> list[str]:
-    return [name for name in templates.names() if "python" in templates.languages(name)]
+def written(language: Language = "python") -> list[str]:
+    return [name for name in templates.names() if language in templates.languages(name)]
 
 
 def packages(name: str) -> tuple[str, ...]:
@@ -93,3 +98,11 @@ def test_examples_hold_with_packages(name: str, opened: Opened, index: str) -> N
     if index:
         pytest.skip(index)
     holds(name, opened)
+
+
+@pytest.mark.parametrize("name", written("typescript"))
+def test_examples_hold_in_typescript(name: str, opened: Opened, index: str) -> None:
+    """All in one machine, in which Deno is installed as a package."""
+    if index:
+        pytest.skip(index)
+    holds(name, opened, "typescript")

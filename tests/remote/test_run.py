@@ -90,13 +90,6 @@ def test_a_package_that_cannot_be_installed_ends_the_run_and_its_machine(e2b: Se
     assert not e2b.state().machines
 
 
-@pytest.mark.parametrize("name", ["e2b", "modal", "vercel", "daytona"])
-def test_what_is_not_there_is_refused_with_the_reason(name: str) -> None:
-    typescript = parse_evaluator("export const evaluate = () => 1;", "mine", "mine.ts", language="typescript")
-    with pytest.raises(UnsupportedConfigError, match=r"does not run TypeScript \(no provider's image is known to have"):
-        choose(typescript, name)
-
-
 def test_nothing_is_sent_elsewhere_unless_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no sandbox of this machine can do it, that is told; none of a provider is taken in its place."""
     poor = Capabilities(languages=("python",), isolation=("call",))

@@ -134,7 +134,9 @@ def test_typescript_runs_in_deno() -> None:
     choice = choose(typescript())
     assert (choice.config.backend, choice.why) == ("deno", "TypeScript -> deno")
     assert choose(typescript(), "deno").why == "as asked -> deno"
-    assert choose(typescript(), SandboxConfig(jobs=2)).config == SandboxConfig(backend="deno", jobs=2)
+    assert choose(typescript(), SandboxConfig(jobs=2)).config == SandboxConfig(
+        backend="deno", language="typescript", jobs=2
+    )
 
 
 @pytest.mark.usefixtures("others")

@@ -37,7 +37,7 @@ class Backend:
     language: Language = "python"
     """Of the scripts that it is given."""
     paired: bool = False
-    """Whether another one is the same with the other isolation; so tests of both need not try both on each."""
+    """Whether the other isolation is tried elsewhere, as on another one; so tests of both need not try both on each."""
     light: bool = False
     """Whether both its tier and its isolation have another one each, which try what does not depend on them."""
 
@@ -66,14 +66,16 @@ def _deno(tier: Tier, isolation: Isolation) -> Backend:
     return Backend(f"deno-{tier}-{isolation}", make, {}, isolation, "typescript", paired=True, light=light)
 
 
-def _remote(name: str) -> Backend:
+def _remote(name: str, language: Language = "python") -> Backend:
     """Both isolations are told apart by the tests that ask for them; a machine of the local server runs each script."""
 
     def make(isolation: Isolation) -> Sandbox:
         from tests.remote.served import sandbox
 
-        return sandbox(name, isolation=isolation)
+        return sandbox(name, isolation=isolation, language=language)
 
+    if language == "typescript":
+        return Backend(f"{name}-{language}", make, {}, language=language, paired=True)
     gaps = {"nothing": "it is a process: it may start threads, and look around in what it is shown"}
     return Backend(name, make, gaps)
 
@@ -96,6 +98,7 @@ BACKENDS = (
     _deno("B", "batch"),
     _deno("B", "call"),
     *(_remote(name) for name in REMOTE),
+    _remote("e2b", "typescript"),
     Backend(
         "fake",
         lambda isolation: FakeSandbox(SandboxConfig(backend="fake", isolation=isolation)),

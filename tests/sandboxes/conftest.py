@@ -18,10 +18,10 @@ def chosen(request: pytest.FixtureRequest) -> Iterator[Backend]:
     backend: Backend = request.param
     yield backend
     SHARED.close()
-    if backend.id in REMOTE:
+    if (provider := backend.id.partition("-")[0]) in REMOTE:
         from tests.remote.served import server
 
-        assert not server(backend.id).state().machines
+        assert not server(provider).state().machines
 
 
 @pytest.fixture

@@ -1,0 +1,131 @@
+"""TypeScript on machines: Deno is installed there, and a script finds in it what it finds here."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner import evaluate
+from runner.choose import choose
+from runner.evaluator import parse_evaluator
+from sandboxes import Isolation, SandboxConfig, SandboxLostError, UnsupportedConfigError, registry
+from sandboxes.deno.binary import find_deno
+from sandboxes.kernel.view import reachable
+from tests.remote.served import config, server
+from tests.remote.ways import EACH_WAY, LIMITS, OWN, Running, Way, ask, asked, rows
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines run Linux")
+
+ROWS = """
+let count = 0;
+export async function evaluate({ x }: { x: unknown }) {
+  console.log("row", x);
+  count += 1;
+  if (x === "hangs") while (true);
+  if (x === "leaves") Deno.exit(3);
+  if (x === "throws") throw new TypeError("no such row");
+  if (x === "fills") for (const kept = []; ;) kept.push(new Array(1 << 17).fill(count));
+  return [x, count];
+}
+"""
+"""What a row does to itself, and how many were in its Worker."""
+
+
+def packages(way: Way) -> str:
+    """The folder above Deno's, as if it had been installed there."""
+    folder = Path(find_deno()).parents[1]
+    if way.name == "user" and not reachable(str(folder)):
+        pytest.skip("another user cannot start this Deno")
+    return str(folder)
+
+
+def came(way: Way, isolation: Isolation, timeout: float, *values: Any) -> list[tuple[str, Any]]:
+    limits = LIMITS.model_copy(update={"timeout": timeout})
+    found = ask(ROWS, rows(*values), isolation, way, limits, language="typescript", packages=packages(way))
+    assert found.listener.greeting is not None
+    assert found.listener.greeting.deno == metadata.version("deno")
+    missing = way.closed - set(found.listener.greeting.protects)
+    assert not missing or way.name in ("own", "user"), "Deno is kept in by no less than Python is"
+    assert all(e.output.startswith(f"row {x}") for x, e in zip(values, found.executions, strict=True))
+    return [(e.status, e.value) for e in found.executions]
+
+
+@EACH_WAY
+def test_a_row_that_fails_costs_its_neighbours_nothing(way: Way) -> None:
+    if way.name == "nothing":
+        pytest.skip("its /tmp cannot be written to")
+    found = came(way, "batch", 10, "a", "b", "leaves", "throws", "c", "fills", "d")
+    assert found == [
+        ("ok", ["a", 1]),
+        ("ok", ["b", 2]),
+        ("crash", None),
+        ("error", None),
+        ("ok", ["c", 2]),
+        ("memory", None),
+        ("ok", ["d", 1]),
+    ]
+
+
+def test_each_row_has_a_state_of_its_own() -> None:
+    found = came(OWN, "call", 1, "a", "b", "throws", "hangs", "c")
+    assert found == [("ok", ["a", 1]), ("ok", ["b", 1]), ("error", None), ("timeout", None), ("ok", ["c", 1])]
+
+
+@pytest.mark.parametrize("way", ["own", "nothing"])
+def test_where_deno_cannot_be_started_it_says_why(way: str, tmp_path: Path) -> None:
+    """Without Deno, and without a place for the pipes to it."""
+    from tests.remote.ways import WAYS
+
+    if way not in WAYS:
+        pytest.skip("there is no bubblewrap")
+    why = "there is no Deno where" if way == "own" else "no named pipes can be made in /tmp: Read-only"
+    folder = str(tmp_path) if way == "own" else packages(OWN)
+    running = Running(WAYS[way], asked(ROWS, language="typescript", packages=folder), rows("a"))
+    with pytest.raises(SandboxLostError, match=f"no process for the script could be started: {why}"):
+        running.answer()
+
+
+SCORES = """
+export async function evaluate({ output }: { output: string }) {
+  if (output === "npm") await import("npm:lodash");
+  if (output === "node") await import("node:fs");
+  return { score: output.length, label: Deno.version.deno };
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["modal", "vercel", "daytona"])
+def test_a_run(name: str) -> None:
+    """On E2B the promises suite and the templates are tried. Modal bakes Deno into its image."""
+    wanted = parse_evaluator(SCORES, "mine", "mine.ts", language="typescript")
+    ready = server(name)
+    ready.clear()
+    ran = evaluate(wanted, [{"output": text} for text in ("one", "npm", "node")], sandbox=config(name, jobs=1))
+    scored, *failed = ran.results
+    deno = metadata.version("deno")
+    assert (scored.score, scored.label, scored.sandbox) == (3, deno, f"{name}/deno-{deno}")
+    told = [result.error.message for result in failed if result.error]
+    assert "npm packages and other modules are not available" in told[0]
+    assert "node:fs is not available in the sandbox" in told[1]
+    assert not ready.state().machines
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"packages": ("lodash",)}, r"no packages \(lodash\), as npm packages"),
+        ({"network": True}, "no network, as a TypeScript evaluator has no permission"),
+        ({"env": ("HOME",)}, r"no env \(HOME\), as a TypeScript evaluator has no permission"),
+        ({"files": {"MODEL": "model.json"}}, r"no files \(MODEL\), as a TypeScript evaluator has no permission"),
+    ],
+)
+def test_what_a_typescript_evaluator_has_nowhere_is_refused(more: dict[str, Any], why: str) -> None:
+    wanted = parse_evaluator(SCORES, "mine", "mine.ts", language="typescript")
+    config = choose(wanted, SandboxConfig(backend="e2b", **more)).config
+    assert config.language == "typescript"
+    with pytest.raises(UnsupportedConfigError, match=f"the e2b sandbox has {why}"):
+        registry.create(config)

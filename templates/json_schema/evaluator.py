@@ -19,7 +19,9 @@ An output that is text is parsed as JSON first, unless `parse_strings` is false;
 7 or 2019-09. Keywords that the draft does not have are ignored, as it asks, and `format` is a remark that nothing
 checks. A `$ref` reaches what is in the schema itself and the drafts' own meta-schemas; nothing is ever fetched.
 
-A schema that is wrong itself, refers to something that is not there or to an unknown draft is an error, not a verdict.
+A schema that is wrong itself, refers to something that is not there or to an unknown draft is an error, not a verdict;
+so is an output that nests too deeply, or has a number of more than 4,300 digits. `pattern` is an expression of Python's
+`re`, which has no `\\p{L}`; numbers are doubles, so 0.3 is no multiple of 0.1.
 
 Source: JSON Schema, draft 2020-12; the validation is the package jsonschema's.
 """
@@ -40,14 +42,17 @@ COUNTED = 100
 SHOWN_CHARACTERS = 200
 
 
+class NoJSONError(ValueError):
+    """A constant that Python's parser knows and JSON does not."""
+
+
 def evaluate(output: object, schema: object, parse_strings: bool = True) -> dict[str, object]:
     validator = compiled(schema if isinstance(schema, str) else json.dumps(schema))
     try:
         document = strict_json(output) if parse_strings and isinstance(output, str) else output
-    except (ValueError, RecursionError) as error:
-        return {"label": "invalid", "score": 0.0, "explanation": f"Not JSON: {error}"}
-    try:
         violations = list(islice(validator.iter_errors(document), COUNTED))
+    except (json.JSONDecodeError, NoJSONError) as error:
+        return {"label": "invalid", "score": 0.0, "explanation": f"Not JSON: {error}"}
     except Unresolvable as error:
         raise ValueError(f"`schema` refers to {error.ref!r}, which is not in it; nothing is fetched") from None
     except RecursionError:
@@ -94,7 +99,7 @@ def strict_json(text: str) -> object:
 
 
 def refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON value")
+    raise NoJSONError(f"{constant} is no JSON value")
 
 
 def described(error: ValidationError | SchemaError) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from aiolimiter import AsyncLimiter
 
@@ -64,6 +65,8 @@ class Lifecycle:
         self._unclear: set[str] = set()
         """The keys of orders of which some attempt may have made a machine."""
         self._ending: set[asyncio.Task[None]] = set()
+        self._late = False
+        """Whether the time for ending machines is over."""
 
     async def create(self, *, network: bool, memory: int, lock: str | None = None) -> Machine:
         """
@@ -83,7 +86,7 @@ class Lifecycle:
             if making.done() and key in self._ours:  # it was made, and could not be noted
                 self.end(Machine(self._ours[key], key))
             else:
-                self._see_to(key, self._undo(key, making))
+                self._see_to(key, partial(self._undo, key, making))
             raise
 
     async def _made(self, order: Order) -> Machine:
@@ -131,6 +134,9 @@ class Lifecycle:
             machine = await making
         except (RefusedError, GoneError):
             refused = key not in self._unclear
+        except asyncio.CancelledError:
+            if self._late or not making.cancelled():
+                raise
         except Exception:  # whatever it is, it is told where the machine was wanted
             pass
         if machine is None and key in self._ours:
@@ -157,7 +163,7 @@ class Lifecycle:
         """Begins to end it; `close` waits for that. Safe twice."""
         if machine.key in self._ours:
             del self._ours[machine.key]
-            self._see_to(machine.key, self._end(machine.key, machine.id))
+            self._see_to(machine.key, partial(self._end, machine.key, machine.id))
 
     async def _end(self, key: str, id: str) -> None:
         self._ours.pop(key, None)
@@ -173,34 +179,42 @@ class Lifecycle:
             self._ledger.left(key)
         self._say(f"{self._provider.name}: {why}; run: evalcell reap")
 
-    def _see_to(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+    def _see_to(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
         task = asyncio.create_task(self._seen_to(key, work))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _seen_to(self, key: str, work: Awaitable[None]) -> None:
-        try:
-            await work
-        except BaseException as e:  # there is no more time, or the provider's class has a fault of its own
-            if not self._ledger.is_settled(key):
-                self._leave(key, f"a machine may still run ({e or 'its end took too long'})")
-            if not isinstance(e, Exception):
-                raise
+    async def _seen_to(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
+        for last in (False, True):
+            try:
+                return await work()
+            except BaseException as e:  # it was stopped, or the provider's class has a fault of its own
+                if isinstance(e, asyncio.CancelledError) and not (last or self._late):
+                    continue  # a loop that ends cancels all that goes on, and waits for what does not obey
+                if not self._ledger.is_settled(key):
+                    self._leave(key, f"a machine may still run ({e or 'its end took too long'})")
+                if not isinstance(e, Exception):
+                    raise
+                return
+
+    def end_all(self) -> None:
+        """As `end`, for all that are."""
+        for key, id in list(self._ours.items()):
+            self.end(Machine(id, key))
 
     async def close(self, seconds: float) -> None:
         """Ends all machines; waits at most so many seconds. Cancelling it does not hurry it."""
+        self.end_all()
         await unhurried(self._close(seconds))
 
     async def _close(self, seconds: float) -> None:
-        for key, id in list(self._ours.items()):
-            del self._ours[key]
-            self._see_to(key, self._end(key, id))
         if self._ending:
             soon = min(_SOON, seconds)
             await asyncio.wait(set(self._ending), timeout=soon)
             if self._ending:
                 self._say(f"{self._provider.name}: waiting for {len(self._ending)} of its machines to end")
                 await asyncio.wait(set(self._ending), timeout=seconds - soon)
+        self._late = True
         for task in self._ending:
             task.cancel()
         if self._ending:

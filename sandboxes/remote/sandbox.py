@@ -279,6 +279,8 @@ class RemoteSandbox(Sandbox):
         """Takes some seconds at most, and is not hurried by being cancelled."""
         from sandboxes.remote.lifecycle import unhurried
 
+        if self._lifecycle:
+            self._lifecycle.end_all()  # before anything else can be stopped
         if self._provider is not None:
             await unhurried(self._close())
 
@@ -291,4 +293,5 @@ class RemoteSandbox(Sandbox):
         provider, self._provider = self._provider, None
         self._pool = self._lifecycle = self._keeping = None
         if provider:
-            await provider.close()
+            with suppress(SandboxError):  # nothing runs there any more, and nobody can do anything about it
+                await provider.close()

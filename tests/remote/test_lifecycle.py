@@ -18,7 +18,7 @@ from sandboxes.remote.ledger import Ledger
 from sandboxes.remote.lifecycle import Lifecycle
 from sandboxes.remote.provider import BusyError, FullError, GoneError, Machine, RefusedError, UnreachableError
 from tests.remote.shelf import Shelf
-from tests.remote.speaker import Memory
+from tests.remote.speaker import Memory, Speaker
 from tests.remote.stopping import Stopping
 
 QUICK = Pauses(first=0.001, longest=0.002, altogether=0.5)
@@ -218,6 +218,28 @@ def test_a_new_machine_that_the_provider_does_not_know_yet_is_ended() -> None:
     assert run.said == []
 
 
+def test_a_loop_that_ends_waits_for_what_is_begun() -> None:
+    """As when somebody breaks out of `stream`, and nobody closes what it had open."""
+    shelf = Shelf()
+    run = Run(shelf)
+
+    async def body() -> None:
+        first = await run.create()
+        shelf.delay = 0.1
+        run.life.end(first)
+        making = asyncio.create_task(run.create())
+        while first.id in shelf.orders or not shelf.orders:  # each is done, and its answer on its way
+            await asyncio.sleep(0.005)
+        making.cancel()
+        await asyncio.sleep(0)
+
+    asyncio.run(body())
+    assert shelf.asked.count("create") == 2
+    assert shelf.asked.count("kill") == 3  # that of the first was cut off, and is asked again
+    assert not shelf.orders
+    assert not Ledger().open_entries()
+
+
 FAULTS: dict[str, Callable[[str, int], BaseException | None]] = {
     "all goes well": lambda what, times: None,
     "answers are lost": lambda what, times: UnreachableError("cut") if times == 1 else None,
@@ -257,7 +279,7 @@ async def two_lives(shelf: Shelf) -> None:
 
 
 def test_nobody_who_fails_to_listen_keeps_a_machine_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when a terminal is gone: that machines take long to end cannot be written to it."""
+    """As when a terminal is gone: that machines take long to end cannot be written to it. Nor is the rest a failure."""
 
     class Gone(list[str]):
         def append(self, line: str) -> None:
@@ -265,7 +287,15 @@ def test_nobody_who_fails_to_listen_keeps_a_machine_alive(monkeypatch: pytest.Mo
             raise OSError(errno.EIO, "the terminal is gone")
 
     monkeypatch.setattr(lifecycle, "_SOON", 0.0)
-    memory = Memory(lambda speaker: None, 4)
+
+    async def fails() -> None:
+        raise UnreachableError("the connections cannot be closed")
+
+    def prepare(speaker: Speaker) -> None:
+        speaker.delay = 0.02
+        speaker.close = fails  # type: ignore[method-assign]
+
+    memory = Memory(prepare, 4)
     memory.tried.said = Gone()
     asyncio.run(asyncio.wait_for(memory.work(), 20))
     memory.check("nobody listens")

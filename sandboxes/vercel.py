@@ -194,9 +194,9 @@ class VercelProvider(told.Provider):
             reply = await self._get(name)
         if status != "running":
             raise GoneError(f"Vercel: the machine is {status}")
-        ends = moment(reply, "session", "startedAt").timestamp() + number(reply, "session", "timeout") / 1000
-        session = _Session(text(reply, "sandbox", "currentSessionId"), time.monotonic() + ends - time.time())
-        return Machine(name, name, session)
+        begun, life = moment(reply, "session", "startedAt").timestamp(), number(reply, "session", "timeout") / 1000
+        ends = time.monotonic() + min(max(0.0, begun + life - time.time()), life)  # the two clocks may differ
+        return Machine(name, name, _Session(text(reply, "sandbox", "currentSessionId"), ends))
 
     async def _get(self, name: str) -> dict[str, Any]:
         # Without resume=false a mere look would start a machine that has stopped.

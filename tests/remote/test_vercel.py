@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -142,6 +143,15 @@ def test_life_is_prolonged_from_now(vercel_server: Server) -> None:
                 await asyncio.sleep(0.1)
 
     run(vercel_server, work)
+
+
+@pytest.mark.parametrize("ahead", [-3600, -100, 0, 3600])
+def test_a_clock_that_goes_wrong_here_lets_no_machine_die(ahead: int) -> None:
+    provider = VercelProvider({"VERCEL_TOKEN": "secret", "VERCEL_TEAM_ID": "t", "VERCEL_PROJECT_ID": "p"})
+    session = {"status": "running", "startedAt": (time.time() - ahead) * 1000, "timeout": 300_000}
+    reply = {"sandbox": {"currentSessionId": "se"}, "session": session}
+    made = asyncio.run(provider._ready("name", reply))
+    assert max(0, 300 - max(0, ahead)) - 5 < made.data.ends - time.monotonic() <= 300
 
 
 def test_the_network_is_cut(vercel_server: Server) -> None:

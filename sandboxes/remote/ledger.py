@@ -37,6 +37,7 @@ FORGOTTEN = timedelta(days=30)
 _OPEN = ("creating", "created", "left")
 _PRINTED = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 _LINE = 4096
+_UNFINISHED = ".machines-"
 _WAIT = 10.0
 
 Printable = Annotated[str, Field(pattern=r"^[!-~]*$", max_length=300)]
@@ -149,8 +150,10 @@ class Ledger:
                     self._compact()
 
     def _compact(self) -> None:
+        for left in self._folder.glob(f"{_UNFINISHED}*"):  # of a process that was killed; nobody else is here now
+            left.unlink(missing_ok=True)
         still = [e for e in _open(self._read()).values() if _now() - e.at < FORGOTTEN]
-        fd, unfinished = tempfile.mkstemp(dir=self._folder, prefix=".machines-")
+        fd, unfinished = tempfile.mkstemp(dir=self._folder, prefix=_UNFINISHED)
         try:
             with os.fdopen(fd, "wb") as file:
                 file.writelines(e.model_dump_json().encode() + b"\n" for e in still)

@@ -166,7 +166,7 @@ class Provider(ABC):
     pace: ClassVar[float] = 1.0
     """Machines created in a second, at most."""
     cap: ClassVar[int] = 10
-    """Machines of one run at most, below what the smallest plan allows."""
+    """Machines of a run that does not say how many, at most; below what the smallest plan allows."""
     longest: ClassVar[int] = 3600
     """Seconds that a machine can live on the smallest plan, extended or not; it is replaced before."""
     extends: ClassVar[bool] = True

@@ -164,7 +164,9 @@ def test_what_has_ended_or_is_forgotten_is_taken_out(ledger: Ledger, monkeypatch
         order(ledger, f"k{number}", f"id{number}")
         if number % 2:
             ledger.ended(f"k{number}")
+    (unfinished := ledger.path.with_name(".machines-of-one-that-was-killed")).touch()
     ledger.compact()
+    assert not unfinished.exists()
     assert [e.key for e in ledger.open_entries()] == ["k0", "k2", "k4", "k6", "k8"]
     assert len(ledger.path.read_text().splitlines()) == 5
     assert ledger.path.stat().st_mode & 0o777 == 0o600

@@ -106,7 +106,8 @@ class DenoBox(FolderBox, LoadingBox):
     async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
         rest = list(requests)
         while rest and await self._quiet():
-            run = Run(rest if shared else rest[:1], True)
+            count = line.together([len(request.payload) for request in rest]) if shared else 1
+            run = Run(rest[:count], True)
             async with contextlib.aclosing(self._attempt(run, limits)) as told:
                 async for raw in told:
                     yield raw

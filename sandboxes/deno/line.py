@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+from itertools import accumulate
 
 from sandboxes.kernel.pipes import Outgoing, Pipe
 
@@ -34,6 +35,9 @@ SPARE = 24 << 20
 GROWN = 256 << 20
 """A process that keeps so much from calls that are over is replaced."""
 
+TOGETHER = 4 << 20
+"""Bytes of requests that a Worker is sent at once; it and the main thread hold them many times."""
+
 THREADS, DESCRIPTORS = 48, 256
 """What Deno and V8 start besides three for each core; a thread is a process to the kernel. Nested Workers too."""
 
@@ -42,6 +46,11 @@ _SIZE = struct.Struct("<I")
 _CHUNK = 1 << 18
 _WELL = b'{"status":"ok"'
 _FULL_HEAP = (b"<--- Last few GCs --->", b"# Fatal JavaScript out of memory", b"# Fatal process out of memory")
+
+
+def together(sizes: Sequence[int]) -> int:
+    """How many requests of these sizes a Worker is sent at once, in bytes: one at least."""
+    return max(1, sum(size <= TOGETHER for size in accumulate(sizes)))
 
 
 def is_well(payload: bytes) -> bool:

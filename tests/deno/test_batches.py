@@ -57,6 +57,12 @@ export async function evaluate({x}) {
     assert [e.value for e in opened.evaluate(source, [{"x": n} for n in range(4)])] == [0, 1, 2, 3]
 
 
+def test_rows_are_not_blamed_for_the_size_of_others(opened: Opened) -> None:
+    batch = [{"x": "x" * (1 << 20)} for _ in range(60)]
+    found = opened.evaluate("export const evaluate = ({x}) => x.length;\n", batch, memory=64 << 20)
+    assert {(e.status, e.value) for e in found} == {("ok", 1 << 20)}
+
+
 COUNTS = "let count = 0;\nexport const evaluate = () => count += 1;\n"
 
 

@@ -134,8 +134,8 @@ class Holder(Box):
         """
         place = first
         while place < len(payloads) and self._quiet():
-            last = len(payloads) if shared else place + 1
-            for told in self._attempt(payloads[place:last], limits):
+            count = line.together([len(payload) for payload in payloads[place:]]) if shared else 1
+            for told in self._attempt(payloads[place : place + count], limits):
                 yield told
                 place += 1
 

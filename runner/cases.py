@@ -192,5 +192,6 @@ def _problem(error: ValidationError) -> str:
         known = ExpectedScore.model_fields if "outputs" in first["loc"] else Expected.model_fields
         key = str(first["loc"][-1])
         return printable(f"`{place}` is unknown{suggestion(key, known)}; known are {listed(known)}", 400)
-    must = first["msg"].replace("Input should be", "must be")
+    is_object = first["type"] in ("model_type", "dict_type")
+    must = "must be an object" if is_object else first["msg"].replace("Input should be", "must be")
     return printable(whole(f"`{place}` {must}, not {shown(first['input'], 60)}"), 400)

@@ -195,6 +195,9 @@ def test_rows_are_as_good_as_a_file(tmp_path: Path) -> None:
     assert check_cases(script, rows[:1], mapping=InputMapping(literals={"by": 5})).failed == 1
     with pytest.raises(CasesError, match="case 1: the case has no `expected`"):
         check_cases(script, [{"output": 1}])
+    for wrong in ({"expected": 1}, {"expected": {"score": 1}, "set": []}):
+        with pytest.raises(CasesError, match=r"case 1: `\w+` must be an object, not "):
+            check_cases(script, [wrong])
     with pytest.raises(CasesError, match="case 2: a row must be a mapping"):
         check_cases(script, [rows[0], 3])  # type: ignore[list-item]
     with pytest.raises(CasesError, match="more than 20,000 cases"):

@@ -28,7 +28,7 @@ MOST = 50
 """Problems told."""
 
 _SCRIPT = "evaluator.ts"
-_OPTIONS = {"compilerOptions": {"strict": True, "types": ["./evalcell.d.ts"]}}
+_OPTIONS = {"compilerOptions": {"strict": True, "noImplicitAny": False, "types": ["./evalcell.d.ts"]}}
 _AMBIENT = Path(__file__).parent / "inside" / "evalcell.d.ts"
 _PROBLEM = re.compile(
     r"^TS(?P<number>\d+) \[ERROR\]: *(?P<message>.*)\n(?P<rest>(?:(?!TS\d+ \[ERROR\]).*\n)*?)"

@@ -25,7 +25,7 @@ export const evaluate: Evaluator = async ({output, reference, input, metadata, a
 WRONG = {
     "const x: number = 'text';\nexport const evaluate = () => x;": (1, 7, "TS2322"),
     "export const evaluate = ({output}: EvaluatorParams) => missing;": (1, 56, "TS2304"),
-    "\n\nexport const evaluate = (a) => a;": (3, 26, "TS7006"),
+    "\n\nexport const evaluate = (a) => b;": (3, 32, "TS2304"),
     "export const evaluate: Evaluator = () => new Map();": (1, 42, "TS"),
     "export const evaluate = ({text}: {text: string | null}) => text.length;": (1, 60, "TS18047"),
 }
@@ -33,6 +33,11 @@ WRONG = {
 
 def test_a_script_without_type_errors_has_no_problems(opened: Opened) -> None:
     assert opened.problems(RIGHT) == []
+
+
+def test_a_script_without_types_has_no_problems(opened: Opened) -> None:
+    script = "const same = (a, b) => a === b;\nfunction evaluate({ output, reference }) { return same(output, reference); }\n"
+    assert opened.problems(script) == []
 
 
 @pytest.mark.parametrize("source", WRONG)

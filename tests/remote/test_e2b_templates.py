@@ -11,7 +11,7 @@ import pytest
 import templates
 from runner.choose import find_evaluator
 from runner.judged import judged
-from sandboxes import Sandbox
+from sandboxes import Isolation, Sandbox, SandboxConfig
 from sandboxes.base import Language
 from sandboxes.e2b import E2BProvider
 from tests.remote.room import PYTHON, bubblewrap
@@ -31,6 +31,11 @@ class Shared(Opened):
             return super().sandbox(way)
         alike = [name for name in written() if packages(name) == packages(way.name)]
         return super().sandbox(way._replace(name=max(alike, key=lambda name: len(templates.demo_files(name)))))
+
+    def config(self, way: Way) -> SandboxConfig:
+        """The examples of a template in TypeScript share a Worker, as a new one takes 20 ms."""
+        isolation: Isolation | None = "batch" if way.language == "typescript" else None
+        return super().config(way).model_copy(update={"isolation": isolation})
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,8 @@ class Backend:
     """Of the scripts that it is given."""
     paired: bool = False
     """Whether the other isolation is tried elsewhere, as on another one; so tests of both need not try both on each."""
+    shares: frozenset[str] = frozenset()
+    """Promises that are kept by what it shares with others, which try them: each test here takes half a second."""
     light: bool = False
     """Whether both its tier and its isolation have another one each, which try what does not depend on them."""
 
@@ -72,10 +74,12 @@ def _remote(name: str, language: Language = "python") -> Backend:
     def make(isolation: Isolation) -> Sandbox:
         from tests.remote.served import sandbox
 
-        return sandbox(name, isolation=isolation, language=language)
+        jobs = 1 if language == "typescript" else 2  # each machine has Deno installed, which takes a second
+        return sandbox(name, isolation=isolation, language=language, jobs=jobs)
 
     if language == "typescript":
-        return Backend(f"{name}-{language}", make, {}, language=language, paired=True)
+        shares = frozenset({"closed", "channel"})  # the Worker is that of `deno`, the walls are those of Python there
+        return Backend(f"{name}-{language}", make, {}, language=language, paired=True, shares=shares)
     gaps = {"nothing": "it is a process: it may start threads, and look around in what it is shown"}
     return Backend(name, make, gaps)
 

@@ -31,6 +31,8 @@ def backend(request: pytest.FixtureRequest, chosen: Backend) -> Backend:
         pytest.skip(missing)
     if (needs := request.node.get_closest_marker("needs")) and (gap := chosen.gaps.get(needs.args[0])):
         pytest.skip(f"known gap: {gap}")
+    if needs and needs.args[0] in chosen.shares:
+        pytest.skip("tried on the others that keep it by the same means")
     if chosen.light and needs and "isolation" not in request.fixturenames:
         pytest.skip("tried on the other tier with this isolation, and on this tier with the other")
     if chosen.paired and request.node.callspec.params.get("isolation", chosen.isolation) != chosen.isolation:

@@ -89,11 +89,15 @@ class Opened:
         """Open, with what the template needs; or why there is none."""
         if way.lacking:
             return way.lacking
-        config = choose(way.evaluator, SandboxConfig(backend=way.backend, files=way.files, jobs=1)).config
+        config = choose(way.evaluator, self.config(way)).config
         key = config.model_dump_json()
         if key not in self._found:
             self._found[key] = self._loop.run(self._open(config))
         return self._found[key]
+
+    def config(self, way: Way) -> SandboxConfig:
+        """What is asked, besides the template's packages."""
+        return SandboxConfig(backend=way.backend, files=way.files, jobs=1)
 
     def close(self) -> None:
         self._loop.run(self._stack.aclose())

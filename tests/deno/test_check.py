@@ -36,7 +36,10 @@ def test_a_script_without_type_errors_has_no_problems(opened: Opened) -> None:
 
 
 def test_a_script_without_types_has_no_problems(opened: Opened) -> None:
-    script = "const same = (a, b) => a === b;\nfunction evaluate({ output, reference }) { return same(output, reference); }\n"
+    script = """
+const same = (a, b) => a === b;
+function evaluate({ output, reference }) { return same(output, reference); }
+"""
     assert opened.problems(script) == []
 
 

@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 LIMITS = Limits(timeout=5, load_timeout=10, memory=128 << 20)
 
-QUICK = LIMITS.model_copy(update={"timeout": 0.3, "load_timeout": 0.5})
+QUICK = LIMITS.model_copy(update={"timeout": 0.3})
+SOON_LOADED = LIMITS.model_copy(update={"load_timeout": 0.5})
 
 
 @dataclass(frozen=True, eq=False)

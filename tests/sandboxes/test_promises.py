@@ -15,7 +15,7 @@ import pytest
 
 from sandboxes import Call, Execution, Isolation, Limits, SandboxConfig, SandboxLostError, backends
 from sandboxes.fake import FakeSandbox
-from tests.sandboxes.backends import BACKENDS, LIMITS, QUICK, Backend, calls, run
+from tests.sandboxes.backends import BACKENDS, LIMITS, QUICK, SOON_LOADED, Backend, calls, run
 from tests.sandboxes.languages import ECHO, Each, Script, body
 from tests.sandboxes.shared import evaluate
 
@@ -93,7 +93,7 @@ LOADS = {
 def test_what_the_script_does_while_loading_is_every_calls_execution(
     backend: Backend, script: Script, status: str
 ) -> None:
-    found = evaluate(backend, script, calls(3), limits=QUICK)
+    found = evaluate(backend, script, calls(3), limits=SOON_LOADED)
     assert [(e.call, e.status) for e in found] == [(0, status), (1, status), (2, status)]
 
 

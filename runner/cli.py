@@ -84,7 +84,7 @@ def _told(error: Exception) -> int:
         click.echo(f"evalcell: {lines}", err=True)
         return COULD_NOT_JUDGE
     words = f"{type(error).__name__}: {lines}" if lines else type(error).__name__
-    click.echo(f"evalcell failed unexpectedly: {words}; run again with --debug and report it", err=True)
+    click.echo(f"evalcell failed unexpectedly: {words}; run `evalcell --debug …` and report it", err=True)
     return COULD_NOT_JUDGE
 
 

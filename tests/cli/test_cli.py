@@ -265,7 +265,7 @@ def test_an_unexpected_exception_is_one_line_and_with_debug_a_traceback(
     monkeypatch.setattr("runner.cli_run.find_evaluator", fail)
     result = run("length.py", "data.jsonl")
     assert (result.exit_code, result.stdout) == (3, "")
-    line = "evalcell failed unexpectedly: LookupError: \\x1b[2Jwhoops; run again with --debug and report it\n"
+    line = "evalcell failed unexpectedly: LookupError: \\x1b[2Jwhoops; run `evalcell --debug …` and report it\n"
     assert result.stderr == line
     assert "Traceback" in evalcell("--debug", "run", "length.py", "data.jsonl").stderr
     assert "Traceback" in run("length.py", "data.jsonl", EVALCELL_DEBUG="1").stderr

@@ -173,7 +173,7 @@ WRONG = [
     ('{"expected": {"label": 1}}', "`expected.label` must be a valid string, not 1"),
     ('{"expected": {"outcome": "lost"}}', "`expected.outcome` must be 'scored', 'abstained' or 'failed', not 'lost'"),
     ('{"expected": {"outputs": {"a": {"kind": "x"}}}}', "`expected.outputs.a.kind` is unknown; known are `label`"),
-    ('{"expected": {"score": 1}, "set": []}', "`set` must be a valid dictionary, not []"),
+    ('{"expected": {"score": 1}, "set": []}', "`set` must be an object, not []"),
     ('{"expected": {"score": 1}, "map": {"a": 1}}', "`map.a` must be a valid string, not 1"),
     ('{"expected": {"score": 1}, "tolerance": -1}', "`tolerance` must be greater than or equal to 0, not -1"),
     ('{"expected": {"score": 1}, "languages": ["perl"]}', "`languages.0` must be 'python' or 'typescript'"),

@@ -88,6 +88,16 @@ def test_the_harness_imports_nothing_that_is_not_sent_before_it(language: Langua
         assert not found & {"sandboxes", *list(sources)[place:]}
 
 
+def test_a_script_that_loads_before_each_row_is_waited_for() -> None:
+    calls, patience = [Call(id=1)], {}
+    for language in ("python", "typescript"):
+        listener = talk.command(asked(language=language), calls)[1]
+        for line in honest(listener, 1)[:2]:
+            listener.feed(line)
+        patience[language] = listener.patience()
+    assert patience["typescript"] == patience["python"] + LIMITS.load_timeout
+
+
 def test_each_command_has_its_own_mark() -> None:
     assert len({talk.hello()[1].mark for _ in range(10)}) == 10
 

@@ -75,6 +75,13 @@ def test_each_row_has_a_state_of_its_own() -> None:
     assert found == [("ok", ["a", 1]), ("ok", ["b", 1]), ("error", None), ("timeout", None), ("ok", ["c", 1])]
 
 
+def test_deno_is_found_where_an_images_own_pip_puts_it() -> None:
+    if Path(find_deno()).parent != Path(sys.executable).parent:
+        pytest.skip("it is installed elsewhere")
+    found = ask(ROWS, rows("a"), packages="site", python=sys.executable, language="typescript")
+    assert found.values == [["a", 1]]
+
+
 @pytest.mark.parametrize("way", ["own", "nothing"])
 def test_where_deno_cannot_be_started_it_says_why(way: str, tmp_path: Path) -> None:
     """Without Deno, and without a place for the pipes to it."""

@@ -65,6 +65,7 @@ class Lifecycle:
         self._unclear: set[str] = set()
         """The keys of orders of which some attempt may have made a machine."""
         self._ending: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._late = False
         """Whether the time for ending machines is over."""
 
@@ -78,16 +79,23 @@ class Lifecycle:
         tags = {"owner": OWNER, "key": key, "run": self.run, **ledger.own_tags()}
         order = Order(key, tags, self._lifetime, network, memory, lock)
         await self._pace.acquire()
+        self._refuse_when_closed()
         self._ledger.creating(self._provider.name, self._provider.address, key, self.run)
         making = asyncio.create_task(self._made(order))
         try:
-            return await asyncio.shield(making)
+            machine = await asyncio.shield(making)
+            self._refuse_when_closed()
+            return machine
         except BaseException:
-            if making.done() and key in self._ours:  # it was made, and could not be noted
+            if making.done() and key in self._ours:  # it was made, and could not be noted, or comes too late
                 self.end(Machine(self._ours[key], key))
             else:
                 self._see_to(key, partial(self._undo, key, making))
             raise
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise SandboxError("the sandbox was closed while something ran in it; close it after that")
 
     async def _made(self, order: Order) -> Machine:
         told: list[ProviderError] = []
@@ -198,12 +206,13 @@ class Lifecycle:
                 return
 
     def end_all(self) -> None:
-        """As `end`, for all that are."""
+        """As `end`, for all that are; there are no more from now on."""
+        self._closed = True
         for key, id in list(self._ours.items()):
             self.end(Machine(id, key))
 
     async def close(self, seconds: float) -> None:
-        """Ends all machines; waits at most so many seconds. Cancelling it does not hurry it."""
+        """Ends all machines, and makes no more; waits at most so many seconds. Cancelling it does not hurry it."""
         self.end_all()
         await unhurried(self._close(seconds))
 

@@ -218,6 +218,27 @@ def test_a_new_machine_that_the_provider_does_not_know_yet_is_ended() -> None:
     assert run.said == []
 
 
+def test_a_closed_one_makes_no_more() -> None:
+    """As when a sandbox is closed under a run, which takes its machines for lost and wants others."""
+    shelf = Shelf()
+    shelf.delay = 0.02
+    run = Run(shelf)
+
+    async def body() -> None:
+        making = asyncio.create_task(run.create())
+        await asyncio.sleep(0.01)
+        await run.life.close(5)
+        for late in (making, run.create()):
+            with pytest.raises(SandboxError, match="was closed"):
+                await late
+        await run.life.close(5)
+
+    lasting(body)
+    assert shelf.asked.count("create") == 1
+    assert not shelf.orders
+    assert not Ledger().open_entries()
+
+
 def test_a_loop_that_ends_waits_for_what_is_begun() -> None:
     """As when somebody breaks out of `stream`, and nobody closes what it had open."""
     shelf = Shelf()

@@ -16,6 +16,7 @@ _FIRST = (
     "kernel/inside/ends",
     "kernel/inside/wire",
     "kernel/inside/guardian",
+    "kernel/inbox",
     "kernel/pipes",
     "kernel/tree",
 )

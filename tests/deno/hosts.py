@@ -19,11 +19,9 @@ from sandboxes.kernel.plan import Tier
 from tests.deno.scripts import LOADS, TRACES
 from tests.sandboxes.hostile.boxes import TIERS
 from tests.sandboxes.hostile.driven import Driven
-from tests.sandboxes.hostile.judged import LIMITS, Batch, is_clean, judge, request
+from tests.sandboxes.hostile.judged import PATIENT, Batch, is_clean, judge, patience, request
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, DISTANCE, Hostile
 
-PATIENT = 5.0
-"""Seconds for a script that ends by itself, or whose memory is to be found out: a busy machine takes a while."""
 LOAD_TIMEOUT = 1.5
 TOGETHER = 8
 QUICK = {"ok", "error", "no_result", "output"}
@@ -76,9 +74,9 @@ class Host:
         self._asked.put(answer)
         return future
 
-    def later(self, source: str) -> Future[Answer]:
+    def later(self, source: str, timeout: float = PATIENT) -> Future[Answer]:
         """One clean call of a script, after all that it was asked before. The future may raise HostDied."""
-        return self._later((), self._request([CLEAN], source=source))
+        return self._later((), self._request([CLEAN], source=source, timeout=timeout))
 
     def _request(self, *batches: list[tuple[str, str]], source: str | None = None, timeout: float = PATIENT) -> Answer:
         pairs: list[Batch] = [(self.isolation, batch) for batch in batches]
@@ -89,7 +87,7 @@ class Host:
     def _asks(self, script: Hostile) -> Answer:
         """An attack stands among clean calls; of one box that takes turns with another, too."""
         if script in LOADS:
-            return self._request([CLEAN, CLEAN], source=script.source, timeout=LIMITS.timeout)
+            return self._request([CLEAN, CLEAN], source=script.source, timeout=patience(script.calls))
         if script in TRACES:
             batches = [[CLEAN] * 6] if self.isolation == "call" else [[CLEAN]] * 4
             return self._request(*batches, source=script.source)
@@ -129,7 +127,7 @@ class Host:
         assert [e["call"] for e in found] == [0, 1], found
         for execution in found:
             if told["loaded"]["status"] == "ok":
-                judge(script.calls, execution)
+                judge(script.calls, execution, patience(script.calls))
             else:
                 assert execution["status"] == told["loaded"]["status"], execution
 
@@ -153,7 +151,7 @@ def _is_quick(script: Hostile) -> bool:
 
 
 def _patience(script: Hostile) -> float:
-    return LIMITS.timeout if "timeout" in script.may and script.category != "memory" else PATIENT
+    return PATIENT if script.category == "memory" else patience(script.ending)
 
 
 def as_before(told: Answer) -> None:

@@ -60,6 +60,7 @@ def _places(script: Hostile) -> tuple[str, ...]:
 @pytest.fixture(scope="module")
 def every(request: pytest.FixtureRequest, open_folder: Path) -> Iterator[Mapping[str, Host]]:
     """Begins with all the scripts that this session will ask for; nothing is changed or left when they end."""
+    tiers()  # opens one, and so keeps the bytecode of what runs inside
     chosen = {id(i.callspec.params.get("script")) for i in request.session.items if hasattr(i, "callspec")}
     before = _files()
     found = hosts(open_folder)

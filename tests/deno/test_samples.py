@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.deno.hosts import Host, as_before, hosts
+from tests.sandboxes.hostile.judged import LIMITS, PATIENT
 from tests.sandboxes.test_hostile_samples import ALLOWED, FOLDER, SECRET
 
 SAMPLES = sorted(FOLDER.glob("ts_*.ts"))
@@ -35,7 +36,8 @@ def test_a_sample_ends_as_its_header_says(every: list[Host], sample: Path, tmp_p
         listener.setblocking(False)
         for name, value in (("SECRET_FILE", secret), ("PORT", listener.getsockname()[1]), ("ID", sample.stem)):
             source = source.replace(f"@@{name}@@", str(value))
-        for told in [host.later(source) for host in every]:
+        timeout = LIMITS.timeout if "timeout" in ALLOWED[header[1]] else PATIENT
+        for told in [host.later(source, timeout) for host in every]:
             as_before(told.result())
             ((found,),) = told.result()["batches"]
             assert found["status"] in ALLOWED[header[1]], found

@@ -13,7 +13,16 @@ import pytest
 
 from tests.sandboxes.hostile.boxes import Boxes
 from tests.sandboxes.hostile.driven import ROOT, Driven
-from tests.sandboxes.hostile.judged import LIMITS, Batch, assert_nothing_left, everywhere, is_clean, judge, request
+from tests.sandboxes.hostile.judged import (
+    LIMITS,
+    Batch,
+    assert_nothing_left,
+    everywhere,
+    is_clean,
+    judge,
+    patience,
+    request,
+)
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile, scripts
 
 pytestmark = pytest.mark.crowded
@@ -64,24 +73,27 @@ def test_a_hostile_script_harms_nobody(hosts: dict[str, Driven], pristine: dict[
     batches: list[Batch] = [("call", [CLEAN, attack, CLEAN])]
     if script.lasting:
         batches += [("batch", [attack, CLEAN]), ("batch", [CLEAN])]
-    for name, told in everywhere(hosts, request(*batches)).items():
+    timeout = patience(script.ending)
+    for name, told in everywhere(hosts, request(*batches, timeout=timeout)).items():
         assert "raised" not in told, told["raised"]
         assert [[e["call"] for e in batch] for batch in told["batches"]] == [[*range(len(b))] for _, b in batches]
         (before, attacked, after), *shared = told["batches"]
-        judge(script.ending, attacked)
+        judge(script.ending, attacked, timeout)
         assert is_clean(before)
         assert before["value"] == after["value"] == pristine[name]
         if shared:
-            judge(script.ending, shared[0][0])
+            judge(script.ending, shared[0][0], timeout)
             assert shared[1][0]["value"] == pristine[name]
         assert is_clean(told["clean"][0])
 
 
 @pytest.mark.parametrize("script", LOADS, ids=lambda s: s.id)
 def test_a_script_that_is_hostile_while_it_loads_harms_nobody(hosts: dict[str, Driven], script: Hostile) -> None:
-    for told in everywhere(hosts, request(("call", [CLEAN, CLEAN]), source=script.source)).values():
+    timeout = patience(script.ending, LIMITS.load_timeout)
+    asked = request(("call", [CLEAN, CLEAN]), source=script.source, load_timeout=timeout)
+    for told in everywhere(hosts, asked).values():
         assert "raised" not in told, told["raised"]
-        judge(script.ending, told["loaded"], LIMITS.load_timeout)
+        judge(script.ending, told["loaded"], timeout)
         (found,) = told["batches"]
         assert [e["call"] for e in found] == [0, 1]
         assert told["loaded"]["status"] == "ok" or {e["status"] for e in found} == {told["loaded"]["status"]}
@@ -117,11 +129,14 @@ def test_an_odd_source_is_loaded_or_refused(hosts: dict[str, Driven], source: st
 
 def test_hostile_scripts_side_by_side_in_worker_processes(tmp_path: Path) -> None:
     host = Driven(tmp_path, "auto", jobs=2)
-    asked = [request(("call", [CLEAN, (ATTACK, script.source), CLEAN])) for script in ATTACKS]
+    asked = [
+        request(("call", [CLEAN, (ATTACK, script.source), CLEAN]), timeout=patience(script.ending))
+        for script in ATTACKS
+    ]
     for script, told in zip(ATTACKS, host.ask({"together": asked})["together"], strict=True):
         assert "raised" not in told, (script.id, told["raised"])
         ((before, attacked, after),) = told["batches"]
-        judge(script.ending, attacked)
+        judge(script.ending, attacked, patience(script.ending))
         assert is_clean(before)
         assert before["value"] == after["value"]
         assert is_clean(told["clean"][0])

@@ -17,13 +17,11 @@ from sandboxes.kernel import plan
 from sandboxes.kernel.plan import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.sandboxes.hostile.driven import Driven
-from tests.sandboxes.hostile.judged import LIMITS, Batch, is_clean, judge, request
+from tests.sandboxes.hostile.judged import LIMITS, PATIENT, Batch, is_clean, judge, patience, request
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile
 
 TIERS: tuple[Tier, ...] = ("A", "B")
-PATIENT = 5.0
-"""Seconds for a script whose memory is to be found out, which on a busy machine takes a while."""
-LONGEST = 12.0
+LONGEST = 25.0
 """Seconds of the host's for one attack with all around it, on a busy machine."""
 
 
@@ -74,7 +72,7 @@ class Boxes:
     def attack(self, script: Hostile) -> None:
         """One call among clean ones, in every host."""
         attack = (ATTACK, script.source)
-        timeout = PATIENT if script.category == "hogs" else LIMITS.timeout
+        timeout = _patience(script)
         asked = {}
         for key in self.hosts:
             batches: list[Batch] = [(key[1], [CLEAN, attack, CLEAN])]
@@ -98,15 +96,19 @@ class Boxes:
 
     def load(self, script: Hostile) -> None:
         """A script that attacks while it loads: nobody else's call is any different."""
-        asked = {key: request((key[1], [CLEAN, CLEAN]), source=script.source) for key in self.hosts}
+        timeout, load_timeout = patience(script.calls), patience(script.boxed, LIMITS.load_timeout)
+        asked = {
+            key: request((key[1], [CLEAN, CLEAN]), source=script.source, timeout=timeout, load_timeout=load_timeout)
+            for key in self.hosts
+        }
         for key, told in self.ask(asked).items():
             self._as_before(key, told)
-            judge(script.boxed, told["loaded"], LIMITS.load_timeout)
+            judge(script.boxed, told["loaded"], load_timeout)
             (found,) = told["batches"]
             assert [e["call"] for e in found] == [0, 1], found
             for execution in found:
                 if told["loaded"]["status"] == "ok":
-                    judge(script.calls, execution)
+                    judge(script.calls, execution, max(timeout, load_timeout))  # some load once more
                 else:
                     assert execution["status"] == told["loaded"]["status"], execution
         self._unchanged()
@@ -129,6 +131,13 @@ class Boxes:
             left = host.finish()
             assert (left["status"], left["children"], left["files"], left["named"]) == (0, [], [], []), left
         self._unchanged()
+
+
+def _patience(script: Hostile) -> float:
+    """Seconds. What shares a batch with a script that is lasting may wait in vain, so that is short."""
+    if script.category == "hogs":
+        return PATIENT
+    return LIMITS.timeout if script.lasting else patience(script.boxed)
 
 
 def works(tier: Tier) -> bool:

@@ -10,14 +10,26 @@ from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.scripts import ANY, DISTANCE, Ending
 
 LIMITS = Limits(timeout=0.3, load_timeout=0.6, memory=64 << 20, output=4096, result=16384)
+PATIENT = 5.0
+"""Seconds for a script that ends by itself, which on a busy machine takes a while."""
 LATE = 2.0
 """Seconds past its deadline that a call may end on a busy machine."""
 
 Batch = tuple[Isolation, list[tuple[str, str]]]
 
 
-def request(*batches: Batch, source: str | None = None, timeout: float = LIMITS.timeout) -> dict[str, Any]:
-    limits = LIMITS.model_copy(update={"timeout": timeout})
+def patience(ending: Ending, timeout: float = LIMITS.timeout) -> float:
+    """Seconds: `timeout` for a script that may well last until then; for any other it would speak of the machine."""
+    return timeout if "timeout" in ending.may else PATIENT
+
+
+def request(
+    *batches: Batch,
+    source: str | None = None,
+    timeout: float = LIMITS.timeout,
+    load_timeout: float = LIMITS.load_timeout,
+) -> dict[str, Any]:
+    limits = LIMITS.model_copy(update={"timeout": timeout, "load_timeout": load_timeout})
     return {"source": source, "batches": batches, "limits": limits.model_dump()}
 
 

@@ -166,7 +166,7 @@ def test_a_row_that_never_ends_is_ended_there(trying: Trying) -> None:
 
 
 def test_what_no_machine_survives_is_lost_and_nothing_else_is(trying: Trying) -> None:
-    trying.server.fault("start", "kill-frame:2", nth=RUN, times=1000)
-    tried = trying.run(2, source=SCRIPT.replace("0.01", "0.5"))  # no row may be there with the frames before it
+    trying.server.fault("start", "kill-frame:1", nth=RUN, times=1000)
+    tried = trying.run(2, source=SCRIPT.replace("0.01", "1"))  # no row may be there with the frames before it
     trying.after(tried)
     assert tried.outcomes == {"0": "lost", "1": "lost"}

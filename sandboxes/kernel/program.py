@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from sandboxes.kernel.sandbox import BoxedSandbox
 
 
+_BARREN = 3
+"""Boxes in a row that end before they have told of a call."""
+
+
 class Holder(ABC):
     """What can hold a script: a box, or several that are used as one."""
 
@@ -95,6 +99,7 @@ class BoxedProgram(Program, Generic[B]):
 
     async def _on(self, lane: _Lane[B], requests: list[Request], limits: Limits) -> AsyncGenerator[Execution]:
         shared = self._sandbox.isolation == "batch"
+        barren = 0
         while requests:
             again = await lane.loaded()
             if again.status != "ok":  # it loads once and not always: a script that draws lots
@@ -104,11 +109,14 @@ class BoxedProgram(Program, Generic[B]):
                 return
             assert lane.box is not None
             done = 0
-            async with contextlib.aclosing(lane.box.run(requests, limits, shared)) as told:
+            # What comes later in the run may be what ended the box before anything could be told.
+            begun = requests[:1] if barren else requests
+            async with contextlib.aclosing(lane.box.run(begun, limits, shared)) as told:
                 async for raw in told:
                     done += 1
                     yield self._sandbox.told(raw, limits)
-            if not done and lane.box.alive:
+            barren = 0 if done else barren + 1
+            if barren and (lane.box.alive or barren > _BARREN):
                 raise SandboxLostError("the sandbox gave no execution")
             requests = requests[done:]
 

@@ -27,6 +27,9 @@ What a box is kept in by: everything; everything but the filter of system calls;
 A kernel may have what it then does not let be used.
 """
 
+_BARREN = 3
+"""Boxes in a row that end before they have told of a row."""
+
 _WELL = b'{"status":"ok","value":null}'
 
 
@@ -74,14 +77,20 @@ def main(part):
 def _answer(boxes, voice, settings, rows):
     box = boxes.open()
     voice.say(hello=boxes.hello(box))
-    place = 0
+    place = barren = 0
     well = settings["source"] is not None and _load(box, voice, settings)
     while well and place < len(rows):
-        for told in box.run(rows, place, settings["limits"], settings["isolation"] == "batch"):
+        first = place
+        # What comes later in the run may be what ended the box before anything could be told.
+        begun = rows[: place + 1] if barren else rows
+        for told in box.run(begun, place, settings["limits"], settings["isolation"] == "batch"):
             voice.say(row=place, told=frames.told(*told))
             voice.taken()
             place += 1
-        if place < len(rows):
+        barren = barren + 1 if place == first else 0
+        if barren > _BARREN:
+            raise Failed("boxes end before they tell of a row")
+        if place < len(rows) and not box.alive:
             voice.say(loading=True)
             box = boxes.open()
             well = _load(box, voice, settings)

@@ -1,0 +1,83 @@
+"""What becomes of a run whose box ends before it has told of anything, which a script may bring about at will."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, cast
+
+import pytest
+
+from sandboxes import Call, Execution, Limits, SandboxLostError
+from sandboxes.kernel.program import BoxedProgram, Holder
+from sandboxes.kernel.runs import Request
+from sandboxes.replies import Raw
+
+LIMITS = Limits()
+
+
+class Ending(Holder):
+    """Ends with any run of more than `most` calls, before it tells of one."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.ended = False
+
+    @property
+    def alive(self) -> bool:
+        return not self.ended
+
+    @property
+    def closed(self) -> bool:
+        return self.ended
+
+    async def load(self, source: str, limits: Limits) -> Raw:
+        return Raw(0, "reply", b"", 0.0)
+
+    async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
+        self.ended = len(requests) > self.most
+        for request in [] if self.ended else requests:
+            yield Raw(request.call, "reply", b"", 0.0)
+
+    async def close(self) -> None:
+        self.ended = True
+
+
+class Ends:
+    """What a program needs of its sandbox."""
+
+    isolation, concurrency = "batch", 1
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.made = 0
+
+    async def holder(self) -> Holder:
+        self.made += 1
+        return Ending(self.most)
+
+    def request(self, call: Call, limits: Limits) -> bytes:
+        return b""
+
+    def told(self, raw: Raw, limits: Limits, loading: bool = False) -> Execution:
+        return Execution(call=raw.call, status="ok")
+
+
+def executed(sandbox: Ends, count: int) -> list[int]:
+    async def body() -> list[int]:
+        program: BoxedProgram[Any] = BoxedProgram(cast(Any, sandbox), "", LIMITS)
+        await program.load()
+        return [e.call async for e in program.run([Call(id=n) for n in range(count)], LIMITS)]
+
+    return asyncio.run(body())
+
+
+def test_a_run_that_ends_its_box_goes_on_one_by_one() -> None:
+    assert executed(Ends(1), 5) == [0, 1, 2, 3, 4]
+
+
+def test_a_call_that_ends_every_box_ends_the_run() -> None:
+    sandbox = Ends(0)
+    with pytest.raises(SandboxLostError, match="gave no execution"):
+        executed(sandbox, 2)
+    assert sandbox.made == 4

@@ -22,6 +22,7 @@ T = TypeVar("T")
 LIMITS = Limits(timeout=5, load_timeout=10, memory=128 << 20)
 
 QUICK = LIMITS.model_copy(update={"timeout": 0.3})
+"""For a script that never ends. Any other may find a busy machine."""
 SOON_LOADED = LIMITS.model_copy(update={"load_timeout": 0.5})
 
 

@@ -62,7 +62,7 @@ def verified(folder: Path, key: str, suffix: str) -> Path | None:
 def keep(folder: Path, key: str, suffix: str, content: bytes | bytearray) -> Path:
     """Puts a file under `key`, whole or not at all. Raises SandboxUnavailableError when the disk is full."""
     path = folder / f"{key}-{hashlib.sha256(content).hexdigest()}{suffix}"
-    fd, unfinished = tempfile.mkstemp(dir=folder, prefix=".unfinished-")
+    fd, unfinished = tempfile.mkstemp(dir=folder, prefix=f".unfinished-{key}-")
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content)
@@ -90,7 +90,7 @@ def cached(name: str, key: str, suffix: str, build: Callable[[], bytes | bytearr
     from filelock import FileLock
 
     with FileLock(folder / f"{key}.lock", mode=0o600):
-        for left in folder.glob(".unfinished-*"):  # of a build that was killed; nobody else builds now
+        for left in folder.glob(f".unfinished-{key}-*"):  # of a build that was killed; nobody else builds this now
             left.unlink(missing_ok=True)
         _forget_unused(folder)
         return verified(folder, key, suffix) or keep(folder, key, suffix, build())

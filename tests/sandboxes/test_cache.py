@@ -102,9 +102,10 @@ def test_a_build_that_failed_or_was_killed_leaves_nothing(cache: Path) -> None:
     with pytest.raises(RuntimeError):
         cached("thing", "key", ".bin", fails)
     folder = cache / "thing"
-    (folder / ".unfinished-abc").write_bytes(b"half")
+    (folder / ".unfinished-key-abc").write_bytes(b"half")
+    (folder / ".unfinished-other-abc").write_bytes(b"half")  # which another process builds at this moment
     cached("thing", "key", ".bin", Builder())
-    assert [p.name for p in folder.iterdir() if p.name.startswith(".unfinished")] == []
+    assert [p.name for p in folder.iterdir() if p.name.startswith(".unfinished")] == [".unfinished-other-abc"]
 
 
 def test_what_no_run_has_wanted_for_a_month_is_deleted_at_the_next_build(cache: Path) -> None:

@@ -155,7 +155,7 @@ asked = several(
         _PACKAGES, "--with", "packages", metavar="PKG", multiple=True, help="Install this too, as in scikit-learn>=1.5."
     ),
     option(_PACKAGES, "--lock", metavar="FILE", help="Install exactly what an earlier run saved."),
-    seconds(_PACKAGES, "--install-timeout", help="Seconds to install them.  [default: 300]"),
+    seconds(_PACKAGES, "--install-timeout", help="Seconds to install them, or send files.  [default: 300]"),
     option(
         _ALLOWED,
         "--file",

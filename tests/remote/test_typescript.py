@@ -105,9 +105,9 @@ export async function evaluate({ output }: { output: string }) {
 """
 
 
-@pytest.mark.parametrize("name", ["modal", "vercel", "daytona"])
+@pytest.mark.parametrize("name", ["e2b", "modal", "vercel", "daytona"])
 def test_a_run(name: str) -> None:
-    """On E2B the promises suite and the templates are tried. Modal bakes Deno into its image."""
+    """On Modal, which bakes Deno into its image, the promises suite is tried, on E2B the templates."""
     wanted = parse_evaluator(SCORES, "mine", "mine.ts", language="typescript")
     ready = server(name)
     ready.clear()

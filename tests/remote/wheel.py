@@ -6,7 +6,6 @@ import base64
 import functools
 import hashlib
 import os
-import tempfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 @functools.cache
 def bring_deno() -> None:
     """Has pip find it, here and in machines made from now on; it is made once, and kept for later runs."""
-    folder = Path(tempfile.gettempdir(), f"evalcell-wheels-{os.getuid()}")
+    folder = Path("/var/tmp", f"evalcell-wheels-{os.getuid()}")  # machines have a /tmp of their own
     folder.mkdir(mode=0o755, exist_ok=True)
     deno = metadata.distribution("deno")
     tag = str(deno.read_text("WHEEL")).partition("Tag: ")[2].split()[0]

@@ -104,7 +104,7 @@ BACKENDS = (
     _deno("B", "batch"),
     _deno("B", "call"),
     *(_remote(name) for name in REMOTE),
-    _remote("e2b", "typescript"),
+    _remote("modal", "typescript"),
     Backend(
         "fake",
         lambda isolation: FakeSandbox(SandboxConfig(backend="fake", isolation=isolation)),

@@ -80,7 +80,8 @@ def _remote(name: str, language: Language = "python") -> Backend:
         return sandbox(name, isolation=isolation, language=language, jobs=jobs)
 
     if language == "typescript":
-        shares = frozenset({"closed", "channel"})  # the Worker is that of `deno`, the walls are those of Python there
+        # The Worker is that of `deno`, the walls are those of Python there.
+        shares = frozenset({"runs", "closed", "channel"})
         return Backend(f"{name}-{language}", make, {}, language=language, paired=True, shares=shares)
     gaps = {"nothing": "it is a process: it may start threads, and look around in what it is shown"}
     return Backend(name, make, gaps)

@@ -31,7 +31,7 @@ demo: $(READY)
 	@$(VENV)/bin/evalcell run json-distance templates/json_distance/demo.jsonl
 
 test: $(READY)
-	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not crowded"
+	$(RUN) -m pytest -n 2 --dist loadfile -m "not crowded"
 	$(RUN) -m pytest -m crowded
 
 lint: $(READY)

@@ -68,7 +68,6 @@ def test_prune_deletes_what_no_run_has_wanted(kept: Path) -> None:
     assert not new.exists()
 
 
-@pytest.mark.slow
 def test_after_prune_all_a_run_is_as_the_first_on_a_machine(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,8 +27,6 @@ PLACES = [
 PACKAGES = {"token_cosine.py": ("scikit-learn==1.9.1",)}
 LIMITS = Limits(timeout=30)
 
-pytestmark = pytest.mark.slow
-
 PYTHON = """
 import json, sys
 names = {}

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 DONE, GATE_FAILED, WRONG_USAGE, COULD_NOT_JUDGE, INTERRUPTED = 0, 1, 2, 3, 130
 
-_EPILOG = (
-    "Exit codes: 0 done; 1 a gate (--fail-if) failed; 2 wrong usage; 3 could not judge, as when nothing was "
-    "scored; 130 interrupted."
-)
+
+def _epilog(failed: str) -> str:
+    return (
+        f"Exit codes: 0 done; 1 {failed}; 2 wrong usage; 3 could not judge, as when nothing was scored; "
+        "130 interrupted."
+    )
 
 
 class Doors(click.Group):
@@ -115,7 +117,7 @@ def installed() -> str | None:
 
 @click.group(
     cls=Doors,
-    epilog=_EPILOG.replace("a gate (--fail-if)", "a gate, a worked example or a type check"),
+    epilog=_epilog("a gate, a worked example or a type check failed"),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--debug", is_flag=True, help="Show tracebacks; EVALCELL_DEBUG=1 does the same.")
@@ -129,7 +131,8 @@ def cli(debug: bool) -> None:
     epilog="A GATE is METRIC OP NUMBER and fails the run when it holds. METRIC: mean, median, min, max, "
     "passed, pass_rate (of the rows with a score), rows, scored, abstained, failed, lost, failed_rate (of "
     "all rows), or label:TEXT (a count); NAME.mean and so on for a named output. OP: > >= < <= == !=. A gate "
-    "that has nothing to judge, such as the mean of no score, ends the run with 3. " + _EPILOG,
+    "that has nothing to judge, such as the mean of no score, ends the run with 3. "
+    + _epilog("a gate (--fail-if) failed"),
 )
 @click.argument("evaluator")
 @click.argument("dataset")
@@ -157,7 +160,7 @@ def run(**options: Any) -> int:
     return cli_run.run(cli_run.Options(**options))
 
 
-@cli.command(cls=cli_options.Command, epilog=_EPILOG.replace("a gate (--fail-if) failed", "the types do not fit"))
+@cli.command(cls=cli_options.Command, epilog=_epilog("the types do not fit"))
 @click.argument("script")
 @click.argument("dataset", required=False)
 @cli_options.mapping

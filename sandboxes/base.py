@@ -263,7 +263,7 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
         )
     if config.language not in (None, *can.languages):
         raise UnsupportedConfigError(
-            f"the {name} sandbox does not run {config.language}; `evalcell sandboxes` lists them"
+            f"the {name} sandbox does not run {config.language}; `evalcell sandboxes` shows which do"
         )
     wanted = {
         "packages": (config.packages or config.lock, "leave them out, or choose a sandbox that installs packages"),

@@ -65,14 +65,6 @@ Hint = Callable[[str], str | None]
 """From the name of a module that an import did not find to the next step, where there is one."""
 
 
-def is_doubtful(how: str, payload: bytes) -> bool:
-    """
-    Whether this may be the doing of calls before it in the same process: they may hold the memory, or have left what
-    prints, writes or kills. Time may be theirs too, but is not worth being spent twice.
-    """
-    return how not in ("reply", "timeout") or (how == "reply" and payload.startswith(b'{"status":"memory"'))
-
-
 def longest(limits: Limits) -> int:
     """Bytes that an honest reply can have at most."""
     return _WORST * (limits.result + limits.output) + 65536

@@ -7,7 +7,7 @@ import secrets
 import signal
 from typing import Any, NamedTuple
 
-from sandboxes.replies import is_doubtful
+from sandboxes.kernel.doubt import is_doubtful
 
 
 class Request(NamedTuple):

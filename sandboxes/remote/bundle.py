@@ -19,6 +19,7 @@ _FIRST = (
     "kernel/inbox",
     "kernel/pipes",
     "kernel/tree",
+    "kernel/doubt",
 )
 _INNER: dict[Language, tuple[str, ...]] = {
     "python": ("inside/answers", "process/inside/pages", "process/inside/child", "process/inside/inner"),

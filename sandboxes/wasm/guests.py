@@ -158,7 +158,7 @@ def _tidy(instance: Instance, function: str) -> bool:
 
 
 def _is_doubtful(raw: Raw) -> bool:
-    """As that of `replies`; a value's own JSON has a space after each colon."""
+    """As that of `kernel.doubt`; a value's own JSON has a space after each colon."""
     full = raw.how == "reply" and b',"status":"memory","error":' in raw.payload
     return full or raw.how in ("memory", "stack", "trap", "unreadable")
 

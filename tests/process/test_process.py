@@ -18,6 +18,7 @@ from sandboxes.kernel.plan import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.descriptors import held
 from tests.process.conftest import LIMITS, Evaluate, once, run
+from tests.process.leaving import LEAVES, LEAVING
 
 SEES = "import os\ndef evaluate(): return dict(os.environ)\n"
 READS = "import os\ndef evaluate(): return open(os.environ['MODEL']).read()\n"
@@ -194,19 +195,6 @@ def evaluate(n):
             return [e.output async for e in program.run(batch, LIMITS)]
 
     assert run(body()) == [f"print {n}\nraw {n}\nerror {n}\n" for n in range(50)]
-
-
-LEAVES = """
-import os, threading, time
-def evaluate(x):
-    if x == "copies":
-        if os.fork() == 0: raise ValueError("in the copy alone")
-        os.wait()
-    if x == "kills later": threading.Timer(0.1, os._exit, (3,)).start()
-    if x == "waits": time.sleep(0.3)
-    return x
-"""
-LEAVING = ["copies", "a", "kills later", "waits", "b"]
 
 
 @pytest.mark.parametrize("isolation", ["call", "batch"])

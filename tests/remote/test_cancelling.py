@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -69,5 +70,5 @@ def test_cancelled_while_a_real_machine_works(trying: Trying, tmp_path: Path) ->
     points = [*range(1, 5), *range(5, whole.waits, max(1, whole.waits // TRIED))]
     for n in points:
         tried, stopping = Tried(), Stopping(n)
-        stopping.run(lambda tried=tried: scored(trying.sandbox(files=files), tried, 4, script(SCRIPT)))  # type: ignore[misc]
+        stopping.run(partial(scored, trying.sandbox(files=files), tried, 4, script(SCRIPT)))
         trying.after(tried)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Isolation
+from tests.process.leaving import LEAVES, LEAVING
 from tests.remote.ways import EACH_WAY, OWN, Way, ask, refused, rows
 from tests.sandboxes.hostile.boxed import boxed, named, tools
 from tests.sandboxes.hostile.judged import LIMITS as TIGHT
@@ -56,19 +57,6 @@ def test_a_script_that_attacks_while_it_loads_spoils_no_more_than_its_own_rows(s
     for execution in found.executions:
         assert execution.status in script.calls.may or execution.status == found.listener.loaded.status
     assert named(name) == []
-
-
-LEAVING = ["copies", "a", "kills later", "waits", "b"]
-LEAVES = """
-import os, threading, time
-def evaluate(x):
-    if x == "copies":
-        if os.fork() == 0: raise ValueError("in the copy alone")
-        os.wait()
-    if x == "kills later": threading.Timer(0.1, os._exit, (3,)).start()
-    if x == "waits": time.sleep(0.3)
-    return x
-"""
 
 
 KILLS = """

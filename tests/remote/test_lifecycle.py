@@ -314,7 +314,7 @@ def test_nobody_who_fails_to_listen_keeps_a_machine_alive(monkeypatch: pytest.Mo
 
     def prepare(speaker: Speaker) -> None:
         speaker.delay = 0.02
-        speaker.close = fails  # type: ignore[method-assign]
+        monkeypatch.setattr(speaker, "close", fails)
 
     memory = Memory(prepare, 4)
     memory.tried.said = Gone()

@@ -159,8 +159,8 @@ def test_what_the_caller_got_wrong_is_raised_in_words(script: Path, tmp_path: Pa
         evaluate(script, ROWS, mapping=wrong)
     with pytest.raises(DatasetError, match=r"the dataset is one row; put it into a list: \[row\]"):
         evaluate(script, wrong)
-    wrong = lambda output: 1  # noqa: E731
-    with pytest.raises(EvaluatorError, match=r"not <function .*: write it into a file"):
+    wrong = len
+    with pytest.raises(EvaluatorError, match=r"not <built-in function .*: write it into a file"):
         evaluate(wrong, ROWS)
 
 

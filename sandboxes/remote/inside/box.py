@@ -23,9 +23,6 @@ _LOOK, _CROWD = 0.05, 96
 class Box:
     """Made, used for one script, closed."""
 
-    tells = {}  # noqa: RUF012
-    """What it adds to the harness's greeting."""
-
     def __init__(self, spawner, ports, boot, bare):
         """`boot`: from the walls that could be put up to what the box is told first. Raises Broken."""
         self._spawner, self._ports = spawner, ports
@@ -33,6 +30,8 @@ class Box:
         self._life, theirs = socket.socketpair()
         self._first = 0
         self.closed = False
+        self.tells = {}
+        """What it adds to the harness's greeting."""
         self._look_at = self._limit = 0
         self._owner = None
         """The user whose files on the machine are a run's own, where it has no place of its own."""
@@ -115,8 +114,3 @@ class Box:
         self._spawner.end_boxes(0.1 if ended else 0)
         if self._owner is not None:
             sweep(self._owner)
-
-
-def is_doubtful(how, payload):
-    """As sandboxes/replies.py says: whether it may be the doing of the rows before it."""
-    return how not in ("reply", "timeout") or (how == "reply" and payload.startswith(b'{"status":"memory"'))

@@ -12,8 +12,9 @@ import guardian
 import needs
 import tree
 from attempt import Run
-from box import Box, is_doubtful
+from box import Box
 from channel import Broken
+from doubt import is_doubtful
 from ports import nothing, now
 from sweep import sweep
 

@@ -12,8 +12,9 @@ import guardian
 import line
 import needs
 import threads
-from box import Box, is_doubtful
+from box import Box
 from channel import Broken
+from doubt import is_doubtful
 from line import Asked, Told
 from ports import nothing, now
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import os
+import shlex
+import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -19,63 +23,121 @@ VARIABLE = "EVALCELL_CACHE_DIR"
 UNUSED = 30 * 86_400
 """Seconds after which a file that no run has wanted is deleted, when the next one is built."""
 
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
 
 def cache_dir() -> Path:
-    """The cache folder's path: `EVALCELL_CACHE_DIR`, else the platform's own place. It may not exist yet."""
+    """
+    The cache folder's path: `EVALCELL_CACHE_DIR`, else the platform's own place. It may not exist yet.
+
+    In a folder that all may write to and only owners delete from, such as `/tmp`, it is one of this user's own.
+    """
     chosen = os.environ.get(VARIABLE)
-    return Path(chosen).expanduser().absolute() if chosen else user_cache_path("evalcell", appauthor=False)
+    path = Path(chosen).expanduser().absolute() if chosen else user_cache_path("evalcell", appauthor=False)
+    if not hasattr(os, "getuid"):
+        return path
+    with contextlib.suppress(OSError):
+        mode = path.stat().st_mode
+        if mode & _OTHERS_WRITE and mode & stat.S_ISVTX:
+            return path / f"evalcell-{os.getuid()}"
+    return path
 
 
 def private_dir(path: Path, variable: str = VARIABLE) -> Path:
     """
-    Makes the folder, readable and writable by its owner alone. `variable` moves it.
+    Makes the folder, for its owner alone, or takes the one that is there as it is. `variable` moves it.
 
-    Raises SandboxUnavailableError when it cannot be made, or is somebody else's: what is in it is trusted.
+    Raises SandboxUnavailableError when it cannot be made, is somebody else's, or others may write to it: what is in it
+    is trusted.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.stat()
         if hasattr(os, "getuid"):
-            if found.st_uid != os.getuid():
+            found = path.stat()
+            if not (_is_trusted(found) and _is_trusted(path.lstat())):  # the second: a link that somebody put there
                 raise SandboxUnavailableError(f"{path} belongs to another user; set {variable} to a folder of yours")
-            if stat.S_IMODE(found.st_mode) != 0o700:
-                path.chmod(0o700)
+            if found.st_mode & _OTHERS_WRITE:
+                step = f"run: chmod go-w {shlex.quote(str(path))}, or set {variable} to another folder"
+                raise SandboxUnavailableError(f"others may write to {path}, and what is in it is trusted; {step}")
     except OSError as e:
         raise SandboxUnavailableError(f"cannot use the folder {path} ({e.strerror}); set {variable} to another") from e
     return path
+
+
+def delete(path: Path) -> None:
+    """Deletes a folder or file, as far as that is possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def is_ours(found: os.stat_result) -> bool:
+    """Whether nobody else can have written it but the system's own user, who can do anything."""
+    return not hasattr(os, "getuid") or (_is_trusted(found) and not found.st_mode & _OTHERS_WRITE)
+
+
+def _is_trusted(found: os.stat_result) -> bool:
+    return found.st_uid in (os.getuid(), 0)
+
+
+def mark_used(path: Path) -> None:
+    """Notes that a run wants it now, as far as the disk may be written to. Raises FileNotFoundError."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return  # a read-only disk, or a file that root has put there: nothing is deleted from these for its age
 
 
 def verified(folder: Path, key: str, suffix: str) -> Path | None:
     """
     The file kept under `key`, if it is ours and whole: its name carries the SHA-256 of its content.
 
-    Whatever else claims the key, by a link, another owner or other content, is removed.
+    Whatever else claims the key, by a link, another owner or other content, is removed where it can be.
     """
     for path in sorted(folder.glob(f"{key}-*{suffix}")):
-        if _is_ours(path) and _digest(path) == path.name[len(key) + 1 : -len(suffix)]:
-            os.utime(path)  # see _forget_unused
-            return path
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it may not be read, or has just been deleted
+            if _is_whole(path, path.name[len(key) + 1 : -len(suffix)]):
+                mark_used(path)  # see _forget_unused
+                return path
+        delete(path)
     return None
 
 
 def keep(folder: Path, key: str, suffix: str, content: bytes | bytearray) -> Path:
-    """Puts a file under `key`, whole or not at all. Raises SandboxUnavailableError when the disk is full."""
+    """Puts a file under `key`, whole or not at all. Raises SandboxUnavailableError where nothing can be written."""
     path = folder / f"{key}-{hashlib.sha256(content).hexdigest()}{suffix}"
-    fd, unfinished = tempfile.mkstemp(dir=folder, prefix=f".unfinished-{key}-")
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except OSError as e:
-        Path(unfinished).unlink(missing_ok=True)
-        raise SandboxUnavailableError(f"cannot write to {folder} ({e.strerror}); make room or set {VARIABLE}") from e
-    except BaseException:
-        Path(unfinished).unlink(missing_ok=True)
-        raise
+    with disk_errors(folder):
+        fd, unfinished = tempfile.mkstemp(dir=folder, prefix=f".unfinished-{key}-")
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+        except BaseException:
+            Path(unfinished).unlink(missing_ok=True)
+            raise
     return path
+
+
+@contextlib.contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Turns a full, broken or read-only disk into the error that says so."""
+    try:
+        yield
+    except TimeoutError:  # an OSError to Python
+        raise
+    except OSError as e:
+        said = e.strerror or e
+        if e.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            step = f"fill the cache where it can be written to, by the same run, or set {VARIABLE} to another folder"
+        else:
+            step = f"make room or set {VARIABLE}"
+        raise SandboxUnavailableError(f"cannot write to {folder} ({said}); {step}") from e
 
 
 def cached(name: str, key: str, suffix: str, build: Callable[[], bytes | bytearray]) -> Path:
@@ -89,11 +151,16 @@ def cached(name: str, key: str, suffix: str, build: Callable[[], bytes | bytearr
         return path
     from filelock import FileLock
 
-    with FileLock(folder / f"{key}.lock", mode=0o600):
+    lock = FileLock(folder / f"{key}.lock", mode=0o600)
+    with disk_errors(folder):
+        lock.acquire()
+    try:
         for left in folder.glob(f".unfinished-{key}-*"):  # of a build that was killed; nobody else builds this now
-            left.unlink(missing_ok=True)
+            delete(left)
         _forget_unused(folder)
         return verified(folder, key, suffix) or keep(folder, key, suffix, build())
+    finally:
+        lock.release()
 
 
 def _forget_unused(folder: Path) -> None:
@@ -101,18 +168,14 @@ def _forget_unused(folder: Path) -> None:
     for path in folder.iterdir():
         try:
             if time.time() - path.lstat().st_mtime > UNUSED:
-                path.unlink()
+                delete(path)
         except OSError:
             continue  # another process was faster
 
 
-def _is_ours(path: Path) -> bool:
+def _is_whole(path: Path, digest: str) -> bool:
     found = path.lstat()
-    if not stat.S_ISREG(found.st_mode):
+    if not (stat.S_ISREG(found.st_mode) and is_ours(found)):
         return False
-    return not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & 0o022)
-
-
-def _digest(path: Path) -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest() == digest

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -14,8 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from sandboxes.cache import VARIABLE
-from sandboxes.errors import SandboxUnavailableError
+from sandboxes.cache import delete, mark_used
 
 if sys.platform != "win32":
     import fcntl
@@ -80,27 +78,6 @@ async def _acquire(lock: FileLock, say: Say, deadline: float) -> None:
         await asyncio.sleep(0.05)
 
 
-@contextlib.contextmanager
-def disk_errors(folder: Path) -> Iterator[None]:
-    """Turns a full or broken disk into the error that says so."""
-    try:
-        yield
-    except TimeoutError:  # an OSError to Python
-        raise
-    except OSError as e:
-        said = e.strerror or e
-        raise SandboxUnavailableError(f"cannot write to {folder} ({said}); make room or set {VARIABLE}") from e
-
-
-def delete(path: Path) -> None:
-    """Deletes a folder or file, as far as that is possible."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
 def use(marker: Path) -> bool:
     """
     Marks the thing as used by this process until it ends, and as wanted now. False: it is gone, or going.
@@ -134,7 +111,7 @@ def _shared(marker: Path) -> int | None:
         return None
     try:
         if _try(fd, shared=True) and os.path.samestat(os.fstat(fd), marker.lstat()):
-            os.utime(marker)
+            mark_used(marker)
             return fd
     except FileNotFoundError:
         pass

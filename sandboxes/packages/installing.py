@@ -12,10 +12,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from sandboxes.base import MB, Model
-from sandboxes.cache import UNUSED, cache_dir, private_dir
+from sandboxes.cache import UNUSED, cache_dir, delete, disk_errors, is_ours, private_dir
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.packages import child
-from sandboxes.packages.holding import UNFINISHED, Say, age, alone, delete, disk_errors, unused, use
+from sandboxes.packages.contents import Contents, contents_of
+from sandboxes.packages.holding import UNFINISHED, Say, age, alone, unused, use
 from sandboxes.packages.lock import Lock
 from sandboxes.packages.resolving import Interpreter, held, interpreter
 from sandboxes.packages.settings import python_variables
@@ -40,7 +41,7 @@ class Complete(Model):
     lock: str
     """The lock's digest."""
     packages: tuple[tuple[str, str], ...]
-    bytes: int
+    contents: Contents
 
 
 async def install(lock: Lock, python: Path, *, say: Say, deadline: float) -> Path:
@@ -85,7 +86,7 @@ def _ready(final: Path, lock: Lock) -> bool:
     if not (_ours(final) and _ours(final / SITE)) or not use(final / MARKER):
         return False
     found = read_marker(final)
-    return found is not None and found.lock == lock.digest
+    return found is not None and found.lock == lock.digest and found.contents.are_in(final / SITE)
 
 
 def _ours(path: Path) -> bool:
@@ -93,8 +94,7 @@ def _ours(path: Path) -> bool:
         found = path.lstat()
     except OSError:
         return False
-    own = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & 0o022)
-    return own and stat.S_ISDIR(found.st_mode)
+    return is_ours(found) and stat.S_ISDIR(found.st_mode)
 
 
 async def _build(lock: Lock, target: Interpreter, work: Path, final: Path, say: Say, deadline: float) -> None:
@@ -109,12 +109,12 @@ async def _build(lock: Lock, target: Interpreter, work: Path, final: Path, say: 
         await _unpack(lock, target, site, temporary, say, deadline)
     sources = _settle(site)
     await _compile(sources, site, target, temporary, deadline)
-    size = _size(whole)
-    marker = Complete(lock=lock.digest, packages=lock.packages, bytes=size)
+    contents = contents_of(site)
+    marker = Complete(lock=lock.digest, packages=lock.packages, contents=contents)
     _write(whole / MARKER, marker.model_dump_json().encode())
     whole.rename(final)
     if lock.packages:
-        say(f"packages: installed {size / MB:.0f} MB in {time.monotonic() - begun:.1f} s")
+        say(f"packages: installed {contents.bytes / MB:.0f} MB in {time.monotonic() - begun:.1f} s")
 
 
 async def _unpack(lock: Lock, target: Interpreter, site: Path, work: Path, say: Say, deadline: float) -> None:
@@ -180,11 +180,6 @@ async def _compile(sources: list[Path], site: Path, target: Interpreter, work: P
                 group.create_task(run)
     except ExceptionGroup as e:
         raise e.exceptions[0] from None
-
-
-def _size(whole: Path) -> int:
-    """Bytes of all files."""
-    return sum(Path(folder, name).lstat().st_size for folder, _, files in os.walk(whole) for name in files)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from sandboxes.base import Model
-from sandboxes.cache import cache_dir, keep, private_dir, verified
+from sandboxes.cache import cache_dir, disk_errors, keep, private_dir, verified
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import child, facts
-from sandboxes.packages.holding import Say, alone, disk_errors
+from sandboxes.packages.holding import Say, alone
 from sandboxes.packages.lock import Lock, read_lock
 from sandboxes.packages.requirement import checked, name_of
 from sandboxes.packages.settings import python_variables

@@ -12,8 +12,8 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from sandboxes.base import Model
-from sandboxes.cache import cache_dir
-from sandboxes.packages.holding import UNFINISHED, delete, key_of, unused
+from sandboxes.cache import cache_dir, delete
+from sandboxes.packages.holding import UNFINISHED, key_of, unused
 from sandboxes.packages.installing import MARKER, PACKAGES, read_marker
 from sandboxes.packages.lock import read_lock
 from sandboxes.packages.resolving import LOCKS, Remembered, held
@@ -115,7 +115,7 @@ def _holds(folder: Path, place: Path) -> str:
 
 def _bytes(folder: Path, place: Path) -> int:
     if folder.name == PACKAGES and (found := read_marker(place)):
-        return found.bytes
+        return found.contents.bytes
     return _size(place)
 
 
@@ -156,8 +156,10 @@ def _remove(entry: Entry) -> str | None:
         lock = FileLock(entry.path.parent / f"{key_of(entry.path.name)}.lock", mode=0o600)
         try:
             lock.acquire(blocking=False)
-        except (Timeout, OSError):
+        except Timeout:
             return "another evalcell is building it"
+        except OSError:
+            return "it cannot be deleted"
         try:
             with unused(entry.path / MARKER) as free:
                 if not free:
@@ -165,7 +167,7 @@ def _remove(entry: Entry) -> str | None:
                 delete(entry.path)
         finally:
             lock.release()
-    left = entry.kind != DOWNLOADS and os.path.lexists(entry.path)
+    left = any(entry.path.iterdir()) if entry.kind == DOWNLOADS else os.path.lexists(entry.path)
     return "it cannot be deleted" if left else None
 
 

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable
 from importlib import import_module
 from pathlib import Path
 
-from sandboxes.cache import cache_dir, private_dir
+from sandboxes.cache import cache_dir, delete, private_dir
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import child
-from sandboxes.packages.holding import delete, unused, using
+from sandboxes.packages.holding import unused, using
 from sandboxes.packages.reason import cut, of_caller, of_network
 from sandboxes.packages.settings import settings
 

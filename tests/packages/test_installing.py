@@ -19,6 +19,7 @@ import pytest
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import Lock, install, read_lock
 from sandboxes.packages.installing import _settle
+from tests.disks import needs_mounts, read_only
 from tests.packages.conftest import BASE, Packages, run
 
 ROOT = Path(__file__).parents[2]
@@ -227,6 +228,49 @@ def test_a_damaged_folder_is_made_anew(packages: Packages, lock: Lock, tmp_path:
     assert packages.install(lock) == folder
     assert (folder / "tiny.py").read_text() == "version = '1.0'\n"
     assert not place.is_symlink()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "changed", "lacking", "more"])
+def test_packages_that_are_not_as_they_were_installed_are_installed_anew(
+    packages: Packages, lock: Lock, damage: str
+) -> None:
+    folder = packages.install(lock)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    (compiled,) = (folder / "__pycache__").glob("tiny.*.pyc")
+    if damage == "truncated":
+        os.truncate(compiled, 20)
+    elif damage == "changed":
+        compiled.write_bytes(bytes(len(before[compiled])))
+        os.utime(compiled, (0, 0))
+    elif damage == "lacking":
+        compiled.unlink()
+    else:
+        (folder / "more.py").write_text("")
+    assert packages.install(lock) == folder
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_copy_with_other_times_is_as_good(packages: Packages, lock: Lock) -> None:
+    folder = packages.install(lock)
+    for path in folder.rglob("*"):
+        os.utime(path, (1, 1))
+    packages.said.clear()
+    before = folder.parent.stat().st_ino
+    assert packages.install(lock) == folder
+    assert (packages.said, folder.parent.stat().st_ino) == ([], before)
+
+
+@needs_mounts
+def test_a_read_only_cache_serves_what_it_holds(packages: Packages, lock: Lock, tmp_path: Path) -> None:
+    folder = packages.install(lock)
+    file = tmp_path / "lock.txt"
+    file.write_text(lock.text)
+    command = [sys.executable, "-c", INSTALL, str(file), str(BASE)]
+    assert read_only(packages.cache, command) == f"{folder}\n"
+    os.truncate(folder / "tiny.py", 0)
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        read_only(packages.cache, command)
+    assert "(Read-only file system); fill the cache where it can be written to" in raised.value.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can make somebody else's folder")

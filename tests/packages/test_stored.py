@@ -12,6 +12,7 @@ import pytest
 
 from sandboxes.packages import Entry, Lock, entries, prune
 from sandboxes.packages.holding import unused, use
+from tests.disks import needs_mounts, read_only
 from tests.packages.conftest import Packages
 from tests.packages.test_installing import other
 
@@ -126,6 +127,12 @@ def test_a_file_half_written_is_left_alone_while_it_is_young(cache: Path) -> Non
     os.utime(place, (LONG_AGO, LONG_AGO))
     assert [entry.holds for entry in prune().removed] == ["unfinished work"]
     assert not place.exists()
+
+
+@needs_mounts
+def test_what_cannot_be_deleted_stays_and_is_told(installed: Packages) -> None:
+    code = "from sandboxes.packages import prune; done = prune(); print(done.removed, {why for _, why in done.skipped})"
+    assert read_only(installed.cache, [sys.executable, "-c", code]) == "() {'it cannot be deleted'}\n"
 
 
 def test_who_comes_while_it_is_deleted_does_not_use_it(packages: Packages) -> None:

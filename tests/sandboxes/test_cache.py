@@ -15,6 +15,7 @@ from sandboxes.cache import cache_dir, cached, keep, private_dir
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.wasm.compiled import _part
 from sandboxes.wasm.engine import configure
+from tests.disks import needs_mounts, read_only
 
 MB = 1 << 20
 
@@ -42,11 +43,120 @@ def test_it_is_built_once_and_found_again(cache: Path) -> None:
     assert build.times == 1
 
 
-def test_only_the_owner_may_enter(cache: Path) -> None:
-    cache.mkdir(mode=0o777)
-    cache.chmod(0o777)
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_it_makes_is_the_owners_alone(cache: Path) -> None:
     path = cached("thing", "key", ".bin", Builder())
-    assert [stat.S_IMODE(p.stat().st_mode) for p in (cache, path.parent, path)] == [0o700, 0o700, 0o600]
+    assert [mode(p) for p in (cache, path.parent, path)] == [0o700, 0o700, 0o600]
+
+
+@pytest.mark.parametrize("through", ["itself", "a link"])
+def test_a_folder_that_was_there_keeps_its_mode(
+    cache: Path, through: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.mkdir()
+    cache.chmod(0o755)
+    if through == "a link":
+        (tmp_path / "link").symlink_to(cache)
+        monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path / "link"))
+    cached("thing", "key", ".bin", Builder())
+    assert mode(cache) == 0o755
+
+
+@pytest.mark.parametrize("writable", [0o770, 0o757])
+def test_a_folder_that_others_may_write_to_is_refused_and_left_as_it_is(cache: Path, writable: int) -> None:
+    cache.mkdir()
+    cache.chmod(writable)
+    with pytest.raises(SandboxUnavailableError, match=r"others may write to .*run: chmod go-w .*or set EVALCELL_CACHE"):
+        cached("thing", "key", ".bin", Builder())
+    assert (mode(cache), list(cache.iterdir())) == (writable, [])
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no users")
+def test_in_a_folder_that_all_share_it_is_one_of_the_users_own(cache: Path) -> None:
+    cache.mkdir()
+    cache.chmod(0o1777)
+    path = cached("thing", "key", ".bin", Builder())
+    own = cache / f"evalcell-{os.getuid()}"
+    assert (path.parent.parent, cache_dir()) == (own, own)
+    assert (mode(cache), mode(own)) == (0o1777, 0o700)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can act for somebody else")
+def test_a_link_that_somebody_else_has_put_there_is_not_followed(cache: Path, tmp_path: Path) -> None:
+    cache.mkdir()
+    cache.chmod(0o1777)
+    (tmp_path / "mine").mkdir(mode=0o700)
+    link = cache / f"evalcell-{os.getuid()}"
+    link.symlink_to(tmp_path / "mine")
+    os.lchown(link, 12345, 12345)
+    with pytest.raises(SandboxUnavailableError, match="belongs to another user"):
+        cached("thing", "key", ".bin", Builder())
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_a_folder_in_a_files_place_makes_way(cache: Path) -> None:
+    build = Builder()
+    path = cached("thing", "key", ".bin", build)
+    for _ in range(2):
+        path.unlink()
+        (path / "below").mkdir(parents=True)
+        assert cached("thing", "key", ".bin", build).read_bytes() == b"built"
+    assert build.times == 3
+
+
+READS = """
+import asyncio, sys
+from sandboxes.cache import cached
+from sandboxes.errors import SandboxUnavailableError
+def build(): return b"built"
+print(cached("thing", "key", ".bin", build).read_bytes())
+try: cached("thing", "another", ".bin", build)
+except SandboxUnavailableError as e: print(e)
+"""
+
+
+@needs_mounts
+def test_on_a_read_only_disk_what_is_there_is_used_and_what_is_not_is_told(cache: Path) -> None:
+    cached("thing", "key", ".bin", Builder())
+    found, missing = read_only(cache, [sys.executable, "-c", READS]).splitlines()
+    assert found == "b'built'"
+    assert missing.startswith(f"cannot write to {cache}/thing (Read-only file system); fill the cache where it can be")
+
+
+@needs_mounts
+def test_on_a_read_only_disk_what_is_damaged_is_not_given(cache: Path) -> None:
+    cached("thing", "key", ".bin", Builder()).write_bytes(b"other")
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        read_only(cache, [sys.executable, "-c", READS])
+    assert f"cannot write to {cache}/thing (Read-only file system)" in raised.value.stderr
+
+
+AS_ANOTHER = """
+import asyncio, os, sandboxes.cache, sandboxes.errors
+from filelock import FileLock  # now: the interpreter may lie where others cannot read
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can act for somebody else")
+def test_what_root_has_baked_in_serves_others_who_may_only_read(
+    monkeypatch: pytest.MonkeyPatch, open_folder: Path
+) -> None:
+    place = open_folder / "baked"
+    monkeypatch.setenv("EVALCELL_CACHE_DIR", str(place))
+    cached("thing", "key", ".bin", Builder())
+    for path in (place, *place.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    done = subprocess.run([sys.executable, "-c", AS_ANOTHER + READS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found, missing = done.stdout.splitlines()
+    assert found == "b'built'"
+    assert missing.startswith(f"cannot write to {place}/thing (Permission denied); fill the cache where it can be")
 
 
 def test_another_key_is_another_file(cache: Path) -> None:

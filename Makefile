@@ -3,38 +3,50 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
+PACKAGES := $(VENV)/.packages
 READY := $(VENV)/.ready
 # pip takes some 45 s longer for a hundred packages.
 INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN)
+# tests/selection.py says what is kept together, and in which order.
+TEST := $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 GUEST := $(shell find sandboxes/inside sandboxes/wasm/guest sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
 
-.PHONY: help demo test check lint bench lock picture catalogue clean
+.PHONY: help ready demo test test-all check lint bench lock picture catalogue clean
 
 help:
-	@echo "make demo   score 200 real rows with a Python script inside WebAssembly"
-	@echo "make test   run the tests"
-	@echo "make check  format and lint (ruff), types (mypy), tests"
-	@echo "make bench  print the figures that the README claims, beside a baseline"
-	@echo "make clean  remove the virtual environment"
+	@echo "make demo      score 200 real rows with a Python script inside WebAssembly"
+	@echo "make test      run the tests of each commit; what they leave out is told at their end"
+	@echo "make test-all  run all tests"
+	@echo "make check     format and lint (ruff), types (mypy), the tests of each commit"
+	@echo "make bench     print the figures that the README claims, beside a baseline"
+	@echo "make clean     remove the virtual environment"
 
-$(READY): pyproject.toml tests/requirements.txt $(GUEST)
+$(PACKAGES): pyproject.toml tests/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit("evalcell needs Python 3.11 or newer; try: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
 	@echo "Setting up $(VENV): downloading, and building the sandbox's guest. A minute or so, once."
 	@$(PYTHON) -m venv $(VENV)
 	@awk '/^[^ #]/ { wanted = /^uv==/ } wanted' tests/requirements.txt > $(VENV)/uv.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
 	@$(INSTALL) --compile-bytecode --require-hashes -r tests/requirements.txt
+	@touch $@
+
+# Apart from the packages, so that lint and types are checked beside it.
+$(READY): $(PACKAGES) $(GUEST)
 	@$(INSTALL) --no-deps --editable .
 	@touch $@
+
+ready: $(READY)
 
 demo: $(READY)
 	@$(VENV)/bin/evalcell run json-distance templates/json_distance/demo.jsonl
 
 test: $(READY)
-	$(RUN) -m pytest -n 2 --dist loadfile -m "not crowded"
-	$(RUN) -m pytest -m crowded
+	$(TEST) --each-commit
 
-lint: $(READY)
+test-all: $(READY)
+	$(TEST)
+
+lint: $(PACKAGES)
 	$(RUN) -m ruff format --check .
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy

@@ -8,8 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from sandboxes.wasm.compiled import compiled
+from tests.selection import pytest_addoption, pytest_configure
+
+__all__ = ["pytest_addoption", "pytest_configure"]
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("evalcell", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("evalcell")
 
 
 @pytest.fixture(scope="session")

@@ -25,8 +25,6 @@ from tests.sandboxes.hostile.judged import (
 )
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile, scripts
 
-pytestmark = pytest.mark.crowded
-
 ATTACKS = [s for s in scripts() if not s.attacks_at_load]
 LOADS = [s for s in scripts() if s.attacks_at_load]
 EVALUATE = "def evaluate(output, reference): return 1\n"
@@ -67,6 +65,7 @@ def pristine(hosts: dict[str, Driven]) -> dict[str, Any]:
     return {name: answer["batches"][0][0]["value"] for name, answer in told.items()}
 
 
+@pytest.mark.hostile("wasm")
 @pytest.mark.parametrize("script", ATTACKS, ids=lambda s: s.id)
 def test_a_hostile_script_harms_nobody(hosts: dict[str, Driven], pristine: dict[str, Any], script: Hostile) -> None:
     attack = (ATTACK, script.source)
@@ -87,6 +86,7 @@ def test_a_hostile_script_harms_nobody(hosts: dict[str, Driven], pristine: dict[
         assert is_clean(told["clean"][0])
 
 
+@pytest.mark.hostile("wasm")
 @pytest.mark.parametrize("script", LOADS, ids=lambda s: s.id)
 def test_a_script_that_is_hostile_while_it_loads_harms_nobody(hosts: dict[str, Driven], script: Hostile) -> None:
     timeout = patience(script.ending, LIMITS.load_timeout)
@@ -108,16 +108,19 @@ def boxes(open_folder: Path) -> Iterator[Boxes]:
     found.finish()
 
 
+@pytest.mark.hostile("process")
 @pytest.mark.parametrize("script", ATTACKS, ids=lambda s: s.id)
 def test_a_hostile_script_in_a_process_harms_nobody(boxes: Boxes, script: Hostile) -> None:
     boxes.attack(script)
 
 
+@pytest.mark.hostile("process")
 @pytest.mark.parametrize("script", LOADS, ids=lambda s: s.id)
 def test_a_script_that_is_hostile_while_a_process_loads_it_harms_nobody(boxes: Boxes, script: Hostile) -> None:
     boxes.load(script)
 
 
+@pytest.mark.hostile("wasm")
 @pytest.mark.parametrize("source", ODD_SOURCES.values(), ids=ODD_SOURCES)
 def test_an_odd_source_is_loaded_or_refused(hosts: dict[str, Driven], source: str) -> None:
     for told in everywhere(hosts, request(("call", [CLEAN]), source=source)).values():
@@ -127,6 +130,7 @@ def test_an_odd_source_is_loaded_or_refused(hosts: dict[str, Driven], source: st
         assert is_clean(told["clean"][0])
 
 
+@pytest.mark.hostile("wasm")
 def test_hostile_scripts_side_by_side_in_worker_processes(tmp_path: Path) -> None:
     host = Driven(tmp_path, "auto", jobs=2)
     asked = [
@@ -144,6 +148,7 @@ def test_hostile_scripts_side_by_side_in_worker_processes(tmp_path: Path) -> Non
     assert (left["status"], left["children"], left["files"]) == (0, [], [])
 
 
+@pytest.mark.hostile("wasm")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages are restored on Linux only")
 def test_the_guest_that_is_used_again_is_byte_for_byte_the_snapshot() -> None:
     command = [sys.executable, "-m", "tests.sandboxes.hostile.compare"]

@@ -1,0 +1,170 @@
+"""
+Which tests a run leaves out, and which tests one worker keeps together.
+
+pytest runs all that it is asked for. With `--each-commit` it leaves out what other commits try, and says how much:
+
+- of the tests marked `hostile(backend)` it runs an eighth, another one with each commit, and all of those whose backend
+  has changed since `EVALCELL_TEST_SINCE` (a commit), or since the first parent of the commit that is tested;
+- of the tests marked `thorough(reason)` it runs none: others that it runs stand for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_BOXED = ("sandboxes/kernel/", "tests/sandboxes/hostile/")
+_ANSWERS = "sandboxes/inside/"
+
+FOLDERS: dict[str, tuple[str, ...]] = {
+    "wasm": ("sandboxes/wasm/", _ANSWERS, "tests/sandboxes/hostile/"),
+    "process": ("sandboxes/process/", _ANSWERS, "tests/process/hostile/", *_BOXED),
+    "deno": ("sandboxes/deno/", "tests/deno/hostile/", *_BOXED),
+}
+"""The code that each backend's hostile tests are about; what runs on a provider's machine has no rotating ones."""
+
+PARTS = 8
+ALIKE = ("chosen", "trying", "server", "host", "provider")
+"""Fixtures with parameters that open something which the tests of a file share."""
+LONG = 40
+"""As many tests of the usual length as one marked `slow` takes time."""
+
+
+@dataclass
+class Rotation:
+    """Which hostile tests a commit runs."""
+
+    commit: str = ""
+    """Empty outside of a clone."""
+    since: str = ""
+    changed: dict[str, str] = field(default_factory=dict)
+    """By backend, a file of its code that has changed."""
+
+    @property
+    def part(self) -> int:
+        return int(self.commit[:8] or "0", 16) % PARTS
+
+    def runs(self, nodeid: str, names: Iterable[str]) -> bool:
+        number = int.from_bytes(hashlib.sha256(nodeid.encode()).digest()[:4], "big")
+        return number % PARTS == self.part or any(name in self.changed for name in names)
+
+    def __str__(self) -> str:
+        of = f"of commit {self.commit[:8]}" if self.commit else "as no commit is known here"
+        why = f", and all of {', '.join(self.changed)} ({self._reason()})" if self.changed else ""
+        return f"eighth {self.part} {of}{why}"
+
+    def _reason(self) -> str:
+        if not self.since:
+            return "what has changed is not known"
+        return f"changed since {self.since[:8]}: {', '.join(dict.fromkeys(self.changed.values()))}"
+
+
+def rotation(root: Path) -> Rotation:
+    """Raises pytest.UsageError where the base that is asked for is not there."""
+    if _git(root, "rev-parse", "--show-prefix") != "":
+        return Rotation()  # no clone, or a folder below somebody else's
+    commit = _git(root, "rev-parse", "HEAD") or ""
+    asked = os.environ.get("EVALCELL_TEST_SINCE", "")
+    since = _git(root, "rev-parse", "--verify", "--quiet", f"{asked or 'HEAD^1'}^{{commit}}")
+    if asked and not since:
+        raise pytest.UsageError(f"EVALCELL_TEST_SINCE: there is no commit {asked!r} here; fetch it, or unset it")
+    if not since:
+        return Rotation(commit, "", dict.fromkeys(FOLDERS, ""))
+    told = (_git(root, "diff", "--name-only", since), _git(root, "ls-files", "--others", "--exclude-standard"))
+    return Rotation(commit, since, affected([line for text in told for line in (text or "").splitlines()]))
+
+
+def affected(paths: Sequence[str]) -> dict[str, str]:
+    """The backends whose code is among these files, each with one of them."""
+    return {
+        name: next(path for path in paths if path.startswith(folders))
+        for name, folders in FOLDERS.items()
+        if any(path.startswith(folders) for path in paths)
+    }
+
+
+def _git(root: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
+    except OSError:
+        return None
+    return None if done.returncode else done.stdout.strip()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--each-commit", action="store_true", help="leave out what other commits try, and say how much")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Selection(config))
+
+
+class Selection:
+    """The plugin: what was left out is counted where tests are collected, and told where a run is summed up."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._each_commit = bool(config.getoption("--each-commit"))
+        self._told: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if self._each_commit:
+            self._leave_out(items)
+        groups = Counter[str]()
+        for item in items:
+            name = group(item)
+            item.add_marker(pytest.mark.xdist_group(name))
+            groups[name] += LONG if item.get_closest_marker("slow") else 1
+        if self._config.getoption("dist", "no") == "loadgroup":
+            # The longest begin, so that no worker is left alone with one.
+            items.sort(key=lambda item: (item.get_closest_marker("hostile") is None, -groups[group(item)], group(item)))
+
+    def _leave_out(self, items: list[pytest.Item]) -> None:
+        hostile = [(item, mark.args) for item in items if (mark := item.get_closest_marker("hostile"))]
+        thorough = {item: mark.args[0] for item in items if (mark := item.get_closest_marker("thorough"))}
+        out = set(thorough)
+        if unknown := {name for _, names in hostile for name in names} - FOLDERS.keys():
+            raise pytest.UsageError(f"tests/selection.py does not say where the code of {unknown} is")
+        if hostile:
+            chosen = rotation(self._config.rootpath)
+            out |= {item for item, names in hostile if not chosen.runs(item.nodeid, names)}
+            run = sum(item not in out for item, _ in hostile)
+            self._told.append(f"hostile: {run:,} of {len(hostile):,} run, {chosen}")
+        for reason, count in Counter(thorough.values()).most_common():
+            self._told.append(f"left out: {count:,}, {reason}")
+        if out:
+            self._config.hook.pytest_deselected(items=[item for item in items if item in out])
+            items[:] = [item for item in items if item not in out]
+
+    def pytest_sessionfinish(self) -> None:
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput["left_out"] = self._told
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._told = getattr(node, "workeroutput", {}).get("left_out") or self._told
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._told:
+            terminalreporter.section("left out of this run; make test-all runs all")
+            for line in self._told:
+                terminalreporter.line(line)
+
+
+def group(item: pytest.Item) -> str:
+    """A file's tests share what is opened for them: for each backend, where there are several."""
+    parts = [str(item.path.relative_to(item.config.rootpath).with_suffix(""))]
+    if mark := item.get_closest_marker("hostile"):
+        parts += mark.args
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    parts += [str(getattr(params[name], "id", params[name])) for name in ALIKE if name in params]
+    return ":".join(parts)

@@ -1,0 +1,158 @@
+"""What a commit's tests leave out is run with another commit, or where it matters, and is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.selection import FOLDERS, PARTS, Rotation, affected, rotation
+
+ROOT = Path(__file__).parents[1]
+
+NO_WALL = {"packages", "remote"}
+"""Folders below sandboxes/ that no rotating test attacks."""
+
+SAMPLE = """
+import pytest
+
+@pytest.mark.hostile("process")
+@pytest.mark.parametrize("n", range(40))
+def test_hostile(n): pass
+
+@pytest.mark.thorough("tried by others")
+@pytest.mark.parametrize("n", range(3))
+def test_thorough(n): pass
+
+def test_plain(): pass
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two commits; the second one changes no sandbox."""
+    monkeypatch.delenv("EVALCELL_TEST_SINCE", raising=False)
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "somebody")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "somebody@example.com")
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path, "sandboxes/process/box.py")
+    commit(tmp_path, "README.md")
+    return tmp_path
+
+
+def git(folder: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def write(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    with (folder / name).open("a") as file:
+        file.write("changed\n")
+
+
+def commit(folder: Path, name: str) -> str:
+    write(folder, name)
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message", name)
+    return git(folder, "rev-parse", "HEAD")
+
+
+def test_each_hostile_test_is_run_in_one_eighth() -> None:
+    eighths = [Rotation(f"{n:08x}") for n in range(PARTS)]
+    run = [[eighth.runs(f"tests/test_x.py::test[{n}]", ["wasm"]) for eighth in eighths] for n in range(400)]
+    assert {sum(each) for each in run} == {1}
+    assert all(25 < sum(of) < 75 for of in zip(*run, strict=True))
+
+
+def test_all_of_a_backend_whose_code_changed_are_run() -> None:
+    changed = affected(["README.md", "sandboxes/kernel/box.py"])
+    assert changed == dict.fromkeys(["process", "deno"], "sandboxes/kernel/box.py")
+    assert all(Rotation("0", "1", changed).runs(str(n), ["deno"]) for n in range(20))
+    assert not all(Rotation("0", "1", changed).runs(str(n), ["wasm"]) for n in range(20))
+
+
+def test_the_table_names_folders_that_are_there() -> None:
+    assert [name for names in FOLDERS.values() for name in names if not (ROOT / name).is_dir()] == []
+    walled = {path.parent.name for path in (ROOT / "sandboxes").glob("*/*.py")} - NO_WALL
+    assert {
+        name.split("/")[1] for names in FOLDERS.values() for name in names if name.startswith("sandboxes/")
+    } == walled
+
+
+def test_what_changed_is_what_differs_from_the_first_parent(clone: Path) -> None:
+    assert rotation(clone).changed == {}
+    assert commit(clone, "sandboxes/wasm/engine.py") == rotation(clone).commit
+    assert [*rotation(clone).changed] == ["wasm"]
+
+
+def test_what_is_not_committed_has_changed(clone: Path) -> None:
+    write(clone, "sandboxes/process/box.py")
+    assert [*rotation(clone).changed] == ["process"]
+    git(clone, "checkout", ".")
+    write(clone, "sandboxes/deno/new.py")
+    assert [*rotation(clone).changed] == ["deno"]
+
+
+def test_a_base_may_be_named(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(clone, "sandboxes/wasm/engine.py")
+    commit(clone, "sandboxes/deno/box.py")
+    assert [*rotation(clone).changed] == ["deno"]
+    monkeypatch.setenv("EVALCELL_TEST_SINCE", git(clone, "rev-parse", "HEAD~2"))
+    assert [*rotation(clone).changed] == ["wasm", "deno"]
+    monkeypatch.setenv("EVALCELL_TEST_SINCE", "nowhere")
+    with pytest.raises(pytest.UsageError, match="no commit 'nowhere' here"):
+        rotation(clone)
+
+
+def test_where_the_parent_is_not_there_all_is_run(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    shallow = tmp_path_factory.mktemp("shallow") / "clone"
+    git(clone, "clone", "--quiet", "--depth=1", clone.as_uri(), str(shallow))
+    assert [*rotation(shallow).changed] == [*FOLDERS]
+    assert "what has changed is not known" in str(rotation(shallow))
+
+
+def test_outside_of_a_clone_the_eighth_is_always_the_same(
+    clone: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for folder in (tmp_path_factory.mktemp("unpacked"), clone / "sandboxes"):
+        assert rotation(folder) == Rotation()
+    assert str(Rotation()) == "eighth 0 as no commit is known here"
+
+
+@pytest.mark.parametrize("parallel", [(), ("-n", "2", "--dist", "loadgroup")], ids=["alone", "two workers"])
+def test_what_is_left_out_is_told_at_the_end(clone: Path, parallel: tuple[str, ...]) -> None:
+    (clone / "pytest.ini").write_text("[pytest]\nmarkers =\n    hostile\n    thorough\n")
+    (clone / "test_sample.py").write_text(SAMPLE)
+    told = said(clone, *parallel)
+    (hostile,) = [line for line in told if line.startswith("hostile: ")]
+    run = int(hostile.split()[1])
+    chosen = rotation(clone)
+    assert hostile == f"hostile: {run} of 40 run, eighth {chosen.part} of commit {chosen.commit[:8]}"
+    assert 0 < run < 20
+    assert "left out: 3, tried by others" in told
+    assert f"{run + 1} passed" in told[-1]
+    write(clone, "sandboxes/process/box.py")
+    told = said(clone, *parallel)
+    assert "41 passed" in told[-1]
+    assert any(line.startswith("hostile: 40 of 40 run, ") and "all of process" in line for line in told)
+
+
+def test_without_the_option_nothing_is_left_out(clone: Path) -> None:
+    (clone / "pytest.ini").write_text("[pytest]\nmarkers =\n    hostile\n    thorough\n")
+    (clone / "test_sample.py").write_text(SAMPLE)
+    told = said(clone, option=())
+    assert "44 passed" in told[-1]
+    assert not any("left out" in line for line in told)
+
+
+def said(folder: Path, *words: str, option: tuple[str, ...] = ("--each-commit",)) -> list[str]:
+    """The lines of a run that went well."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")} | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "pytest", "-p", "tests.selection", *option, *words, "test_sample.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip().splitlines()

@@ -38,6 +38,8 @@ def _refused(number: int) -> Code:
 _EPERM = _refused(errno.EPERM)
 _EACCES = _refused(errno.EACCES)
 _ENOSYS = _refused(errno.ENOSYS)
+_PRETENDED = _refused(0)
+"""The call is not made, and returns 0."""
 
 _REFUSED = """
     execve execveat
@@ -67,7 +69,7 @@ of the processor, so that a box has to stay one.
 _METADATA = """
     chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat file_setattr
     setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
-    getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat flock
+    getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat
 """
 """What Landlock does not mediate, so that it reaches every file of the host that the user owns."""
 
@@ -89,8 +91,18 @@ _IOCTL = (0x5401, 0x802C_542A, 0x540F, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 _IOCTL_NETWORK = (0x8910, 0x8912, 0x8913, 0x8915, 0x891B, 0x8921, 0x8927, 0x8933)
 """Reading the interfaces' names, addresses, flags and sizes."""
 
-# SETLEASE, NOTIFY, SET_RW_HINT, SET_FILE_RW_HINT: they hold up or mark files of others. SETPIPE_SZ: kernel memory.
-_FCNTL = (1024, 1026, 1036, 1038, 1031)
+# DUPFD, GETFD, SETFD, GETFL, SETFL, GETLK, SETOWN, GETOWN, SETSIG, GETSIG, SETOWN_EX, GETOWN_EX, OFD_GETLK, GETLEASE,
+# DUPFD_CLOEXEC, GETPIPE_SZ, GET_SEALS. Not: leases, delegations, notices and hints, which hold up or mark files of
+# others; SETPIPE_SZ, which is kernel memory; what is yet to come.
+_FCNTL = (*range(6), *range(8, 12), 15, 16, 36, 1025, 1030, 1032, 1034)
+_LOCKS = (6, 7, 37, 38)
+"""
+SETLK, SETLKW, OFD_SETLK, OFD_SETLKW.
+
+A lock on a file that a box is shown would hold up the host's own programs, and other boxes. Which file is meant cannot
+be read here, so that all locks are granted and none is taken, `flock` included: what expects one (SQLite, say) works,
+and a box has no more than one run at a time.
+"""
 
 # MAP_SHARED and MAP_ANONYMOUS together: such memory stays, and is nobody's, once it is no longer mapped.
 _SHARED_MEMORY = 0x21
@@ -109,10 +121,11 @@ def program(machine: str, *, network: bool, metadata: bool, starts: bool = False
     The filter for one kind of machine, as `uname -m` names it; ready for `sock_fprog`.
 
     Refused calls fail with EPERM; those that make a connection with EACCES; `clone3`, whose flags cannot be read here,
-    and numbers that are unknown or of the x32 kind with ENOSYS, which C libraries answer by an older call. A call by
-    the rules of another machine kills the process. `network` opens TCP and UDP; `metadata` also closes what changes
-    or tells a file's owner, mode, times and attributes, for boxes that share the host's files. `starts` allows
-    `execve`, for boxes whose inner process becomes another program; what can be started the file system says.
+    and numbers that are unknown or of the x32 kind with ENOSYS, which C libraries answer by an older call. Locking a
+    file does nothing and succeeds. A call by the rules of another machine kills the process. `network` opens TCP and
+    UDP; `metadata` also closes what changes or tells a file's owner, mode, times and attributes, for boxes that share
+    the host's files. `starts` allows `execve`, for boxes whose inner process becomes another program; what can be
+    started the file system says.
 
     Raises SandboxUnavailableError for a machine whose numbers are not known here.
     """
@@ -148,7 +161,8 @@ def _rules(network: bool, metadata: bool, starts: bool) -> dict[str, Code]:
         "setsockopt": _one_of(1, (_SOCKET_LEVEL,), _one_of(2, _SOCKET_BUFFERS, _EPERM, _ALLOWED), _ALLOWED),
         "prctl": _one_of(0, _PRCTL, _EPERM, _ALLOWED),
         "ioctl": _one_of(1, _IOCTL + (_IOCTL_NETWORK if network else ()), _ALLOWED, _EPERM),
-        "fcntl": _one_of(1, _FCNTL, _EPERM, _ALLOWED),
+        "fcntl": _one_of(1, _LOCKS, _PRETENDED, _one_of(1, _FCNTL, _ALLOWED, _EPERM)),
+        "flock": _PRETENDED,
         "setpriority": _one_of(0, (_PROCESS,), _one_of(1, (0,), _ALLOWED, _EPERM), _EPERM),
         "socket": _internet() if network else _EACCES,
         "socketpair": _one_of(0, (_UNIX,), pair, _EACCES),

@@ -185,10 +185,18 @@ def test_prctl_fcntl_and_ioctl(machine: str) -> None:
         assert judged(machine, "ioctl", 0, request) == errno.EPERM
     for request in (0x5401, 0x5413, 0x5421, 0x5451):
         assert judged(machine, "ioctl", 0, request) == ALLOW
-    for command in (0, 1, 2, 3, 4, 6, 1030):
+    for command in (0, 1, 2, 3, 4, 5, 36, 1030):
         assert judged(machine, "fcntl", 0, command) == ALLOW
-    for command in (1024, 1031):
+    for command in (1024, 1026, 1031, 1036, 1040, 1050, 2000):  # leases, notices, sizes, hints, delegations, new ones
         assert judged(machine, "fcntl", 0, command) == errno.EPERM
+
+
+@every_machine
+@every_box
+def test_locks_of_files_are_granted_and_never_taken(machine: str, network: bool, metadata: bool) -> None:
+    for command in (6, 7, 37, 38):
+        assert judged(machine, "fcntl", 3, command, network=network, metadata=metadata) == 0
+    assert judged(machine, "flock", 3, 2, network=network, metadata=metadata) == 0
 
 
 @every_machine

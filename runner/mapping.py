@@ -174,11 +174,7 @@ def _by_position(evaluator: Evaluator, name: str) -> bool:
 
 def _document(case: Case) -> dict[str, Any]:
     """What paths look into: the columns that the row has."""
-    document: dict[str, Any] = {"id": case.id}
-    for column in BY_NAME:
-        if column in case.present:
-            document[column] = getattr(case, column)
-    return document
+    return {column: getattr(case, column) for column in BY_NAME if column in case.present}
 
 
 def _value(source: _Source, document: dict[str, Any], case: Case) -> Any:
@@ -214,6 +210,8 @@ def _is_literal(source: _Source) -> bool:
 
 
 def _look_up(path: Path, document: dict[str, Any], name: str, case: Case) -> Any:
+    if path.first == "id":  # every row has one, be it the row's number
+        document = {"id": case.id}
     try:
         return path.value(document)
     except PathError as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, assert_never
 
 from runner.language import WORDS, Words
@@ -61,33 +61,82 @@ def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Languag
     """
     What the output configs make of a returned JSON value; without a config, what the value says by itself.
 
-    With named configs, a dict that has exactly their names as keys gives each its own value; anything else goes
-    to each of them. Abstained is what abstained for every config. Messages and the labels of bools are in the
-    evaluator's language. Raises InvalidResultError.
+    With named configs, a dict that names all of them gives each its own value, and an `explanation` beside them is
+    shared; a value that names none goes to each. Abstained is what abstained for every config. Messages and the labels
+    of bools are in the evaluator's language. Raises InvalidResultError.
     """
     words = WORDS[language]
     configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
-    routed = isinstance(value, dict) and "" not in configs and value.keys() == configs.keys()
+    routed, shared = _routed(value, configs, words)
     scores: dict[str, Score] = {}
     abstained = True
     for name, config in configs.items():
         try:
-            score, declined = _judge(value[name] if routed else value, config, words)
+            score, declined = _judge(value[name] if routed else value, config, words, shared)
         except InvalidResultError as error:
             if not name:
                 raise
-            unrouted = len(configs) > 1 and not routed
-            hint = f"; or {words.mapping} with a value for each of {listed(configs)}" if unrouted else ""
+            hint = "" if routed or len(configs) == 1 else f"; or {_each(configs, words)}"
             raise InvalidResultError(f"output {words.value(name)}: {error}{hint}") from None
         scores[name] = score
         abstained = abstained and declined
     return Normalized(outcome="abstained" if abstained else "scored", scores=scores)
 
 
-def _judge(value: Any, config: OutputConfig | None, words: Words) -> tuple[Score, bool]:
-    """The score, and whether the script chose to give none."""
+def _routed(value: Any, configs: Mapping[str, Any], words: Words) -> tuple[bool, str | None]:
+    """Whether each output has a value of its own in it, and the explanation that they share."""
+    if not isinstance(value, dict) or "" in configs:
+        return False, None
+    # A dict of label, score and explanation alone may as well be a plain result.
+    named = [name for name in configs if name in value and name not in _KEYS]
+    lacking = [name for name in configs if name not in value]
+    try:
+        if named:
+            _refuse_others(value, configs, lacking, words)
+        elif lacking or value.keys() - configs.keys() - {"explanation"}:
+            return False, None
+        own = "explanation" in configs
+        return True, None if own else _explanation(value.get("explanation"), words)
+    except InvalidResultError as error:
+        raise InvalidResultError(f"{error}; return {_each(configs, words)}") from None
+
+
+def _refuse_others(value: Mapping[Any, Any], configs: Iterable[str], lacking: Sequence[str], words: Words) -> None:
+    """Raises InvalidResultError for a dict that names outputs, but not all, or has keys that mean nothing."""
+    beside = [key for key in value if key not in configs]
+    unknown = [key for key in beside if key not in _KEYS]
+    if unknown:
+        raise _unknown(value, unknown[0], (*lacking, *_KEYS), words)
+    if lacking:
+        given = [key for key in value if key in configs]
+        raise InvalidResultError(
+            f"evaluate returned {words.value(value)}, which names {listed(given)} but not {listed(lacking)}"
+        )
+    for key in ("label", "score"):
+        if key in beside and value[key] is not None:
+            raise InvalidResultError(
+                f"evaluate returned {words.value(value)} with the key {words.value(key)} beside the outputs, "
+                f"which must be {words.none} there"
+            )
+
+
+def _each(configs: Iterable[str], words: Words) -> str:
+    return f"{words.mapping} with a value for each of {listed(configs)}"
+
+
+def _unknown(value: Any, key: Any, known: Iterable[str], words: Words) -> InvalidResultError:
+    hint = suggestion(str(key), known) or suggestion(str(key).lower(), known)
+    return InvalidResultError(
+        f"evaluate returned {words.value(value)} with the unknown key {words.value(key, 60)}{hint}"
+    )
+
+
+def _judge(value: Any, config: OutputConfig | None, words: Words, shared: str | None) -> tuple[Score, bool]:
+    """The score, and whether the script chose to give none. `shared` explains what has no explanation of its own."""
     try:
         parts = _take_apart(value, words)
+        if shared is not None and parts.explanation is None and value is not None:
+            parts = replace(parts, explanation=shared)
         if config is not None and parts.abstained:
             return parts.judged(parts.label, None), True
         match config:
@@ -126,9 +175,7 @@ def _take_apart(value: Any, words: Words) -> _Parts:
         raise InvalidResultError("evaluate returned {}, which says nothing")
     unknown = [key for key in value if key not in _KEYS]
     if unknown:
-        hint = suggestion(str(unknown[0]).lower(), _KEYS)
-        key = words.value(unknown[0], 60)
-        raise InvalidResultError(f"evaluate returned {words.value(value)} with the unknown key {key}{hint}")
+        raise _unknown(value, unknown[0], _KEYS, words)
     score = value.get("score")
     return _Parts(
         label=_label(value.get("label"), words),

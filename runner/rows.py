@@ -191,7 +191,7 @@ def cases(rows: Iterable[Row], ids: Ids) -> Iterator[Case]:
         except RowError as error:
             yield Case(number=number, id=ids.take(name, number), where=where, broken=f"{where}: {error}")
             continue
-        present = [column for column in COLUMNS if column in row]
+        present = [column for column in ("id", *COLUMNS) if column in row]
         if metadata and "metadata" not in row:
             present.append("metadata")
         yield Case(

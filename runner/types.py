@@ -60,7 +60,8 @@ class InputMapping(Model):
     """
     Where each parameter's value comes from. A literal beats a path, a path beats a name.
 
-    `paths` are RFC 9535 queries over `{id, input, output, reference, metadata}`, the leading `$.` optional.
+    `paths` are RFC 9535 queries over those of `{id, input, output, reference, metadata}` that the row has, the leading
+    `$.` optional.
     """
 
     paths: dict[str, str] = Field(default_factory=dict)
@@ -124,7 +125,7 @@ class Case(Model):
     reference: Any = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     present: frozenset[str] = frozenset()
-    """Which of input, output, reference and metadata the row has; null is present, absent is not."""
+    """Which of id, input, output, reference and metadata the row has; null is present, absent is not."""
     broken: str | None = None
     """Why the row cannot be used; nothing else of it holds then."""
 

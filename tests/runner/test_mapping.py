@@ -159,7 +159,7 @@ def test_a_path_to_a_column_in_metadata_is_told() -> None:
     bound = binding("evaluate(output)", InputMapping(paths={"output": "answer.text"}))
     with pytest.raises(MappingError, match=r"; other columns are in metadata: \$\.metadata\.answer\.text$"):
         bound.arguments(case(metadata={"answer": {"text": 1}}))
-    with pytest.raises(MappingError, match=r"\$ has the keys `id`$"):
+    with pytest.raises(MappingError, match=r"\$ is an empty object$"):
         bound.arguments(case())
 
 

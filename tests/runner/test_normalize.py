@@ -134,8 +134,22 @@ def test_long_texts() -> None:
 
 
 def test_a_partly_routed_dict_says_how_to_route() -> None:
-    with pytest.raises(InvalidResultError, match="or a dict with a value for each of `label`, `score`, `x`"):
+    with pytest.raises(
+        InvalidResultError, match="but not `score`; return a dict with a value for each of `label`, `score`, `x`"
+    ):
         normalize({"label": "a", "x": 1}, PLAIN["several"])
+
+
+def test_a_shared_explanation_in_typescript_s_words() -> None:
+    configs = dict.fromkeys("ab", PLAIN["continuous"][""])
+    routed = normalize({"a": 1, "b": 0, "explanation": "why", "score": None}, configs, "typescript")
+    assert [(score.score, score.explanation) for score in routed.scores.values()] == [(1, "why"), (0, "why")]
+    with pytest.raises(InvalidResultError) as caught:
+        normalize({"a": 1, "b": 0, "label": "x"}, configs, "typescript")
+    assert str(caught.value) == (
+        'evaluate returned {"a": 1, "b": 0, "label": "x"} with the key "label" beside the outputs, which must be null '
+        "there; return an object with a value for each of `a`, `b`"
+    )
 
 
 def test_shown() -> None:

@@ -21,7 +21,6 @@ from runner.evaluator import parse_evaluator
 from runner.given import mapping
 from runner.mapping import bind
 from runner.normalize import InvalidResultError, normalize
-from runner.paths import NoMatchError, parse_path
 from runner.types import Case, Evaluator, InputMapping, OutputConfig
 from tests.runner.parsing import parsed, refusal
 
@@ -96,7 +95,7 @@ def test_refused_returns_of_typescript(config: str, returned: str, message: str)
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(("names", "returned", "outcome", "scores"), rows("outputs | returned | outcome | scores", 8))
+@pytest.mark.parametrize(("names", "returned", "outcome", "scores"), rows("outputs | returned | outcome | scores", 20))
 def test_several_outputs(names: str, returned: str, outcome: str, scores: str) -> None:
     configs = {name: CONFIGS[config] for name, config in json.loads(names).items()}
     value = json.loads(returned)
@@ -107,6 +106,13 @@ def test_several_outputs(names: str, returned: str, outcome: str, scores: str) -
     normalized = normalize(value, configs)
     assert normalized.outcome == outcome
     assert {name: score.score for name, score in normalized.scores.items()} == json.loads(scores)
+
+
+@pytest.mark.parametrize(("names", "returned", "explanations"), rows("outputs | returned | explanations", 6))
+def test_a_shared_explanation(names: str, returned: str, explanations: str) -> None:
+    configs = {name: CONFIGS[config] for name, config in json.loads(names).items()}
+    normalized = normalize(json.loads(returned), configs)
+    assert {name: score.explanation for name, score in normalized.scores.items()} == json.loads(explanations)
 
 
 def arguments(signature: str, mapping: str, row: str) -> dict[str, Any]:
@@ -186,14 +192,15 @@ def test_set(declared: str, written: str, gets: str) -> None:
     assert bind(evaluator, asked).arguments(case_of({})) == ((), {"k": json.loads(gets)})
 
 
-@pytest.mark.parametrize(("path", "over", "gives"), rows("path | over | gives", 13))
+@pytest.mark.parametrize(("path", "over", "gives"), rows("path | over | gives", 17))
 def test_paths(path: str, over: str, gives: str) -> None:
-    found = parse_path(path)
+    binding = bind(parse_evaluator("def evaluate(value): pass\n", "rules"), InputMapping(paths={"value": path}))
+    case = case_of(json.loads(over))
     if gives == "no match":
-        with pytest.raises(NoMatchError):
-            found.value(json.loads(over))
+        with pytest.raises(MappingError, match="matches nothing"):
+            binding.arguments(case)
     else:
-        assert found.value(json.loads(over)) == json.loads(gives)
+        assert binding.arguments(case) == ((), {"value": json.loads(gives)})
 
 
 def shape(case: Case) -> dict[str, Any]:

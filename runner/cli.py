@@ -148,7 +148,7 @@ def run(**options: Any) -> int:
     or .parquet file, `-` for JSON lines on stdin, or `demo` for the rows that come with evalcell.
 
     The suffix of -o FILE decides its format: .jsonl, .json, .csv or .parquet. An existing file is
-    overwritten. In .csv, a text that a spreadsheet would take for a formula gets an apostrophe before it.
+    overwritten. In .csv, a text that a spreadsheet would take for a formula is escaped behind an apostrophe.
     A folder, as in -o run/, gets results.jsonl, manifest.json, which says how the run was done, and
     requirements.lock, which --lock takes, when packages were installed.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+
+from runner.cells import cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,8 +21,6 @@ _GROUP_ROWS = 5_000  # a row group of a parquet file, held in memory until it is
 _GROUP_CHARS = 8_000_000
 # JSON allows these as they are, but some readers take them for the end of a line, and some terminals obey them.
 _LINE_OR_CONTROL = re.compile("[\x80-\x9f\u2028\u2029]")
-_NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
-_FORMULA = frozenset("=+-@\t\r")
 _PARTS = ("label", "score", "explanation")
 _COLUMNS = ("id", "evaluator", "version", "sandbox", "outcome", *_PARTS)
 
@@ -99,17 +98,16 @@ class CsvWriter(Writer):
     """
     One line a row, the error as two columns, each further output as three.
 
-    A text that a spreadsheet would run as a formula gets an apostrophe before it.
+    A text that a spreadsheet would run as a formula, or a terminal obey, is escaped behind an apostrophe.
     """
 
     def __init__(self, path: str, outputs: Sequence[str] = ()) -> None:
         super().__init__(path, outputs)
         self._file = open(path, "w", encoding="utf-8", errors="replace", newline="")  # noqa: SIM115
-        self._csv = csv.writer(self._file, lineterminator="\n")
         self._flushed = monotonic()
         named = [f"{name}.{part}" for name in self._outputs for part in _PARTS]
         last = ("error_kind", "error_message", "stdout", "duration_ms")
-        self._csv.writerow([*_COLUMNS, *last, *map(_harmless, named)])
+        self._line([*_COLUMNS, *last, *named])
 
     def add(self, row: Row) -> None:
         error = row["error"] or {"kind": None, "message": None}
@@ -123,10 +121,13 @@ class CsvWriter(Writer):
         for name in self._outputs:
             score = row.get("outputs", {}).get(name, {})
             cells += [score.get(part) for part in _PARTS]
-        self._csv.writerow([_harmless(c) for c in cells])
+        self._line(cells)
         if monotonic() - self._flushed > _FLUSH_SECONDS:
             self._file.flush()
             self._flushed = monotonic()
+
+    def _line(self, cells: Sequence[Any]) -> None:
+        self._file.write(",".join(map(cell, cells)) + "\n")
 
     def close(self) -> None:
         self._file.close()
@@ -189,12 +190,6 @@ def _json(row: Row) -> bytes:
     if not text.isascii():
         text = _LINE_OR_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return text.encode("utf-8", "replace")
-
-
-def _harmless(cell: Any) -> Any:
-    if isinstance(cell, str) and cell[:1] in _FORMULA and not _NUMBER.fullmatch(cell):
-        return "'" + cell
-    return cell
 
 
 def _encodable(value: Any) -> Any:

@@ -112,10 +112,10 @@ def test_half_a_surrogate_pair_does_not_stop_a_writer(tmp_path: Path, suffix: st
 
 
 def test_csv_keeps_a_spreadsheet_from_running_what_a_script_said(tmp_path: Path) -> None:
-    texts = ["=1+1", "+x", "-x", "@x", "\t=1", "-5", "+1.5e3", "a=1"]
+    texts = ["=1+1", "+x", "-x", "@x", "\t=1", "-5", "+1.5e3", "a=1", "two\r\nlines", "a\rb"]
     write(tmp_path / "x.csv", *(result(label=t, explanation=t) for t in texts))
     labels = [row["label"] for row in read(tmp_path / "x.csv")]
-    assert labels == ["'=1+1", "'+x", "'-x", "'@x", "'\t=1", "-5", "+1.5e3", "a=1"]
+    assert labels == ["'=1+1", "'+x", "'-x", "'@x", "'\\u0009=1", "-5", "+1.5e3", "a=1", "two\r\nlines", "a\rb"]
 
 
 def test_several_files_are_written_at_once(tmp_path: Path) -> None:

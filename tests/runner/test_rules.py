@@ -15,6 +15,7 @@ from uuid import UUID
 import pytest
 from pydantic import TypeAdapter
 
+from runner.cells import escaped
 from runner.dataset import cases_from_rows, open_dataset
 from runner.errors import MappingError
 from runner.evaluator import parse_evaluator
@@ -241,6 +242,11 @@ NAMES = {"Decimal": Decimal, "datetime": datetime, "date": date, "timedelta": ti
 def test_python_value(value: str, becomes: str) -> None:
     output = case_of({"output": eval(value, NAMES)}).output
     assert repr(output) == repr(json.loads(becomes))
+
+
+@pytest.mark.parametrize(("text", "expected"), rows("text | cell", 9))
+def test_csv_cell_of_a_results_file(text: str, expected: str) -> None:
+    assert escaped(json.loads(text)) == json.loads(expected)
 
 
 def test_every_table_is_read() -> None:

@@ -1,0 +1,44 @@
+"""Text as a cell of a CSV file that a spreadsheet may open: defused, and reversible. The rule is in docs/rules.md."""
+
+from __future__ import annotations
+
+import re
+from unicodedata import category, normalize
+
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_SIGNS = frozenset("=+-@\u2212")  # of other widths too, by their plain form; LibreOffice reads U+2212 as a minus
+_BLANK = ("Cc", "Cf", "Zs", "Zl", "Zp")
+_UNSEEN = ("Cc", "Cf", "Zl", "Zp")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+_ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_QUOTED = re.compile('[",;\r\n]')
+
+
+def cell(value: object) -> str:
+    """A value as it stands between two commas of a line."""
+    if value is None:
+        return ""
+    text = escaped(value) if isinstance(value, str) else str(value)
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
+
+
+def escaped(text: str) -> str:
+    """The text itself, or after an apostrophe its escaped form, in which no control character is."""
+    if not _is_risky(text):
+        return text
+    return "'" + _ESCAPED.sub(_code, text)
+
+
+def _is_risky(text: str) -> bool:
+    if text.isascii() and text.isprintable() and text[:1] not in ("", " ", "'", "=", "+", "-", "@"):
+        return False
+    if not text:
+        return False
+    if text[0] == "'" or category(text[0]) in _UNSEEN or _CONTROL.search(text):
+        return True
+    first = next((c for c in text if category(c) not in _BLANK), "")
+    return normalize("NFKC", first)[:1] in _SIGNS and not _NUMBER.fullmatch(text)
+
+
+def _code(found: re.Match[str]) -> str:
+    return "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}"

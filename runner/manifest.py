@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,7 +43,7 @@ def begun(run: Run, lock: str) -> dict[str, Any]:
     return {
         "evalcell": installed(),
         "state": "unfinished",
-        "started": _now(),
+        "started": _written(_now()),
         "finished": None,
         "command": shlex.join(_command(run, lock if sandbox.lock is not None else options.lock)),
         "evaluator": {
@@ -67,11 +68,24 @@ def begun(run: Run, lock: str) -> dict[str, Any]:
     }
 
 
-def ended(begun: dict[str, Any], state: State, summary: Summary, notes: Sequence[str]) -> dict[str, Any]:
-    """The manifest of a run that is over, from that of its beginning."""
+def ended(
+    begun: dict[str, Any], state: State, summary: Summary, notes: Sequence[str], seconds: float
+) -> dict[str, Any]:
+    """
+    The manifest of a run that is over, from that of its beginning, `seconds` ago by `elapsed`.
+
+    The end is counted from the beginning: the machine's date may have been set meanwhile.
+    """
     dataset = begun["dataset"] | {"rows": summary.rows, "notes": list(notes)}
     figures = summary.model_dump(mode="json")
-    return begun | {"state": state, "finished": _now(), "dataset": dataset, "summary": figures}
+    finished = _written(datetime.fromisoformat(begun["started"]) + timedelta(seconds=seconds))
+    return begun | {"state": state, "finished": finished, "dataset": dataset, "summary": figures}
+
+
+def elapsed() -> float:
+    """Seconds on a clock that nobody sets, and that goes on while the machine sleeps, where there is one."""
+    asleep_too = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if asleep_too is None else time.clock_gettime(asleep_too)
 
 
 def _command(run: Run, lock: str | None) -> list[str]:
@@ -104,5 +118,9 @@ def _given(option: str, value: object) -> Iterator[str]:
         yield from (option, f"{one:.15g}" if isinstance(one, float) else str(one))
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _written(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")

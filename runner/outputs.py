@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from runner.errors import OutputError
 from runner.folder import ResultsFolder, is_folder
-from runner.manifest import Run, State, begun, ended
+from runner.manifest import Run, State, begun, elapsed, ended
 from runner.results import ResultsFiles, WriteError
 from runner.summary import Summary
 from runner.types import Result
@@ -36,12 +36,13 @@ class Outputs:
             files, inputs=read, taken=self._folder.files if self._folder else (), outputs=outputs
         )
         self._manifest: dict[str, Any] | None = None
+        self._began = 0.0
 
     def begin(self, run: Run) -> None:
         """Creates all of it; the run's sandbox is open. Raises OutputError and WriteError."""
         self._files.open()
         if self._folder is not None:
-            manifest = begun(run, self._folder.lock)
+            manifest, self._began = begun(run, self._folder.lock), elapsed()
             self._folder.open(manifest, run.sandbox.lock)
             self._manifest = manifest
 
@@ -62,7 +63,7 @@ class Outputs:
     def end(self, state: State, summary: Summary, notes: Sequence[str]) -> None:
         """Says in the manifest how the run ended, if it began. Raises WriteError."""
         if self._folder is not None and self._manifest is not None:
-            self._folder.write(ended(self._manifest, state, summary, notes))
+            self._folder.write(ended(self._manifest, state, summary, notes, elapsed() - self._began))
 
     def __enter__(self) -> Self:
         return self

@@ -172,8 +172,12 @@ class Ledger:
             return []
         except OSError as e:
             raise _unusable(self.path, e) from e
-        with os.fdopen(fd, "rb") as file:
+        try:
             size = _size(fd, self.path)
+        except BaseException:
+            os.close(fd)
+            raise
+        with os.fdopen(fd, "rb") as file:
             if size > READ:
                 file.seek(size - READ)
                 file.readline(_LINE)  # what is left of a line whose beginning is not read
@@ -195,7 +199,7 @@ class Ledger:
                 f"{self.path} is held by another process for more than {_WAIT:.0f} s; end it, or set {VARIABLE}"
             ) from None
         except OSError as e:
-            raise _unusable(self.path, e) from e
+            raise _unusable(Path(e.filename or self.path), e) from e
 
 
 def state_dir() -> Path:
@@ -229,7 +233,9 @@ def _entry(line: bytes) -> Entry | None:
 def _size(fd: int, path: Path) -> int:
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
-        raise SandboxUnavailableError(f"{path} is not a regular file; remove it")
+        raise SandboxUnavailableError(
+            f"{path} is not a regular file; move it away, or set {VARIABLE} to another folder"
+        )
     if hasattr(os, "getuid") and found.st_uid != os.getuid():
         raise SandboxUnavailableError(f"{path} belongs to another user; set {VARIABLE} to a folder of yours")
     return found.st_size
@@ -243,7 +249,9 @@ def plain(address: str) -> str:
 
 
 def _unusable(path: Path, error: OSError) -> SandboxUnavailableError:
-    return SandboxUnavailableError(f"cannot use {path} ({error.strerror or error}); set {VARIABLE} to another folder")
+    first = "move it away, or " if isinstance(error, IsADirectoryError) else ""
+    reason = error.strerror or str(error)
+    return SandboxUnavailableError(f"cannot use {path} ({reason}); {first}set {VARIABLE} to another folder")
 
 
 def _now() -> datetime:

@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import sys
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,16 @@ def test_the_manifest_says_how_the_run_was_done(here: Path) -> None:
         *("evalcell", "run", "length.py", "data.jsonl", "--sandbox", "wasm", "--set", "weight=2", "--limit", "3"),
         *("--seed", "7", "--timeout", "2.5", "--memory", "128", "--jobs", "1"),
     ]
+
+
+def test_the_manifest_ends_after_it_begins_though_the_date_is_set_meanwhile(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = iter(range(28, 0, -1))
+    monkeypatch.setattr("runner.manifest._now", lambda: datetime(2026, 2, next(days), tzinfo=UTC))
+    assert run("length.py", "data.jsonl", "-q", "-o", "run/").exit_code == 0
+    started, finished = (datetime.fromisoformat(manifest()[name]) for name in ("started", "finished"))
+    assert timedelta(0) <= finished - started < timedelta(hours=1)
 
 
 def repeated(folder: str) -> list[dict[str, Any]]:

@@ -101,6 +101,17 @@ def test_a_link_is_not_followed(ledger: Ledger, tmp_path: Path) -> None:
         order(ledger, "b")
 
 
+@pytest.mark.parametrize("name", ["machines.jsonl", "machines.lock"])
+def test_a_folder_in_the_place_of_a_file_is_told(ledger: Ledger, name: str) -> None:
+    in_the_way = ledger.path.with_name(name)
+    in_the_way.mkdir(parents=True)
+    for use in (lambda: order(ledger, "k"), ledger.open_entries, ledger.compact):
+        if name == "machines.lock" and use == ledger.open_entries:
+            continue  # reads without it
+        with pytest.raises(SandboxUnavailableError, match=f"{in_the_way}.*; move it away, or set EVALCELL_STATE_DIR"):
+            use()
+
+
 def test_a_password_in_an_address_is_not_written(ledger: Ledger) -> None:
     ledger.creating("e2b", "https://me:hunter2@api.example:8443/v1?token=hunter3#x", "a", "run1")
     assert ledger.open_entries()[0].address == "https://api.example:8443/v1"

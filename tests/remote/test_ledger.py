@@ -77,7 +77,6 @@ def test_a_machine_that_comes_after_its_end_is_open_again(ledger: Ledger) -> Non
 
 
 def test_folder_and_file_are_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine").mkdir(mode=0o755)
     monkeypatch.setenv("EVALCELL_STATE_DIR", str(tmp_path / "mine"))
     ledger = Ledger()
     order(ledger, "a")

@@ -17,11 +17,10 @@ from sandboxes.base import Model
 from sandboxes.cache import cached
 from sandboxes.errors import SandboxUnavailableError
 
-_FORM = 1
+_FORM = 2
 """Raised with every change of what a View holds, as old ones lie in the cache."""
 
 _SECONDS = 60
-_SYSTEM = ("/", "/usr", "/usr/local")
 _HIDDEN = ("site-packages", "dist-packages")
 
 # What a manylinux wheel may take from the host (PEP 513 and its successors), and the C library's own late helpers.
@@ -93,8 +92,7 @@ ctypes.CDLL(None).dl_iterate_phdr(
     ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Info), ctypes.c_size_t, ctypes.c_void_p)(note), None
 )
 zones = next((z for z in (sysconfig.get_config_var("TZPATH") or "").split(os.pathsep) if os.path.isdir(z)), None)
-print(json.dumps({"path": sys.path, "prefix": sys.base_prefix, "version": sys.version, "loaded": loaded,
-    "zones": zones}))
+print(json.dumps({"path": sys.path, "version": sys.version, "loaded": loaded, "zones": zones}))
 """
 
 
@@ -191,7 +189,7 @@ def _found(python: str) -> View:
         folders=tuple(folders + zones),
         hidden=tuple(hidden),
         entries=(*_entries(folders), *zones, *zipped, *_existing("/etc/ld.so.cache")),
-        libraries=_libraries(told["loaded"], told["prefix"], folders) | {p: os.path.realpath(p) for p in zipped},
+        libraries=_libraries(told["loaded"], folders) | {p: os.path.realpath(p) for p in zipped},
     )
 
 
@@ -224,18 +222,17 @@ def _entries(folders: list[str]) -> list[str]:
     return list(dict.fromkeys(entries))
 
 
-def _libraries(loaded: list[str], prefix: str, folders: list[str]) -> dict[str, str]:
+def _libraries(loaded: list[str], folders: list[str]) -> dict[str, str]:
     """By the names under which the loader found them: it will look there again."""
     files = {_name(p): os.path.realpath(p) for p in loaded if os.path.isabs(p) and os.path.isfile(p)}
     files = {p: real for p, real in files.items() if not any(real.startswith(f + os.sep) for f in folders)}
     c_library = next((p for p in files if os.path.basename(p).startswith("libc.")), None)
     if c_library is None:
         return files
-    # What stands in an odd place was found by the loader's cache; a box without one looks beside the C library.
+    # What stands in an odd place was found by the loader's cache, or beside the interpreter ($ORIGIN), whose place the
+    # kernel tells by /proc alone. A box without either looks beside the C library.
     beside = os.path.dirname(c_library)
-    own = None if prefix in _SYSTEM else prefix + os.sep  # found by a path in the interpreter
-    found = {p: real for p, real in files.items() if not (own and p.startswith(own)) and not is_loader(p)}
-    return {os.path.join(beside, os.path.basename(p)): real for p, real in found.items()} | files
+    return {os.path.join(beside, os.path.basename(p)): real for p, real in files.items() if not is_loader(p)} | files
 
 
 def is_loader(path: str) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +18,12 @@ import pytest
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.kernel import view as module
 from sandboxes.kernel.inside import confine
+from sandboxes.kernel.plan import Inner, Shown, plan
 from sandboxes.kernel.view import View, base_python, for_network, reachable, view
+from sandboxes.process.box import ForkingBox
+from sandboxes.replies import Raw
 from tests.process.boxed import UID, needs_root, told
+from tests.process.conftest import LIMITS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 
@@ -198,13 +205,56 @@ def test_a_library_in_an_odd_place_is_found_beside_the_c_library(tmp_path: Path)
     loaded = [str(tmp_path / p) for p in ("system/libc.so.6", "link/libodd.so.1", "std/x.so", "gone.so")]
     loaded += [str(tmp_path / "python/bin/../lib/libpython.so"), "linux-vdso.so.1", ""]
     (tmp_path / "python/bin").mkdir()
-    found = module._libraries(loaded, str(tmp_path / "python"), [str(tmp_path / "std")])
+    found = module._libraries(loaded, [str(tmp_path / "std")])
     assert {p.removeprefix(str(tmp_path)): r.removeprefix(str(tmp_path)) for p, r in found.items()} == {
         "/system/libc.so.6": "/system/libc.so.6",
         "/link/libodd.so.1": "/odd/libodd.so.1",
         "/system/libodd.so.1": "/odd/libodd.so.1",
         "/python/lib/libpython.so": "/python/lib/libpython.so",
+        "/system/libpython.so": "/python/lib/libpython.so",
     }
+
+
+@pytest.fixture(scope="module")
+def relocated() -> Iterator[Path]:
+    """A copy of this Python that looks for its library beside itself, as builds that can be moved do."""
+    python = base_python()
+    prefix = python.parents[1]
+    # As long as the path it takes the place of.
+    before, after = b"\0%s\0" % os.fsencode(prefix / "lib"), b"$ORIGIN/../lib"
+    program = python.read_bytes()
+    libraries = [*(prefix / "lib").glob("libpython*.so.*")]
+    if not libraries or not (after in program or (before in program and len(before) > len(after) + 1)):
+        pytest.skip("this Python has its library built in, or names no place of it")
+    with tempfile.TemporaryDirectory(prefix="evalcell-python-", dir="/var/tmp") as made:  # a box has its own /tmp
+        folder = Path(made)
+        folder.chmod(0o755)
+        (folder / "bin").mkdir()
+        copy = folder / "bin" / python.name
+        copy.write_bytes(program.replace(before, b"\0" + after.ljust(len(before) - 2, b"\0") + b"\0"))
+        copy.chmod(0o755)
+        names = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        without = shutil.ignore_patterns(
+            "site-packages", "test", "tests", "idlelib", "lib2to3", "ensurepip", "config-*"
+        )
+        shutil.copytree(prefix / "lib" / names, folder / "lib" / names, ignore=without)
+        for library in libraries:
+            shutil.copy(library, folder / "lib")
+        yield copy
+
+
+def test_a_python_that_finds_its_library_beside_itself_works_in_tier_a(relocated: Path, bwrap: str) -> None:
+    async def body() -> Raw:
+        box = ForkingBox(plan("A", Shown(Inner("process", processes=48, descriptors=64), view(relocated)), bwrap))
+        try:
+            await box.start(20)
+            source = f"import ctypes, sys\nassert sys.prefix == {str(relocated.parents[1])!r}\ndef evaluate(): pass\n"
+            return await box.load(source, LIMITS)
+        finally:
+            await box.close()
+
+    loaded = asyncio.run(body())
+    assert (loaded.how, loaded.payload) == ("reply", b'{"status":"ok","value":null}')
 
 
 def test_links_out_of_the_library_are_left_out(tmp_path: Path) -> None:

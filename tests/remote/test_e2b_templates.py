@@ -1,10 +1,15 @@
-"""The whole catalogue on E2B: every template's worked examples, in as few machines as there are sets of packages."""
+"""
+Templates on E2B: their worked examples, in as few machines as there are sets of packages.
+
+For each set each commit tries one template. tests/templates tries them all, in each other way to run them.
+"""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,8 +34,7 @@ class Shared(Opened):
     def sandbox(self, way: Way) -> Sandbox | str:
         if way.language == "typescript":
             return super().sandbox(way)
-        alike = [name for name in written() if packages(name) == packages(way.name)]
-        return super().sandbox(way._replace(name=max(alike, key=lambda name: len(templates.demo_files(name)))))
+        return super().sandbox(way._replace(name=first_of(packages(way.name))))
 
     def config(self, way: Way) -> SandboxConfig:
         """The examples of a template in TypeScript share a Worker, as a new one takes 20 ms."""
@@ -85,19 +89,30 @@ def packages(name: str) -> tuple[str, ...]:
     return find_evaluator(name, "python").packages
 
 
-@pytest.mark.parametrize("name", [name for name in written() if not packages(name)])
+def first_of(wanted: tuple[str, ...]) -> str:
+    """Of the templates with these packages one that needs most files."""
+    alike = [name for name in written() if packages(name) == wanted]
+    return max(alike, key=lambda name: len(templates.demo_files(name)))
+
+
+def tried(names: list[str], firsts: set[str]) -> list[Any]:
+    """These templates as parameters; make test-all alone tries those that are not the first of their kind."""
+    rest = [pytest.mark.thorough("examples of templates that are judged in each way but at a provider")]
+    slow = [pytest.mark.slow]
+    return [
+        pytest.param(name, marks=[*(slow if LARGE in str(packages(name)) else ()), *(() if name in firsts else rest)])
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize("name", tried([name for name in written() if not packages(name)], {first_of(())}))
 def test_examples_hold(name: str, opened: Opened) -> None:
     holds(name, opened)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if LARGE in str(packages(name)) else [])
-        for name in written()
-        if packages(name)
-    ],
+    "name", tried([name for name in written() if packages(name)], {first_of(packages(name)) for name in written()})
 )
 def test_examples_hold_with_packages(name: str, opened: Opened, index: str) -> None:
     if index:
@@ -105,7 +120,7 @@ def test_examples_hold_with_packages(name: str, opened: Opened, index: str) -> N
     holds(name, opened)
 
 
-@pytest.mark.parametrize("name", written("typescript"))
+@pytest.mark.parametrize("name", tried(written("typescript"), {"json-distance"}))
 def test_examples_hold_in_typescript(name: str, opened: Opened, index: str) -> None:
     """All in one machine, in which Deno is installed as a package."""
     if index:

@@ -12,6 +12,17 @@ from tests.sandboxes.backends import BACKENDS, REMOTE, Backend, unavailable
 from tests.sandboxes.shared import SHARED
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """One provider is tried with every promise; the others have its harness, and are tried with what they carry."""
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    if "chosen" not in params or params["chosen"].id.partition("-")[0] not in REMOTE[1:]:
+        return
+    mark = item.get_closest_marker("each_provider")
+    ids = f"-{item.name.partition('[')[2].rstrip(']')}-"
+    if mark is None or (mark.args and not any(f"-{one}-" in ids for one in mark.args)):
+        item.add_marker(pytest.mark.thorough(f"promises of a harness that {REMOTE[0]} is tried with"))
+
+
 @pytest.fixture(scope="module", params=BACKENDS, ids=lambda b: b.id)
 def chosen(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """One backend after the other, all tests of a file with each. What was shared is closed, and leaves nothing."""

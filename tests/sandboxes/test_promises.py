@@ -64,6 +64,7 @@ ENDS: dict[str, Ends] = {
 }
 
 
+@pytest.mark.each_provider("dies")
 @pytest.mark.needs("runs")
 @pytest.mark.parametrize(("script", "status", "kind"), ENDS.values(), ids=ENDS)
 def test_what_the_script_does_is_an_execution(
@@ -165,6 +166,7 @@ def test_the_sandboxs_own_failure_raises() -> None:
 # 2. Every call yields exactly one execution, tagged with its call.
 
 
+@pytest.mark.each_provider("call")
 @pytest.mark.parametrize("isolation", ["call", "batch"])
 def test_one_execution_a_call(backend: Backend, isolation: Isolation) -> None:
     batch = [Call(id=7 * n, arguments={"x": n}) for n in range(20)]
@@ -173,6 +175,7 @@ def test_one_execution_a_call(backend: Backend, isolation: Isolation) -> None:
     assert {e.status for e in found} == {"ok"}
 
 
+@pytest.mark.each_provider
 @pytest.mark.needs("runs")
 def test_the_value_is_what_evaluate_returned(backend: Backend) -> None:
     batch = [Call(id=n, arguments={"x": {"n": n, "text": "é\u2028\x00", "deep": [[[n]]]}}) for n in range(3)]
@@ -190,6 +193,7 @@ BAD = {
 }
 
 
+@pytest.mark.each_provider("hangs")
 @pytest.mark.needs("runs")
 @pytest.mark.parametrize("isolation", ["call", "batch"])
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
@@ -252,6 +256,7 @@ def test_what_is_printed_belongs_to_its_call(backend: Backend, isolation: Isolat
 # 8. Runs may overlap.
 
 
+@pytest.mark.each_provider
 def test_runs_may_overlap(backend: Backend) -> None:
     async def trial() -> list[list[int]]:
         async with backend.make(backend.isolation) as sandbox:
@@ -267,6 +272,7 @@ def test_runs_may_overlap(backend: Backend) -> None:
     assert [sorted(ids) for ids in found] == [[100 * k + n for n in range(10)] for k in range(5)]
 
 
+@pytest.mark.each_provider
 def test_closing_twice_is_safe(backend: Backend) -> None:
     async def trial() -> None:
         sandbox = backend.make(backend.isolation)

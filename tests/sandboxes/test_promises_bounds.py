@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sandboxes import Call, Isolation, SandboxConfig, UnsupportedConfigError, backends, create, find
-from tests.sandboxes.backends import LIMITS, REMOTE, Backend, calls
+from tests.sandboxes.backends import LIMITS, Backend, calls
 from tests.sandboxes.languages import Script, body
 from tests.sandboxes.shared import evaluate
 
@@ -36,6 +36,7 @@ export function evaluate() {
 }
 
 
+@pytest.mark.each_provider("buffers")
 @pytest.mark.needs("bounds")
 @pytest.mark.parametrize("script", HOGS.values(), ids=HOGS)
 def test_memory_is_bounded(backend: Backend, script: Script) -> None:
@@ -71,8 +72,6 @@ export function evaluate({size}: {size: number}) {
 @pytest.mark.needs("bounds")
 @pytest.mark.parametrize("isolation", ["batch"])
 def test_memory_is_said_only_of_what_needs_too_much_by_itself(backend: Backend, isolation: Isolation) -> None:
-    if backend.id in REMOTE[1:]:
-        pytest.skip(f"the harness is that of {REMOTE[0]}")
     sizes = [70, 70, 70, -1, -1, 10]
     batch = [Call(id=n, arguments={"size": size}) for n, size in enumerate(sizes)]
     found = evaluate(backend, KEEPS, batch, isolation=isolation)
@@ -108,12 +107,14 @@ def test_the_kept_output_is_the_tail_and_flagged(backend: Backend) -> None:
 FLOODS = body("while True: print('x' * 4096)", 'while (true) console.log("x".repeat(4096));')
 
 
+@pytest.mark.each_provider
 @pytest.mark.needs("bounds")
 def test_output_without_end_is_stopped(backend: Backend) -> None:
     (found,) = evaluate(backend, FLOODS, calls())
     assert (found.status, found.truncated, len(found.output)) == ("output", True, LIMITS.output)
 
 
+@pytest.mark.each_provider("x")
 @pytest.mark.needs("bounds")
 @pytest.mark.parametrize("char", ["x", "é", "\x00"])
 def test_the_results_size_is_bounded(backend: Backend, char: str) -> None:
@@ -150,6 +151,7 @@ HOST = {
 }
 
 
+@pytest.mark.each_provider("reads-PATH", "connects")
 @pytest.mark.needs("closed")
 @pytest.mark.parametrize(("python", "typescript"), HOST.values(), ids=HOST)
 def test_nothing_of_the_host_is_there(backend: Backend, python: str, typescript: str) -> None:
@@ -212,6 +214,7 @@ export function evaluate() {
 )
 
 
+@pytest.mark.each_provider
 @pytest.mark.needs("channel")
 def test_nothing_printed_is_a_result(backend: Backend) -> None:
     (found,) = evaluate(backend, FORGES, calls())

@@ -50,6 +50,7 @@ def test_what_a_call_does_to_the_language_itself_does_not_survive_it(backend: Ba
     assert [e.value for e in rest] == [first.value] * 3
 
 
+@pytest.mark.each_provider
 @pytest.mark.needs("isolates")
 def test_a_batch_shares_its_state_and_gives_it_up_at_its_end(backend: Backend) -> None:
     async def trial() -> list[list[int]]:
@@ -167,6 +168,7 @@ HANGS = {
 }
 
 
+@pytest.mark.each_provider("sleeps")
 @pytest.mark.needs("stops")
 @pytest.mark.parametrize("script", HANGS.values(), ids=HANGS)
 def test_a_call_over_its_time_is_stopped(backend: Backend, script: Script) -> None:
@@ -211,6 +213,7 @@ HANGS_OR_NOT = Script(
 )
 
 
+@pytest.mark.each_provider
 @pytest.mark.needs("stops")
 def test_cancelling_stops_what_runs_and_leaves_the_sandbox_usable(backend: Backend) -> None:
     async def trial() -> float:
@@ -233,6 +236,7 @@ def test_cancelling_stops_what_runs_and_leaves_the_sandbox_usable(backend: Backe
     assert run(trial()) < 5
 
 
+@pytest.mark.each_provider
 @pytest.mark.needs("stops")
 def test_nothing_is_left_when_it_is_closed(backend: Backend, child_processes: Callable[[], list[str]]) -> None:
     threads = threading.active_count()

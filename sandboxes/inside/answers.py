@@ -9,16 +9,18 @@ answers, and the host checks those. Its import is a part of every sandbox's star
 
 from __future__ import annotations
 
+import builtins
 import gc
-import json
 import sys
-from collections.abc import Awaitable
+from _json import encode_basestring, encode_basestring_ascii, make_encoder
 from types import GeneratorType, ModuleType
 
 TYPE_CHECKING = False  # as typing's, whose import takes longer than all of these
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, NoReturn
+
+globals()["__builtins__"] = dict(vars(builtins))  # our own: a script may change those of its packages
 
 SCRIPT = "evaluator.py"
 NAME = 200  # characters kept of an exception's class, and of a module's name
@@ -47,6 +49,7 @@ def load(source: str) -> Callable[..., Any]:
     _traceback_class()  # bound before the script could patch it, and so that no call pays for the import
     module = ModuleType("evaluator")
     module.__file__ = SCRIPT
+    module.__dict__["__builtins__"] = vars(builtins)  # else it would have ours
     sys.modules["evaluator"] = module  # dataclasses and typing look a class's module up here
     sys.argv[:] = [SCRIPT]
     linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
@@ -99,14 +102,16 @@ def _awaits(value: Any) -> bool:
     """As inspect.isawaitable, whose module takes long to import."""
     if isinstance(value, GeneratorType):
         return bool(value.gi_code.co_flags & _ITERABLE_COROUTINE)
-    return isinstance(value, Awaitable)
+    return getattr(type(value), "__await__", None) is not None
 
 
 def _as_json(value: Any, limit: int) -> str:
     try:
-        text = _encode(_plain(value))
+        text = encode(_plain(value))
         # Escapes only lengthen: what is short enough with them is so without.
-        size = len(text) if len(text) <= limit else len(_encode_raw(value).encode("utf-8", "surrogatepass"))
+        size = (
+            len(text) if len(text) <= limit else len(encode(value, encode_basestring).encode("utf-8", "surrogatepass"))
+        )
     except (TypeError, ValueError, RecursionError) as e:
         why = _NOT_FINITE if str(e).startswith("Out of range float") else str(e)
         what = f"evaluate returned what JSON cannot hold ({type(value).__name__})"
@@ -155,10 +160,11 @@ def _refuse_numpy(value: Any) -> NoReturn:
     raise TypeError(f"a numpy {value.dtype.name}: return {instead.get(kind, 'a number, or text such as str(x)')}")
 
 
-# Bound now, so that a script that patches json still gets its own reply through.
-_encode = json.JSONEncoder(allow_nan=False, default=_unwrapped).encode
-_encode_raw = json.JSONEncoder(allow_nan=False, ensure_ascii=False, default=_unwrapped).encode
-_encode_repr = json.JSONEncoder(allow_nan=False, skipkeys=True, default=repr).encode
+# Whatever a script makes of `json`, what it returns is put into JSON as it is: none of that module is asked, nor its
+# classes, only the C function below it. A method that is bound here would not do, for it looks up others when called.
+def encode(value: Any, text: Callable[[str], str] = encode_basestring_ascii) -> str:
+    """The value as json.dumps gives it, without what is not finite; `text` is what quotes a string."""
+    return "".join(make_encoder({}, _unwrapped, text, None, ": ", ", ", False, False, False)(value, 0))
 
 
 def _failure(error: BaseException, flood: type[BaseException] | None) -> str:
@@ -177,7 +183,7 @@ def _failure(error: BaseException, flood: type[BaseException] | None) -> str:
         }
     if isinstance(error, ModuleNotFoundError):
         report["missing"] = _cut(str(error.name), NAME)
-    return '"status":"' + status + '","error":' + _encode_repr(report)
+    return '"status":"' + status + '","error":' + encode(report)
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -221,6 +221,48 @@ def test_nothing_printed_is_a_result(backend: Backend) -> None:
     assert (found.status, found.value) == ("ok", 0.25)
 
 
+PATCHES = Script(
+    python="""
+import abc, builtins, json, json.decoder, json.encoder
+
+def lies(*given, **named):
+    return "a lie"
+
+def evaluate(x):
+    for place in (json.JSONEncoder, json.JSONDecoder):
+        for name in [name for name in vars(place) if name[:2] != "__"]:
+            setattr(place, name, lies)
+    for place in (json.encoder, json.decoder, json):
+        for name in [name for name in vars(place) if name[:2] != "__"]:
+            setattr(place, name, lies)
+    abc.ABCMeta.__instancecheck__ = lambda *given: True
+    for name in "all any getattr hasattr isinstance len repr type int str dict tuple".split():
+        setattr(builtins, name, lies)
+    return x
+""",
+    typescript="""
+const lies = () => "a lie";
+export function evaluate({x}: {x: unknown}) {
+  for (const place of [JSON, Reflect, Array, Array.prototype, String.prototype, Number, Map.prototype, Set.prototype]) {
+    for (const name of Object.getOwnPropertyNames(place)) {
+      if (!["prototype", "length", "name", "constructor"].includes(name)) (place as any)[name] = lies;
+    }
+  }
+  (Object.prototype as any).toJSON = lies;
+  Object.keys = Object.entries = Object.getPrototypeOf = lies as any;
+  return x;
+}
+""",
+)
+
+
+@pytest.mark.needs("channel")
+def test_what_a_script_patches_does_not_change_how_its_results_travel(backend: Backend) -> None:
+    value = {"score": 0.5, "label": 'é "😀"', "explanation": None, "list": [1, 2.5, True, {"a": []}]}
+    found = evaluate(backend, PATCHES, calls(2, x=value))
+    assert [(e.status, e.value) for e in found] == [("ok", value)] * 2
+
+
 GIVES_BACK = Script(
     python="def evaluate(x, **more): return [x, more]",
     typescript="export const evaluate = ({x, ...more}: Record<string, unknown>) => [x, more];",

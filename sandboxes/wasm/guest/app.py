@@ -6,6 +6,7 @@ does. Nothing here is trusted by the host: a script shares this interpreter and 
 spoil is its own reply, and the host checks that.
 """
 
+import builtins
 import gc
 import inspect
 import json
@@ -19,9 +20,10 @@ import guest_quiet
 import wit_world
 from guest_streams import Flood, Output
 
+__builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
+
 # Bound now, so that a script that patches these modules still gets its own reply through.
-_decode = json.JSONDecoder().decode
-_encode = json.JSONEncoder(allow_nan=False).encode
+_scan = json.JSONDecoder().scan_once  # the C function
 _seed = random.seed
 
 answers.hidden.add(__file__)
@@ -42,7 +44,7 @@ def _reply(step, request):
     def tried():
         global _spare
         try:
-            return step(_decode(request))
+            return step(_scan(request, 0)[0])
         except MemoryError:
             _spare = None
             raise
@@ -51,7 +53,7 @@ def _reply(step, request):
     told = answers.told(tried, Flood)
     try:
         text, said = _output.end()
-        return '{"said":' + str(int(said)) + ',"output":' + _encode(text) + "," + told + "}"
+        return '{"said":' + str(int(said)) + ',"output":' + answers.encode(text) + "," + told + "}"
     except BaseException:  # out of memory, or a script that broke the encoder
         return '{"said":0,"output":"",' + told + "}"
 

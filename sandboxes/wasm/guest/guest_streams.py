@@ -1,7 +1,10 @@
 """What the script prints: one bounded tail for stdout and stderr together."""
 
+import builtins
 import io
 import sys
+
+__builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
 
 
 class Flood(BaseException):

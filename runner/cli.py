@@ -128,11 +128,12 @@ def cli(debug: bool) -> None:
 
 @cli.command(
     cls=cli_options.Command,
-    epilog="A GATE is METRIC OP NUMBER and fails the run when it holds. METRIC: mean, median, min, max, "
-    "passed, pass_rate (of the rows with a score), rows, scored, abstained, failed, lost, failed_rate (of "
-    "all rows), or label:TEXT (a count); NAME.mean and so on for a named output. OP: > >= < <= == !=. A gate "
-    "that has nothing to judge, such as the mean of no score, ends the run with 3. "
-    + _epilog("a gate (--fail-if) failed"),
+    epilog="A GATE is METRIC OP NUMBER and fails the run when it holds: 'mean<0.9' when the mean is below 0.9. "
+    "METRIC: mean, median, min, max, passed, pass_rate (of the rows with a score), rows, scored, abstained, failed, "
+    "lost, failed_rate (of all rows), or label:TEXT (a count); NAME.mean and so on for a named output. OP: > >= < <= "
+    "== !=. A gate that cannot be judged ends the run with 3: one that has no score to judge, and one of mean, "
+    "median, min, max, passed or pass_rate where rows failed or were lost, as such rows have no score. --max-failed 5% "
+    "lets 5% of all rows fail or be lost. " + _epilog("a gate (--fail-if, --max-failed) failed"),
 )
 @click.argument("evaluator")
 @click.argument("dataset")

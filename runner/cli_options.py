@@ -189,5 +189,13 @@ results = several(
         _RESULTS, "-o", "--output", "files", metavar="FILE", multiple=True, help="Write each row here; FOLDER/ for all."
     ),
     printed,
-    option(_RESULTS, "--fail-if", "gates", metavar="GATE", multiple=True, help="Exit with 1 if it holds: 'mean>0.2'."),
+    option(
+        _RESULTS, "--fail-if", "gates", metavar="GATE", multiple=True, help="Exit with 1 if it holds, as 'mean<0.9'."
+    ),
+    option(
+        _RESULTS,
+        "--max-failed",
+        metavar="N|P%",
+        help="Exit with 1 if more rows failed or were lost. Gates on scores allow none otherwise.",
+    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -15,7 +15,7 @@ from runner.choose import find_dataset, find_evaluator, is_path
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.dataset import Dataset, open_dataset
 from runner.engine import refuse_unfit, score
-from runner.gates import Gate, parse_gate
+from runner.gates import Gate, MaxFailed, judge, parse_gate, parse_max_failed
 from runner.manifest import Run, State
 from runner.mapping import bind
 from runner.outputs import Outputs
@@ -43,6 +43,7 @@ class Options(Asked):
     as_json: bool
     quiet: bool
     gates: tuple[str, ...]
+    max_failed: str | None
 
 
 def run(options: Options) -> int:
@@ -50,6 +51,7 @@ def run(options: Options) -> int:
     options = options.for_demo(options.evaluator, options.dataset)
     evaluator = find_evaluator(options.evaluator, options.language)
     gates = [parse_gate(text, evaluator.outputs) for text in options.gates]
+    most = None if options.max_failed is None else parse_max_failed(options.max_failed)
     mapping = given.mapping(options.paths, options.literals, evaluator)
     bind(evaluator, mapping)
     limits = given.limits(options.timeout, options.memory)
@@ -64,16 +66,20 @@ def run(options: Options) -> int:
     with open_dataset(path, stdin=given.standard_input() if path == "-" else None) as dataset:
         if not options.quiet:
             tables.err().say(tables.text(f"sandbox: {choice.why}", "dim"))
-        work = _Work(Run(options, evaluator, mapping, limits, sandbox), dataset, outputs)
+        work = _Work(Run(options, evaluator, mapping, limits, sandbox), dataset, outputs, gates, most)
         interrupted = work.do()
-        return _report(work, dataset, gates, options, interrupted)
+        return _report(work, dataset, options, interrupted)
 
 
 class _Work:
     """One run under way, and what it adds up to."""
 
-    def __init__(self, run: Run, dataset: Dataset, outputs: Outputs) -> None:
+    def __init__(
+        self, run: Run, dataset: Dataset, outputs: Outputs, gates: Sequence[Gate], max_failed: MaxFailed | None
+    ) -> None:
         self._run = run
+        self._gates = gates
+        self._max_failed = max_failed
         self._dataset = dataset
         self._outputs = outputs
         self._tally = Tally(run.evaluator.outputs)
@@ -92,11 +98,13 @@ class _Work:
         self._end("interrupted" if interrupted else "finished")
         return interrupted
 
-    def summary(self) -> Summary:
-        return self._tally.summary(self._seconds)
+    def summary(self, state: State) -> Summary:
+        """Gates are judged once all rows are done."""
+        summary = self._tally.summary(self._seconds)
+        return judge(summary, self._gates, self._max_failed) if state == "finished" else summary
 
     def _end(self, state: State) -> None:
-        self._outputs.end(state, self.summary(), self._dataset.notes)
+        self._outputs.end(state, self.summary(state), self._dataset.notes)
 
     async def _score(self) -> None:
         run, limit = self._run, self._run.options.limit
@@ -134,8 +142,8 @@ class _Work:
         return total if limit is None or total is None else min(total, limit)
 
 
-def _report(work: _Work, dataset: Dataset, gates: list[Gate], options: Options, interrupted: bool) -> int:
-    summary, err = work.summary(), tables.err()
+def _report(work: _Work, dataset: Dataset, options: Options, interrupted: bool) -> int:
+    summary, err = work.summary("interrupted" if interrupted else "finished"), tables.err()
     if not options.quiet:
         for note in dataset.notes:
             err.say(tables.text(f"note: {note}"))
@@ -147,15 +155,21 @@ def _report(work: _Work, dataset: Dataset, gates: list[Gate], options: Options, 
     _print(work, summary, options)
     if not summary.scored:
         err.say(tables.text(_nothing(summary), "bold red", tables.ERROR))
+    else:
+        for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged
+            if result.verdict != "passed":
+                err.say(tables.gate_line(result))
+    return exit_code(summary)
+
+
+def exit_code(summary: Summary) -> int:
+    """Of a run that was done to its end. A gate that failed outweighs one that could not be judged."""
+    verdicts = {result.verdict for result in summary.gates}
+    if not summary.scored:
         return COULD_NOT_JUDGE
-    values = [(gate, gate.value(summary)) for gate in gates]
-    failed = [(gate, value) for gate, value in values if value is not None and gate.broken_by(value)]
-    unjudged = [(gate, value) for gate, value in values if value is None]
-    for gate, value in failed + unjudged:
-        err.say(tables.gate_line(gate, value))
-    if failed:
+    if "failed" in verdicts:
         return GATE_FAILED
-    return COULD_NOT_JUDGE if unjudged else DONE
+    return COULD_NOT_JUDGE if "unjudged" in verdicts else DONE
 
 
 def _print(work: _Work, summary: Summary, options: Options) -> None:

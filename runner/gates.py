@@ -1,15 +1,18 @@
-"""`--fail-if` expressions: parsed strictly, judged on a summary."""
+"""`--fail-if` expressions and `--max-failed`: parsed strictly, judged on a summary. docs/rules.md has the table."""
 
 from __future__ import annotations
 
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, get_args
 
 from runner.errors import InputError
-from runner.summary import Stats, Summary, label_key
+from runner.shown import printable
+from runner.summary import GateResult, Stats, Summary, label_key
 from runner.types import OutputConfig
 from sandboxes.base import Model
 
@@ -25,6 +28,7 @@ _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 }
 _OF_ROWS = ("rows", "scored", "abstained", "failed", "lost", "failed_rate")
 _OF_OUTPUT = ("mean", "median", "min", "max", "passed", "pass_rate")
+_MAX_FAILED = re.compile(r"(\d{1,12})|(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
 _SHAPE = re.compile(r"\s*(?P<metric>\S.*?)\s*(?P<op>>=|<=|==|!=|>|<)\s*(?P<number>[^<>=!]*?)\s*", re.DOTALL)
 METRICS = ", ".join((*_OF_OUTPUT, *_OF_ROWS, "label:TEXT"))
 
@@ -53,9 +57,84 @@ class Gate(Model):
         figure: float | None = getattr(stats, self.metric)
         return None if self.metric == "passed" and not stats.count else figure
 
+    @property
+    def on_scores(self) -> bool:
+        """Whether it is judged on scores, which rows that failed or were lost do not have."""
+        return self.metric in _OF_OUTPUT
+
     def broken_by(self, value: float) -> bool:
         """Whether the run fails with this value."""
         return _COMPARE[self.comparison](value, self.number)
+
+
+@dataclass(frozen=True)
+class MaxFailed:
+    """How many rows may fail or be lost: a number, or a share of all rows."""
+
+    text: str
+    number: Fraction
+    is_share: bool
+
+    def exceeded_by(self, summary: Summary) -> bool:
+        """Whether more of them did."""
+        most = self.number * summary.rows if self.is_share else self.number
+        return summary.failed + summary.lost > most
+
+
+def parse_max_failed(text: str) -> MaxFailed:
+    """From `10` or `5%`. Raises InputError."""
+    found = _MAX_FAILED.fullmatch(text.strip())
+    share = found and found[2] and Fraction(found[2]) / 100
+    if not found or (share and share > 1):
+        raise InputError(
+            f"--max-failed {printable(text, 80)!r} is neither a number of rows nor a percentage of them; "
+            "write for example --max-failed 5%, or --max-failed 10"
+        )
+    number = share if found[2] else Fraction(found[1])
+    return MaxFailed(text=text.strip(), number=Fraction(number or 0), is_share=bool(found[2]))
+
+
+def judge(summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | None = None) -> Summary:
+    """
+    The summary of all rows, with how each gate went.
+
+    A gate on scores cannot be judged while more rows failed or were lost than may, which is none where `max_failed`
+    does not say. `max_failed` is a gate as well.
+    """
+    return summary.model_copy(update={"gates": tuple(_judged(summary, gates, max_failed))})
+
+
+def _judged(summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | None) -> Iterator[GateResult]:
+    count = summary.failed + summary.lost
+    too_many = max_failed.exceeded_by(summary) if max_failed else count > 0
+    missing = missing_rows(summary)
+    if max_failed:
+        text, value = f"max-failed {max_failed.text}", float(count)
+        if too_many:
+            yield GateResult(gate=text, verdict="failed", value=value, reason=missing)
+        else:
+            yield GateResult(gate=text, verdict="passed", value=value)
+    for gate in gates:
+        if gate.on_scores and too_many:
+            yield GateResult(gate=gate.text, verdict="unjudged", reason=missing, missing_rows=True)
+        elif (found := gate.value(summary)) is None:
+            yield GateResult(gate=gate.text, verdict="unjudged", reason=f"there is nothing to take {gate.metric} of")
+        elif gate.broken_by(found):
+            yield GateResult(gate=gate.text, verdict="failed", value=found, reason=f"the value is {figure(found)}")
+        else:
+            yield GateResult(gate=gate.text, verdict="passed", value=found)
+
+
+def missing_rows(summary: Summary) -> str:
+    """How many rows have no place in the scores, in words."""
+    failed, lost = summary.failed, summary.lost
+    what = [*([f"{failed:,} failed"] if failed else []), *([f"{lost:,} lost"] if lost else [])]
+    return f"{' and '.join(what) or 'none failed'} of {summary.rows:,} row{'' if summary.rows == 1 else 's'}"
+
+
+def figure(value: float) -> str:
+    """A number for people: whole, or six digits of it."""
+    return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
 
 
 def parse_gate(text: str, outputs: Mapping[str, OutputConfig]) -> Gate:

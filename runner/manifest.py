@@ -109,7 +109,7 @@ def _command(run: Run, lock: str | None) -> list[str]:
     words += _given("--env-file", options.env_file)
     words += ["--allow-network"] * options.network
     words += ["--allow-weak-isolation"] * options.weak
-    return [*words, *_given("--fail-if", options.gates)]
+    return [*words, *_given("--fail-if", options.gates), *_given("--max-failed", options.max_failed)]
 
 
 def _given(option: str, value: object) -> Iterator[str]:

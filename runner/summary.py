@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice, repeat
 from math import fsum, isinf
+from typing import Literal
 
 from pydantic import Field
 
@@ -21,7 +22,11 @@ _CHUNK = 1 << 16  # scores sorted at once; keeps the median of millions of rows 
 
 
 class Stats(Model):
-    """What became of one output. Mean, median, min and max are None where `count` is 0."""
+    """
+    What became of one output. Mean, median, min and max are None where `count` is 0.
+
+    Rows that failed or were lost are in none of it.
+    """
 
     count: int = 0
     """Rows with a score; the denominator of everything here but the labels."""
@@ -67,6 +72,20 @@ class Counts(Model):
     lost: int = 0
 
 
+class GateResult(Model):
+    """How a gate went."""
+
+    gate: str
+    """As it was written, or `max-failed` and how many rows may fail or be lost."""
+    verdict: Literal["passed", "failed", "unjudged"]
+    value: float | None = None
+    """What was judged: None where there was nothing to judge, or too many rows failed or were lost."""
+    reason: str = ""
+    """Why it did not pass."""
+    missing_rows: bool = False
+    """Whether it could not be judged because of rows that failed or were lost."""
+
+
 class Summary(Stats, Counts):
     """All results in figures: the counts, and the statistics of the only output or of the first."""
 
@@ -74,6 +93,8 @@ class Summary(Stats, Counts):
     """By name, when the outputs have names: each one's statistics, the first one's too."""
     errors: tuple[ErrorCount, ...] = ()
     """The most frequent first."""
+    gates: tuple[GateResult, ...] = ()
+    """Those that were asked for; none before the last row is done."""
     seconds: float | None = None
     rows_per_second: float | None = None
 

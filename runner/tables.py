@@ -12,8 +12,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from runner.gates import Gate
-from runner.summary import Stats, Summary
+from runner.gates import figure, missing_rows
+from runner.summary import GateResult, Stats, Summary
 from runner.worst import Entry, Worst, safe
 
 ERROR = 1000
@@ -93,7 +93,7 @@ def rows_table(entries: Sequence[Entry]) -> Table:
         cells = [
             Text(e.id),
             _outcome(e),
-            Text("" if e.score is None else _number(e.score), style=_passed_style(e)),
+            Text("" if e.score is None else figure(e.score), style=_passed_style(e)),
         ]
         if any(other.label for other in entries):
             cells.append(Text(e.label))
@@ -114,6 +114,8 @@ def summary_view(summary: Summary) -> RenderableType:
         rows.append(("evaluator", text(f"{summary.evaluator}, version {summary.version}")))
         rows.append(("sandbox", text(summary.sandbox)))
     rows.append(("rows", _outcomes(summary)))
+    if summary.failed or summary.lost:
+        rows.append(("left out", text(f"{missing_rows(summary)}: in neither the mean nor any other score", "red")))
     for name, stats in (summary.outputs or {"": summary}).items():
         rows += _stats(f"{safe(name, 20)} " if name else "", stats)
     for number, error in enumerate(summary.errors):
@@ -124,11 +126,12 @@ def summary_view(summary: Summary) -> RenderableType:
     return facts(rows)
 
 
-def gate_line(gate: Gate, value: float | None) -> Text:
-    """How a gate went, for a gate that did not simply hold."""
-    if value is None:
-        return text(f"gate {gate.text!r}: could not be judged, there is nothing to take {gate.metric} of", "yellow")
-    return text(f"gate {gate.text!r} failed: the value is {_number(value)}", "bold red")
+def gate_line(result: GateResult) -> Text:
+    """How a gate went that did not pass."""
+    if result.verdict == "failed":
+        return text(f"gate {result.gate!r} failed: {result.reason}", "bold red")
+    step = "; mend them, or say how many may, as with --max-failed 5%" if result.missing_rows else ""
+    return text(f"gate {result.gate!r}: could not be judged, {result.reason}{step}", "yellow")
 
 
 def _outcomes(summary: Summary) -> Text:
@@ -145,13 +148,13 @@ def _stats(prefix: str, stats: Stats) -> list[tuple[str, RenderableType]]:
         rows.append((f"{prefix}score", Text("no row has one")))
     else:
         figures = (("mean", stats.mean), ("median", stats.median), ("min", stats.min), ("max", stats.max))
-        words = ", ".join(f"{name} {_number(value)}" for name, value in figures if value is not None)
+        words = ", ".join(f"{name} {figure(value)}" for name, value in figures if value is not None)
         better = f"; {_DIRECTIONS[stats.direction]}" if stats.direction in _DIRECTIONS else ""
         rows.append((f"{prefix}score", Text(f"{words} (of {stats.count:,}{better})")))
     if stats.passed is not None and stats.pass_rate is not None and stats.threshold is not None:
         style = "green" if stats.passed == stats.count else "red"
         share = f"{stats.passed:,} of {stats.count:,} ({stats.pass_rate:.1%})"
-        words = f"{share}, threshold {_number(stats.threshold)}"
+        words = f"{share}, threshold {figure(stats.threshold)}"
         rows.append((f"{prefix}passed", Text(words, style=style)))
     if stats.labels:
         rows.append((f"{prefix}labels", text(_labels(stats))))
@@ -172,7 +175,3 @@ def _outcome(entry: Entry) -> Text:
 
 def _passed_style(entry: Entry) -> str:
     return "" if entry.passed is None else "green" if entry.passed else "red"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"

@@ -90,6 +90,7 @@ def test_run_shows_the_worst_rows_and_the_summary(here: Path) -> None:
     text = result.stdout
     assert text.index("The worst rows") < text.index("c") < text.index("mean 2")
     assert "4: 2 scored, 0 abstained, 2 failed, 0 lost" in text
+    assert text.index("2 failed of 4 rows: in neither the mean nor any other score") < text.index("mean 2")
     assert "mean 2, median 2, min 1, max 3 (of 2)" in text
     assert "raised 1, as in row d: TypeError" in text
     assert all(len(line) <= 80 for line in text.splitlines())
@@ -154,27 +155,52 @@ def test_timeout_and_memory_are_limits_of_a_call(here: Path) -> None:
     assert json.loads(result.stdout)["errors"][0]["kind"] == "memory"
 
 
+UNJUDGED = (
+    "gate 'mean>1': could not be judged, 2 failed of 4 rows; mend them, or say how many may, as with --max-failed 5%"
+)
+
+
 @pytest.mark.parametrize(
     ("gates", "code", "words"),
     [
-        (["mean>5"], 0, ""),
-        (["mean>1"], 1, "gate 'mean>1' failed: the value is 2"),
-        (["mean>5", "failed>1"], 1, "gate 'failed>1' failed: the value is 2"),
-        (["label:x>0"], 0, ""),
+        (["mean>5", "max 2"], 0, []),
+        (["mean>1", "max 50%"], 1, ["gate 'mean>1' failed: the value is 2"]),
+        (["mean>1"], 3, [UNJUDGED]),
+        (["mean>5", "failed>1"], 1, ["gate 'failed>1' failed: the value is 2", UNJUDGED.replace("1", "5")]),
+        (["max 1"], 1, ["gate 'max-failed 1' failed: 2 failed of 4 rows"]),
+        (["label:x>0"], 0, []),
     ],
 )
-def test_gates_decide_the_exit_code(here: Path, gates: list[str], code: int, words: str) -> None:
-    arguments = [a for gate in gates for a in ("--fail-if", gate)]
+def test_gates_decide_the_exit_code(here: Path, gates: list[str], code: int, words: list[str]) -> None:
+    arguments = [a for gate in gates for a in _option(gate)]
     result = run("length.py", "data.jsonl", "-q", *arguments)
     assert result.exit_code == code
-    assert result.stderr.strip() == words
+    assert result.stderr.splitlines() == words
+
+
+def _option(gate: str) -> tuple[str, str]:
+    most = gate.removeprefix("max ")
+    return ("--fail-if", gate) if most == gate else ("--max-failed", most)
+
+
+def test_gates_are_in_the_printed_summary_and_in_the_manifest(here: Path) -> None:
+    result = run("length.py", "data.jsonl", "--json", "--fail-if", "mean>1", "--max-failed", "2", "-o", "run/")
+    assert result.exit_code == 1
+    gates = json.loads(result.stdout)["gates"]
+    assert [(gate["gate"], gate["verdict"], gate["value"]) for gate in gates] == [
+        ("max-failed 2", "passed", 2),
+        ("mean>1", "failed", 2),
+    ]
+    manifest = json.loads(Path("run/manifest.json").read_text())
+    assert manifest["summary"]["gates"] == gates
+    assert manifest["command"].endswith(" --fail-if 'mean>1' --max-failed 2")
 
 
 def test_a_gate_without_anything_to_judge_is_3(here: Path) -> None:
     Path("word.py").write_text("def evaluate(output):\n    return 'good'\n")
-    result = run("word.py", "data.jsonl", "-q", "--fail-if", "mean>1")
+    result = run("word.py", "data.jsonl", "-q", "--fail-if", "mean>1", "--max-failed", "1")
     assert result.exit_code == 3
-    assert "could not be judged" in result.stderr
+    assert result.stderr == "gate 'mean>1': could not be judged, there is nothing to take mean of\n"
     result = run("word.py", "data.jsonl", "-q", "--fail-if", "mean>1", "--fail-if", "rows>1")
     assert result.exit_code == 1
 
@@ -199,7 +225,7 @@ def test_a_threshold_tells_passed_from_missed(here: Path) -> None:
     result = run("bounded.py", "data.jsonl", "--limit", "2")
     assert "1 of 2 (50.0%), threshold 1" in result.stdout
     assert result.stdout.index("missed") < result.stdout.index("passed")
-    result = run("bounded.py", "data.jsonl", "-q", "--fail-if", "pass_rate<0.9")
+    result = run("bounded.py", "data.jsonl", "-q", "--fail-if", "pass_rate<0.9", "--max-failed", "50%")
     assert result.exit_code == 1
 
 
@@ -229,6 +255,7 @@ USAGE = [
     (["run", "length.py", "data.jsonl", "--set", "weight=1", "--set", "weight=2"], "twice"),
     (["run", "length.py", "data.jsonl", "--set", "height=1"], "height"),
     (["run", "length.py", "data.jsonl", "--fail-if", "mean"], "METRIC OP NUMBER"),
+    (["run", "length.py", "data.jsonl", "--max-failed", "0.05"], "write for example --max-failed 5%"),
     (["run", "length.py", "data.jsonl", "--fail-if", "passed<1"], "needs a threshold"),
     (["run", "length.py", "data.jsonl", "-o", "x.xml"], "end it with one of"),
     (["run", "length.py", "data.jsonl", "-o", "data.jsonl"], "would overwrite"),

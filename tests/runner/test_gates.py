@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.errors import InputError
-from runner.gates import parse_gate
+from runner.gates import judge, parse_gate, parse_max_failed
 from runner.summary import Stats, Summary
 from runner.types import Continuous, OutputConfig
 
@@ -100,6 +100,47 @@ def test_nothing_to_judge_is_no_value(text: str) -> None:
     nothing = Summary(rows=3, failed=3, passed=0)
     assert parse_gate(text, THRESHOLD).value(nothing) is None
     assert parse_gate("failed_rate>0", {}).value(Summary()) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "5 rows", "0.05", "1_0", "101%", "100.1%", "-1%", "%", "nan", "1e2", "\u0665%"]
+)
+def test_anything_else_is_no_number_of_rows_that_may_fail(text: str) -> None:
+    with pytest.raises(InputError, match=r"neither a number of rows nor a percentage.*--max-failed 5%"):
+        parse_max_failed(text)
+
+
+def test_a_gate_on_a_named_output_is_one_on_scores() -> None:
+    summary = Summary(
+        rows=2, scored=1, failed=1, outputs={"a": Stats(count=1, mean=1, labels={"x": 1}), "a.b": Stats()}
+    )
+    gates = [parse_gate(text, NAMED) for text in ("a.mean<1", "a.pass_rate<1", "a.label:x>1")]
+    verdicts = [gate.verdict for gate in judge(summary, gates).gates]
+    assert verdicts == ["unjudged", "unjudged", "passed"]
+    allowed = judge(summary, [parse_gate("a.b.mean<1", NAMED)], parse_max_failed("50 %")).gates
+    assert [(gate.verdict, gate.missing_rows) for gate in allowed] == [("passed", False), ("unjudged", False)]
+
+
+def test_what_a_gate_says() -> None:
+    summary = Summary(rows=1500, scored=1, failed=1498, lost=1, count=1, mean=1, median=1, min=1, max=1)
+    gates = judge(summary, [parse_gate("mean<0.9", {}), parse_gate("rows>2e3", {})], parse_max_failed("5%")).gates
+    assert [gate.model_dump() for gate in gates] == [
+        {
+            "gate": "max-failed 5%",
+            "verdict": "failed",
+            "value": 1499,
+            "reason": "1,498 failed and 1 lost of 1,500 rows",
+            "missing_rows": False,
+        },
+        {
+            "gate": "mean<0.9",
+            "verdict": "unjudged",
+            "value": None,
+            "reason": "1,498 failed and 1 lost of 1,500 rows",
+            "missing_rows": True,
+        },
+        {"gate": "rows>2e3", "verdict": "passed", "value": 1500, "reason": "", "missing_rows": False},
+    ]
 
 
 def test_a_label_that_may_be_among_the_uncounted_is_no_value() -> None:

@@ -16,13 +16,16 @@ import pytest
 from pydantic import TypeAdapter
 
 from runner.cells import escaped
+from runner.cli_run import exit_code
 from runner.dataset import cases_from_rows, open_dataset
 from runner.errors import MappingError
 from runner.evaluator import parse_evaluator
+from runner.gates import judge, parse_gate, parse_max_failed
 from runner.given import mapping
 from runner.mapping import bind
 from runner.normalize import InvalidResultError, normalize
-from runner.types import Case, Evaluator, InputMapping, OutputConfig
+from runner.summary import Tally
+from runner.types import Case, Continuous, Evaluator, InputMapping, Outcome, OutputConfig, Result
 from tests.runner.parsing import parsed, refusal
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "rules.md"
@@ -247,6 +250,29 @@ def test_python_value(value: str, becomes: str) -> None:
 @pytest.mark.parametrize(("text", "expected"), rows("text | cell", 9))
 def test_csv_cell_of_a_results_file(text: str, expected: str) -> None:
     assert escaped(json.loads(text)) == json.loads(expected)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "fail_if", "max_failed", "not_passed", "code"),
+    rows("outcomes | fail-if | max-failed | not passed | exit code", 36),
+)
+def test_gates(outcomes: str, fail_if: str, max_failed: str, not_passed: str, code: str) -> None:
+    configs: dict[str, OutputConfig] = {"": Continuous(threshold=1)}
+    tally = Tally(configs)
+    for outcome, count in json.loads(outcomes).items():
+        for _ in range(count):
+            tally.add(result_of(outcome))
+    gates = [parse_gate(text, configs) for text in fail_if.replace("`", "").split(", ") if text]
+    judged = judge(tally.summary(), gates, parse_max_failed(max_failed) if max_failed else None)
+    got = [f"{gate.gate} {gate.verdict}" for gate in judged.gates if gate.verdict != "passed"]
+    assert sorted(got) == sorted(text for text in not_passed.replace("`", "").split(", ") if text)
+    assert exit_code(judged) == int(code)
+
+
+def result_of(outcome: Outcome) -> Result:
+    known = {"id": "1", "number": 1, "evaluator": "e", "version": "v", "sandbox": "s"}
+    said = {"score": 1.0, "label": "good"} if outcome == "scored" else {}
+    return Result.model_validate(known | {"outcome": outcome} | said)
 
 
 def test_every_table_is_read() -> None:

@@ -46,7 +46,9 @@ def find_evaluator(name: str | os.PathLike[str], language: Language | None = Non
     if is_path(path):
         evaluator = read_evaluator(path)
         if language not in (None, evaluator.language):
-            raise EvaluatorError(f"{printable(whole(path))} is {WORDS[evaluator.language].name}; leave out --lang")
+            raise EvaluatorError(
+                f"{printable(whole(path))} is {WORDS[evaluator.language].name}; leave the language out"
+            )
         return evaluator
     if path.replace("_", "-") not in templates.names():
         beside = next((f"{path}{suffix}" for suffix in (".py", ".ts") if os.path.isfile(f"{path}{suffix}")), None)
@@ -137,11 +139,11 @@ class _Wants:
     def __init__(self, declared: tuple[str, ...], added: tuple[str, ...], config: SandboxConfig) -> None:
         found = (
             ("packages", declared, f"packages declared ({_listed(declared)})"),
-            ("packages", added, f"--with {_listed(added)}"),
-            ("packages", config.lock is not None and not declared and not added, "--lock"),
-            ("files", config.files, "--file"),
-            ("env", config.env, "--env"),
-            ("network", config.network, "--allow-network"),
+            ("packages", added, f"packages asked for ({_listed(added)})"),
+            ("packages", config.lock is not None and not declared and not added, "a lock"),
+            ("files", config.files, "files"),
+            ("env", config.env, "variables"),
+            ("network", config.network, "the network"),
         )
         self._features = {feature for feature, wanted, _ in found if wanted}
         self.words = ", ".join(words for _, wanted, words in found if wanted)
@@ -189,13 +191,13 @@ def _able(evaluator: Evaluator, wants: _Wants) -> list[str]:
 
 def _other_language(evaluator: Evaluator, wants: _Wants, backend: str) -> str:
     able = _able(evaluator, wants) or _able(evaluator, _Wants((), (), SandboxConfig()))
-    step = f"choose --sandbox {able[0]}" if able else "`evalcell sandboxes` shows what each can do"
+    step = f"choose the {able[0]} sandbox" if able else "`evalcell sandboxes` shows what each can do"
     return f"the {backend} sandbox does not run {WORDS[evaluator.language].name}; {step}"
 
 
 def _no_packages(evaluator: Evaluator, declared: tuple[str, ...], backend: str) -> str:
     able = _able(evaluator, _Wants(declared, (), SandboxConfig()))
-    step = f"choose --sandbox {able[0]}, or" if able else "no sandbox here installs packages;"
+    step = f"choose the {able[0]} sandbox, or" if able else "no sandbox here installs packages;"
     return (
         f"the script declares packages ({_listed(declared)}), which the {backend} sandbox cannot install: {step} "
         "take them out of its `dependencies`, if it runs on the standard library alone"

@@ -73,12 +73,13 @@ def _told(error: Exception) -> int:
         return COULD_NOT_JUDGE
     if isinstance(error, click.Abort):
         return INTERRUPTED
+    from runner.cli_words import in_options
     from runner.errors import InputError
     from runner.results import WriteError
     from sandboxes.errors import SandboxError, UnsupportedConfigError
 
     # The messages of InputError may hold a source line and a caret under it.
-    lines = "\n".join(printable(line, 600) for line in str(error).splitlines()[:6])
+    lines = "\n".join(printable(line, 600) for line in in_options(str(error)).splitlines()[:6])
     if isinstance(error, InputError | UnsupportedConfigError):
         click.echo(f"evalcell: {lines}", err=True)
         return WRONG_USAGE

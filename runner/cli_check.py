@@ -12,6 +12,7 @@ from runner import given, interrupt, tables
 from runner.asked import Asked
 from runner.choose import Choice, find_dataset, find_evaluator
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli_words import in_options
 from runner.dataset import open_dataset
 from runner.engine import refuse_unfit, score
 from runner.mapping import bind
@@ -78,7 +79,9 @@ def _nothing(results: list[Result]) -> str:
     if not results:
         return "the dataset has no rows"
     words = "the first row was not scored" if len(results) == 1 else f"none of the first {len(results)} rows was scored"
-    told = next((f"; {one.error.kind} in row {one.id}: {one.error.message}" for one in results if one.error), "")
+    told = next(
+        (f"; {one.error.kind} in row {one.id}: {in_options(one.error.message)}" for one in results if one.error), ""
+    )
     return words + told
 
 

@@ -10,6 +10,7 @@ import templates
 from runner import tables
 from runner.choose import find_evaluator, find_language
 from runner.cli import DONE
+from runner.cli_words import in_options
 from sandboxes.base import Capabilities, Language
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.registry import Backend, backends, find
@@ -55,7 +56,7 @@ def list_sandboxes() -> int:
 
 
 def _print(out: tables.Terminal, facts: list[tuple[str, str]]) -> None:
-    out.print(tables.facts([("  " + name, tables.text(words)) for name, words in facts]))
+    out.print(tables.facts([("  " + name, tables.text(in_options(words))) for name, words in facts]))
 
 
 def _is_elsewhere(backend: Backend) -> bool:

@@ -16,6 +16,7 @@ from rich.text import Text
 from runner import given, interrupt, tables
 from runner.asked import Asked
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli_words import in_options
 from runner.engine import refuse_unfit
 from runner.fields import TOLERANCE, windows
 from runner.mapping import bind
@@ -130,7 +131,7 @@ def _row(row: RowDifference, names: Sequence[str]) -> RenderableType:
 
 def _outcomes(values: Sequence[Any], errors: Sequence[str | None]) -> Iterator[Text]:
     for value, error in zip(values, errors, strict=True):
-        yield tables.text(f"{value}: {error}" if error else str(value), limit=tables.ERROR)
+        yield tables.text(f"{value}: {in_options(error)}" if error else str(value), limit=tables.ERROR)
 
 
 def _values(values: Sequence[Any]) -> Iterator[Text]:

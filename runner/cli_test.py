@@ -18,6 +18,7 @@ from runner.asked import Asked
 from runner.cases import WorkedCase, find_cases, for_language, read_cases
 from runner.choose import find_evaluator
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli_words import in_options
 from runner.engine import refuse_unfit
 from runner.fields import windows
 from runner.judged import CasesReport, JudgedCase, few, filling, judge, report
@@ -154,7 +155,7 @@ def _outcome(case: JudgedCase) -> str:
     result = case.result
     if result.error is not None:
         kind = "" if result.outcome == "lost" else f"{result.error.kind}: "
-        return f"{result.outcome}: {kind}{result.error.message}"
+        return f"{result.outcome}: {kind}{in_options(result.error.message)}"
     said = [f"label {result.label}"] if result.label is not None else []
     said += [f"score {result.score!r}"] if result.score is not None else []
     return ", ".join([result.outcome, *said])

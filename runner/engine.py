@@ -76,7 +76,7 @@ def refuse_unfit(evaluator: Evaluator, sandbox: Sandbox) -> None:
     if wanted and python and not SpecifierSet(wanted).contains(python, prereleases=True):
         raise UnsupportedConfigError(
             f"the script requires Python {wanted} and the {sandbox.name} sandbox runs {python}; "
-            "change `requires-python` in its header, or choose another --sandbox"
+            "change `requires-python` in its header, or choose another sandbox"
         )
 
 

@@ -87,8 +87,8 @@ def parse_max_failed(text: str) -> MaxFailed:
     share = found and found[2] and Fraction(found[2]) / 100
     if not found or (share and share > 1):
         raise InputError(
-            f"--max-failed {printable(text, 80)!r} is neither a number of rows nor a percentage of them; "
-            "write for example --max-failed 5%, or --max-failed 10"
+            f"max_failed {printable(text, 80)!r} is neither a number of rows nor a percentage of them; "
+            "write for example max_failed 5%, or max_failed 10"
         )
     number = share if found[2] else Fraction(found[1])
     return MaxFailed(text=text.strip(), number=Fraction(number or 0), is_share=bool(found[2]))
@@ -145,7 +145,7 @@ def parse_gate(text: str, outputs: Mapping[str, OutputConfig]) -> Gate:
     """
     found = _SHAPE.fullmatch(text)
     if not found:
-        raise InputError(f"--fail-if {text!r} is not METRIC OP NUMBER; write for example 'mean>0.2'")
+        raise InputError(f"the gate {text!r} is not METRIC OP NUMBER; write for example 'mean>0.2'")
     output, metric, label = _metric(text, found["metric"], outputs)
     _refuse_hopeless(text, output, metric, outputs)
     comparison = next(c for c in get_args(Comparison) if c == found["op"])
@@ -174,7 +174,7 @@ def _metric(text: str, written: str, outputs: Mapping[str, OutputConfig]) -> tup
                 return name, "label", metric.removeprefix("label:")
     named = ", ".join(f"{n}.mean" for n in outputs if n)
     hint = f", or of a named output, such as {named}" if named else ""
-    raise InputError(f"--fail-if {text!r}: there is no metric {written!r}; choose one of: {METRICS}{hint}")
+    raise InputError(f"the gate {text!r}: there is no metric {written!r}; choose one of: {METRICS}{hint}")
 
 
 def _refuse_hopeless(text: str, output: str | None, metric: str, outputs: Mapping[str, OutputConfig]) -> None:
@@ -183,7 +183,7 @@ def _refuse_hopeless(text: str, output: str | None, metric: str, outputs: Mappin
     config = outputs.get(output) if output is not None else next(iter(outputs.values()), None)
     if config is None or config.threshold is None or config.direction == "none":
         raise InputError(
-            f"--fail-if {text!r} needs a threshold and a direction in the evaluator's output config; "
+            f"the gate {text!r} needs a threshold and a direction in the evaluator's output config; "
             "add them to its header, or gate on the mean"
         )
 
@@ -194,7 +194,7 @@ def _number(text: str, written: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or "_" in written:
-        raise InputError(f"--fail-if {text!r}: {written!r} is not a number; write for example 'mean>0.2'")
+        raise InputError(f"the gate {text!r}: {written!r} is not a number; write for example 'mean>0.2'")
     return number
 
 

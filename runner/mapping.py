@@ -64,7 +64,7 @@ class Binding:
             elif skipped:
                 raise MappingError(
                     f"{case.where}: `{name}` cannot be given without `{skipped}`, as both go by position; "
-                    f"add a column `{skipped}`, or map it with --map or --set"
+                    f"add a column `{skipped}`, or map it"
                 )
             else:
                 positional.append(value)
@@ -114,10 +114,11 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None) -> Binding:
 
 def _unfilled(parameter: Parameter) -> str:
     name, declared = parameter.name, parameter.declared
-    column = f"--map {name}=PATH, such as --map {name}=metadata.{name}"
+    column = f"InputMapping(paths={{'{name}': 'metadata.{name}'}})"
     if declared is None:
-        return f"evaluate needs `{name}`, which no column fills by name; say where it comes from: {column}"
-    return f"evaluate needs `{name}` ({about(declared)}); give it a value: --set {name}=…, or a column: {column}"
+        return f"evaluate needs `{name}`, which no column fills by name; say where it comes from, such as {column}"
+    value = f"InputMapping(literals={{'{name}': …}})"
+    return f"evaluate needs `{name}` ({about(declared)}); give it a value: {value}, or a column: {column}"
 
 
 def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> _Source | None:
@@ -193,9 +194,7 @@ def _value(source: _Source, document: dict[str, Any], case: Case) -> Any:
     try:
         return _accepted(name, source.declared, value)
     except MappingError as error:
-        raise MappingError(
-            f"{case.where}: {error}; put the row right, or map another value with --map {name}=PATH"
-        ) from None
+        raise MappingError(f"{case.where}: {error}; put the row right, or map another to `{name}`") from None
 
 
 def _accepted(name: str, declared: Declared | None, value: Any) -> Any:
@@ -228,7 +227,7 @@ def _in_metadata(path: Path, case: Case) -> str:
 def _lacks(case: Case, name: str) -> str:
     near = suggestion(name, case.metadata)
     return (
-        f"{case.where}: the row has no `{name}`{near}; add the column, map another with --map {name}=PATH"
+        f"{case.where}: the row has no `{name}`{near}; add the column, map another to `{name}`"
         f"{_others(case)}, or give the parameter a default"
     )
 

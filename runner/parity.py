@@ -100,9 +100,7 @@ def pair(
         first, last = (sandboxes[0], sandboxes[-1]) if sandboxes else (None, None)
         return [(_found(evaluator, language, first), first), (_found(other, None, last), last)]
     if len(sandboxes) < 2:
-        raise InputError(
-            "there is nothing to compare with; name two sandboxes (--sandbox twice), or another script (--other)"
-        )
+        raise InputError("there is nothing to compare with; name two sandboxes, or another script")
     return [(_found(evaluator, language, sandbox), sandbox) for sandbox in sandboxes]
 
 

@@ -12,6 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from runner.cli_words import in_options
 from runner.gates import figure, missing_rows
 from runner.summary import GateResult, Stats, Summary
 from runner.worst import Entry, Worst, safe
@@ -97,7 +98,7 @@ def rows_table(entries: Sequence[Entry]) -> Table:
         ]
         if any(other.label for other in entries):
             cells.append(Text(e.label))
-        made.add_row(*cells, Text(e.remark))
+        made.add_row(*cells, Text(in_options(e.remark)))
     return made
 
 
@@ -119,7 +120,7 @@ def summary_view(summary: Summary) -> RenderableType:
     for name, stats in (summary.outputs or {"": summary}).items():
         rows += _stats(f"{safe(name, 20)} " if name else "", stats)
     for number, error in enumerate(summary.errors):
-        words = f"{error.kind} {error.count:,}, as in row {safe(error.example, 40)}: {error.message}"
+        words = f"{error.kind} {error.count:,}, as in row {safe(error.example, 40)}: {in_options(error.message)}"
         rows.append(("errors" if not number else "", text(words, "red", ERROR)))
     if summary.seconds is not None and summary.rows_per_second is not None:
         rows.append(("time", Text(f"{summary.seconds:,.1f} s, {summary.rows_per_second:,.0f} rows/s")))

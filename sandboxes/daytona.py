@@ -30,8 +30,8 @@ _FAILED = ("error", "build_failed")
 _ENDED = ("destroyed", "destroying", "stopped", "stopping", "archived", "archiving", "paused", "pausing")
 _NOT_STARTED = re.compile(r"SANDBOX_NOT_STARTED|sandbox (is )?not (running|started)", re.I)
 _FULL = re.compile(r"total .{1,20}(limit|quota) exceeded|sandbox(es)? (limit|quota) (exceeded|reached)", re.I)
-_OPEN = "--allow-network lets scripts reach it"
-_KEY = "make a key in Daytona's dashboard, under Keys, and set it, here or in --env-file"
+_OPEN = "SandboxConfig(network=True) lets scripts reach it"
+_KEY = "make a key in Daytona's dashboard, under Keys, and set it, here or in an env-file"
 
 
 class _ConflictError(UnreachableError):

@@ -23,7 +23,7 @@ _PAGES = 100
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = re.compile(rf"(?=.{{1,200}}$)({_LABEL}\.)+(?=[a-z]){_LABEL}", re.IGNORECASE | re.ASCII)
 _ID = re.compile("[A-Za-z0-9-]{1,50}")
-_KEY = "set E2B_API_KEY to a key of your dashboard at e2b.dev, here or in --env-file"
+_KEY = "set E2B_API_KEY to a key of your dashboard at e2b.dev, here or in an env-file"
 _TOKENS = {"X-Access-Token": "envdAccessToken", "E2B-Traffic-Access-Token": "trafficAccessToken"}
 
 

@@ -53,7 +53,11 @@ class Death(NamedTuple):
 
 
 DEATHS: dict[str, Death] = {
-    "memory": Death("memory", "MemoryLimit", "it needed more than {memory:.0f} MB; --memory raises the limit"),
+    "memory": Death(
+        "memory",
+        "MemoryLimit",
+        "it needed more than {memory:.0f} MB; raise the memory limit, or keep less",
+    ),
     "too_much": Death(
         "output", "ResultLimit", "it returned more than {result:.0f} KB; return a label, a score and a reason"
     ),
@@ -99,7 +103,7 @@ def package_hint(module: str) -> str | None:
     """What to add where a backend installs packages; None for a module that no package would bring."""
     if not (package := package_of(module)):
         return None
-    return f'add --with {package}, or `dependencies = ["{package}"]` to the script\'s header'
+    return f'add `dependencies = ["{package}"]` to the script\'s header'
 
 
 def package_of(module: str) -> str | None:
@@ -121,7 +125,7 @@ def execution(
 ) -> Execution:
     """What one call, or the load, came to."""
     if raw.how == "timeout":
-        told = f"the call took longer than {limits.timeout:g} s; --timeout raises the limit"
+        told = f"the call took longer than {limits.timeout:g} s; raise the timeout, or do less"
         if loading:
             told = f"loading took longer than {limits.load_timeout:g} s; do less at module level"
         return _failed(raw, limits, "timeout", "Timeout", told)

@@ -27,18 +27,20 @@ def values(env_file: str | None) -> dict[str, str]:
         with Path(env_file).open("rb") as file:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
-            raise UnsupportedConfigError(f"--env-file {env_file} is larger than {LARGEST >> 20} MB; it is no env-file")
+            raise UnsupportedConfigError(
+                f"the env-file {env_file} is larger than {LARGEST >> 20} MB; is it the right file?"
+            )
         text = content.decode()
     except OSError as e:
-        raise UnsupportedConfigError(f"--env-file {env_file} cannot be read ({e.strerror}); check the path") from None
+        raise UnsupportedConfigError(f"the env-file {env_file} cannot be read ({e.strerror}); check the path") from None
     except UnicodeDecodeError:
-        raise UnsupportedConfigError(f"--env-file {env_file} is not text in UTF-8; write NAME=value lines") from None
+        raise UnsupportedConfigError(f"the env-file {env_file} is not text in UTF-8; write NAME=value lines") from None
     every = dict(os.environ)
     for line in parse_stream(StringIO(text)):
         if line.error:  # its text may be a secret, and is not repeated
             said = line.original.string  # with the blank lines before it
             number = line.original.line + said[: len(said) - len(said.lstrip())].count("\n")
-            raise UnsupportedConfigError(f"--env-file {env_file}: line {number} is not NAME=value; mend it")
+            raise UnsupportedConfigError(f"the env-file {env_file}: line {number} is not NAME=value; mend it")
         if line.key is not None and line.value is not None:
             every[line.key] = line.value
     return every
@@ -49,6 +51,8 @@ def chosen(names: Iterable[str], env_file: str | None = None) -> dict[str, str]:
     every, found = values(env_file), {}
     for name in names:
         if name not in every:
-            raise UnsupportedConfigError(f"--env {name}: there is no such variable here; set it, or leave it out")
+            raise UnsupportedConfigError(
+                f"there is no variable {name} here that the script could be given; set it, or leave it out"
+            )
         found[name] = every[name]
     return found

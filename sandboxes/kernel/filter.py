@@ -132,7 +132,7 @@ def program(machine: str, *, network: bool, metadata: bool, starts: bool = False
     if machine not in _MACHINES:
         raise SandboxUnavailableError(
             f"the process sandbox knows no system calls of {machine!r}, only of {' and '.join(_MACHINES)}; "
-            "choose another with --sandbox, for instance wasm"
+            "choose another sandbox, for instance wasm"
         )
     architecture, numbers = _MACHINES[machine]
     rules = {}

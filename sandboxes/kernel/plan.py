@@ -26,7 +26,7 @@ Tier = Literal["A", "B", "C"]
 PROTECTS: dict[Tier, str] = {
     "A": "bubblewrap: own file system, network, processes and users; seccomp, resource limits",
     "B": "Landlock: listed files only, no sockets, no signals to others; seccomp, resource limits; no /tmp",
-    "C": "seccomp and resource limits; the script can READ EVERY FILE that you can: needs --allow-weak-isolation",
+    "C": "seccomp and resource limits; the script can READ EVERY FILE that you can; only where it is allowed",
 }
 
 TMP = "/tmp"

@@ -10,7 +10,7 @@ from sandboxes.replies import DEATHS, Death
 DEATHS_HERE = DEATHS | {
     "processes": Death("crash", "ProcessLimit", "it had more processes than it may; start fewer"),
     "ended": Death("crash", "Crash", "its process has ended: {why}"),
-    "unreadable": Death("crash", "Crash", "its process was spoilt by the script: {why}"),
+    "unreadable": Death("crash", "Crash", "the script broke the process that runs it: {why}"),
 }
 
 
@@ -20,8 +20,8 @@ def none_works(name: str, refused: Mapping[Tier, str], wanted: Tier | None) -> s
     if wanted is not None:
         return f"the {name} sandbox cannot start in tier {wanted} here ({reasons or 'not on this platform'})"
     return (
-        f"the {name} sandbox can protect this machine's files in no way that it knows ({reasons}); "
-        "--allow-weak-isolation runs scripts that you trust"
+        f"the {name} sandbox cannot protect this machine's files here ({reasons}); "
+        "SandboxConfig(allow_weak_isolation=True) runs scripts that you trust"
     )
 
 

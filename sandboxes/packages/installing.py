@@ -127,7 +127,7 @@ async def _unpack(lock: Lock, target: Interpreter, site: Path, work: Path, say: 
     if done.code != 0:
         done = await run_uv(command, work=work, deadline=deadline, heard=lambda line: _hear(line, say))
     if done.code != 0:
-        step = "to resolve anew, leave --lock out or run 'evalcell cache prune --all'"
+        step = "to resolve anew, leave the lock out or run 'evalcell cache prune --all'"
         raise failure(done, f"installing the locked packages for {target.name}", step)
 
 

@@ -132,7 +132,7 @@ async def _resolve(
             done,
             f"{_few(wanted)} for {target.name}",
             "change the versions asked for, or run evalcell under another Python",
-            "no earlier resolution of them is kept here, so connect once or give --lock FILE",
+            "no earlier resolution of them is kept here, so connect once or give SandboxConfig(lock=…)",
         )
     try:
         lock = read_lock(done.output.decode(), "packages, as uv resolved them")

@@ -80,7 +80,9 @@ def failure(done: child.Finished, what: str, step: str, connect: str = "connect 
 
 def late(what: str) -> SandboxUnavailableError:
     """The error for a deadline that passed."""
-    return SandboxUnavailableError(f"packages: {what} took too long; allow more seconds with --install-timeout")
+    return SandboxUnavailableError(
+        f"packages: {what} took too long; allow more seconds with SandboxConfig(install_timeout=…)"
+    )
 
 
 def downloads_marker(folder: Path) -> Path:

@@ -5,7 +5,7 @@ import sys
 from sandboxes.errors import SandboxUnavailableError
 
 if sys.platform == "win32":
-    raise SandboxUnavailableError("the process sandbox does not run on Windows; use --sandbox wasm")
+    raise SandboxUnavailableError("the process sandbox does not run on Windows; choose the wasm sandbox")
 
 from sandboxes.process.sandbox import ProcessConfig, ProcessSandbox
 

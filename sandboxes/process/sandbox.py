@@ -89,7 +89,7 @@ class ProcessSandbox(BoxedSandbox[ForkingBox]):
         variables = chosen(config.env, config.env_file)
         self._masks = Masks(variables.values())
         for name in (name for name, value in variables.items() if not maskable(value)):
-            self.progress(f"--env {name}: its value is too short to be masked in results and output")
+            self.progress(f"the value of the variable {name} is too short to be masked in results and output")
         files = {name: _file(name, path) for name, path in config.files.items()}
         host = await asyncio.to_thread(view)
         packages = await self._installed(host) if self._packages or self._lock else None
@@ -119,13 +119,13 @@ def _file(name: str, path: str) -> str:
     try:
         about = found.stat()
     except OSError as e:
-        raise UnsupportedConfigError(f"--file {name}={path} cannot be read ({e.strerror}); check the path") from None
+        raise UnsupportedConfigError(f"the file {name}={path} cannot be read ({e.strerror}); check the path") from None
     if not stat.S_ISREG(about.st_mode):
-        raise UnsupportedConfigError(f"--file {name}={path} is not a regular file; name one")
+        raise UnsupportedConfigError(f"the file {name}={path} is not a regular file; name one")
     if hasattr(os, "geteuid") and os.geteuid() == 0 and not about.st_mode & 0o004:
         raise UnsupportedConfigError(
-            f"--file {name}={path}: root's scripts run as another user, who may not read it; run: chmod o+r {path}"
+            f"the file {name}={path}: root's scripts run as another user, who may not read it; run: chmod o+r {path}"
         )
     if not os.access(found, os.R_OK):
-        raise UnsupportedConfigError(f"--file {name}={path} may not be read by you; check its permissions")
+        raise UnsupportedConfigError(f"the file {name}={path} may not be read by you; check its permissions")
     return str(found)

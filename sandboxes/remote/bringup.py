@@ -103,7 +103,7 @@ async def installed(provider: Provider, machine: Machine, lock: Lock, say: Say, 
     command = Command(argv=("python3", "-I", "-c", _INSTALL), input=lock.text.encode(), timeout=max(1.0, left))
     say(f"{provider.name}: installing {len(lock.packages)} package{'s' * (len(lock.packages) != 1)} in a machine")
     late = SandboxUnavailableError(
-        f"{provider.name}: installing packages took too long; allow more seconds with --install-timeout"
+        f"{provider.name}: installing packages took too long; allow more seconds with SandboxConfig(install_timeout=…)"
     )
     try:
         async with asyncio.timeout(max(1.0, left) + 5):

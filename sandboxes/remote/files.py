@@ -85,7 +85,7 @@ class Files:
         """Raises UnsupportedConfigError for what is no readable file, or too much."""
         left, contents = MOST, {}
         for name, path in paths.items():
-            contents[name] = _content(f"--file {name}={path if path.isprintable() else ascii(path)}", path, left)
+            contents[name] = _content(f"the file {name}={path if path.isprintable() else ascii(path)}", path, left)
             left -= len(contents[name])
         return cls(contents)
 
@@ -123,7 +123,8 @@ def refuse_names(names: Mapping[str, str]) -> None:
     for name in names:
         if not _NAME.fullmatch(name):
             raise UnsupportedConfigError(
-                f"--file {name[:80]!r} is no name of a variable; use letters, digits and underscores, 200 at most"
+                f"a file is given as {name[:80]!r}, which is no name of a variable; use letters, digits and "
+                "underscores, 200 at most"
             )
 
 
@@ -143,7 +144,7 @@ def _content(option: str, path: str, most: int) -> bytes:
     if content is None or len(content) > most:
         raise UnsupportedConfigError(
             f"{option} is too large: all files together may have {MOST // MB} MB on a provider's machines; "
-            "make them smaller, or choose --sandbox process, which sends none"
+            "make them smaller, or choose the process sandbox, which sends none"
         )
     return content
 
@@ -178,7 +179,8 @@ async def _kept(provider: Provider, machine: Machine, piece: bytes, pauses: Paus
     left = max(1.0, deadline - asyncio.get_running_loop().time())
     command = Command(argv=("python3", "-I", "-c", _KEEP), input=piece, timeout=left)
     late = SandboxUnavailableError(
-        f"{provider.name}: sending the files took too long; send less, or allow more seconds with --install-timeout"
+        f"{provider.name}: sending the files took too long; send less, or allow more seconds with "
+        "SandboxConfig(install_timeout=…)"
     )
     try:
         async with asyncio.timeout(left + 5):

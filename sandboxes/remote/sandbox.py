@@ -178,7 +178,7 @@ class RemoteSandbox(Sandbox):
         self.variables = chosen(self.config.env, self.config.env_file)
         self.masks = Masks([*self.variables.values(), *(every.get(name, "") for name in self.provider.variables)])
         for name in (name for name, value in self.variables.items() if not maskable(value)):
-            self.progress(f"--env {name}: its value is too short to be masked in results and output")
+            self.progress(f"the value of the variable {name} is too short to be masked in results and output")
         if self.config.files:
             self._files = await asyncio.to_thread(Files.read, self.config.files)
         remote = self.remote

@@ -20,7 +20,7 @@ _DEATHS = DEATHS | {
         "the interpreter stopped ({why}): the script broke it, or asked for what this sandbox does not have "
         "(files, network, threads, processes)",
     ),
-    "unreadable": Death("crash", "Crash", "the interpreter's memory was spoilt by the script: {why}"),
+    "unreadable": Death("crash", "Crash", "the script broke the interpreter's memory: {why}"),
 }
 
 
@@ -43,7 +43,5 @@ def execution(raw: Raw, limits: Limits, loading: bool = False) -> Execution:
 def _hint(module: str) -> str:
     """What would bring the module that an import did not find."""
     if package := replies.package_of(module):
-        return (
-            f'add --with {package}, or `dependencies = ["{package}"]` to its header; the process sandbox has packages'
-        )
-    return "the wasm sandbox has no modules that need an operating system; add --sandbox process"
+        return f'add `dependencies = ["{package}"]` to the script\'s header; the process sandbox has packages'
+    return "the wasm sandbox has no modules that need an operating system; choose the process sandbox"

@@ -152,7 +152,7 @@ def test_an_env_file_that_is_none_is_one_line(here: Path, content: bytes | None,
         result = evalcell(command, "length.py", "data.jsonl", *others, "--env-file", "my.env")
         assert result.exit_code == 2
         (line,) = result.stderr.splitlines()
-        assert line.startswith("evalcell: --env-file my.env ")
+        assert line.startswith("evalcell: the env-file my.env ")
         assert said in line
 
 
@@ -317,7 +317,7 @@ def test_a_file_and_a_variable_reach_the_script_and_nothing_else_does(
     options = ["--file", "MODEL=model.txt", "--env", "TOKEN", "--limit", "2", "-o", "run/"]
     result = run("sees.py", "data.jsonl", *options)
     assert result.exit_code == 0, result.stderr
-    assert result.stderr.splitlines()[0] == "sandbox: --file, --env -> process"
+    assert result.stderr.splitlines()[0] == "sandbox: files, variables -> process"
     rows = [json.loads(line) for line in Path("run", "results.jsonl").read_text().splitlines()]
     assert {(row["label"], row["score"]) for row in rows} == {("pale blue", 9.0)}
     assert all({"MODEL", "TOKEN"} <= set(row["explanation"].split()) for row in rows)

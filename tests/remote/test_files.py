@@ -154,7 +154,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_sent_is_refused_before_anything_is_asked(name: str, tmp_path: Path) -> None:
     make, says = REFUSED[name]
-    with pytest.raises(UnsupportedConfigError, match=rf"^--file B=.*{says}"):
+    with pytest.raises(UnsupportedConfigError, match=rf"^the file B=.*{says}"):
         asyncio.run(E2BSandbox(SandboxConfig(backend="e2b", files={"B": str(make(tmp_path))})).open())
 
 
@@ -162,7 +162,7 @@ def test_they_are_counted_together(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).touch()
         os.truncate(tmp_path / name, MOST // 2 + 1)
-    with pytest.raises(UnsupportedConfigError, match=r"^--file B=.* is too large"):
+    with pytest.raises(UnsupportedConfigError, match=r"^the file B=.* is too large"):
         Files.read({"A": str(tmp_path / "a"), "B": str(tmp_path / "b")})
 
 

@@ -72,12 +72,17 @@ def test_a_script_that_needs_nothing_runs_in_wasm() -> None:
 
 ASKED: list[tuple[tuple[str, ...], dict[str, Any], set[str], str]] = [
     (("scikit-learn",), {}, {"packages"}, "packages declared (scikit-learn)"),
-    ((), {"packages": ("scikit-learn",)}, {"packages"}, "--with scikit-learn"),
-    (("numpy",), {"packages": ("numpy", "scipy>1")}, {"packages"}, "packages declared (numpy), --with scipy>1"),
-    ((), {"lock": "numpy==1 --hash=sha256:" + "0" * 64}, {"packages"}, "--lock"),
-    ((), {"files": {"A": "/a"}}, {"files"}, "--file"),
-    ((), {"env": ("A",)}, {"env"}, "--env"),
-    ((), {"network": True}, {"network"}, "--allow-network"),
+    ((), {"packages": ("scikit-learn",)}, {"packages"}, "packages asked for (scikit-learn)"),
+    (
+        ("numpy",),
+        {"packages": ("numpy", "scipy>1")},
+        {"packages"},
+        "packages declared (numpy), packages asked for (scipy>1)",
+    ),
+    ((), {"lock": "numpy==1 --hash=sha256:" + "0" * 64}, {"packages"}, "a lock"),
+    ((), {"files": {"A": "/a"}}, {"files"}, "files"),
+    ((), {"env": ("A",)}, {"env"}, "variables"),
+    ((), {"network": True}, {"network"}, "the network"),
     (("numpy",), {"files": {"A": "/a"}, "env": ("B",)}, {"packages", "files", "env"}, "packages declared (numpy), "),
 ]
 
@@ -118,7 +123,7 @@ def test_a_sandbox_that_is_named_is_never_replaced() -> None:
     assert choose(script(), SandboxConfig(backend="files")).config.backend == "files"
     with pytest.raises(UnsupportedConfigError, match=r"declares packages \(numpy\), which the wasm sandbox cannot"):
         choose(script("numpy"), "wasm")
-    with pytest.raises(UnsupportedConfigError, match=r"choose --sandbox .*, or take them out of its `dependencies`"):
+    with pytest.raises(UnsupportedConfigError, match=r"choose the \w+ sandbox, or take them out of its `dependencies`"):
         choose(script("numpy"), SandboxConfig(backend="files"))
     with pytest.raises(UnsupportedConfigError, match="the wasm sandbox cannot install"):
         choose(script("numpy"), WasmConfig(reset="auto"))
@@ -142,9 +147,9 @@ def test_typescript_runs_in_deno() -> None:
 @pytest.mark.usefixtures("others")
 @pytest.mark.parametrize("named", ["wasm", "process", "all"])
 def test_a_sandbox_that_does_not_run_the_language_is_refused(named: str) -> None:
-    with pytest.raises(UnsupportedConfigError, match=f"^the {named} sandbox does not run TypeScript; choose --sandbox"):
+    with pytest.raises(UnsupportedConfigError, match=f"^the {named} sandbox does not run TypeScript; choose the "):
         choose(typescript(), named)
-    with pytest.raises(UnsupportedConfigError, match="the deno sandbox does not run Python; choose --sandbox wasm"):
+    with pytest.raises(UnsupportedConfigError, match="the deno sandbox does not run Python; choose the wasm sandbox"):
         choose(script(), "deno")
 
 
@@ -156,7 +161,9 @@ def test_without_the_deno_sandbox_it_says_what_to_install(monkeypatch: pytest.Mo
 
 
 def test_what_no_sandbox_has_is_refused() -> None:
-    message = r"no sandbox here has all that is asked \(TypeScript, --with zod\); `evalcell sandboxes` shows"
+    message = (
+        r"no sandbox here has all that is asked \(TypeScript, packages asked for \(zod\)\); `evalcell sandboxes` shows"
+    )
     with pytest.raises(UnsupportedConfigError, match=message):
         choose(typescript(), SandboxConfig(packages=("zod",)))
 

@@ -52,7 +52,10 @@ def test_a_default_is_the_weakest() -> None:
 
 
 def test_without_a_default_it_is_required_where_the_script_says_so() -> None:
-    with pytest.raises(MappingError, match=r"evaluate needs `k` \(text; For.\); give it a value: --set k=…, or a col"):
+    with pytest.raises(
+        MappingError,
+        match=r"evaluate needs `k` \(text; For.\); give it a value: InputMapping\(literals={'k': …}\), or a col",
+    ):
         bind(parsed(script("k = {type = 'string', description = 'For.'}", "evaluate(output, k)")))
     assert bind(parsed(script("k = {type = 'string'}"))).arguments(case(output=1)) == ((), {"output": 1})
 
@@ -73,7 +76,7 @@ def test_names_for_keyword_arguments_may_be_declared() -> None:
 def test_columns_are_held_to_what_is_declared() -> None:
     binding = bind(parsed(script("output = {type = 'string'}\nk = {type = 'integer', default = 1}")))
     assert binding.arguments(case(output="a")) == ((), {"output": "a", "k": 1})
-    with pytest.raises(MappingError, match=r"^f\.jsonl:1: `output` must be text, not \[1\]; .*--map output=PATH"):
+    with pytest.raises(MappingError, match=r"^f\.jsonl:1: `output` must be text, not \[1\]; .*map another to `output`"):
         binding.arguments(case(output=[1]))
 
 

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from runner.cells import escaped
 from runner.cli_run import exit_code
+from runner.cli_words import in_options
 from runner.dataset import cases_from_rows, open_dataset
 from runner.errors import MappingError
 from runner.evaluator import parse_evaluator
@@ -144,7 +145,7 @@ def test_mapping(signature: str, mapping: str, row: str, expected: str) -> None:
 def test_mapping_refused(signature: str, mapping: str, row: str, message: str) -> None:
     with pytest.raises(MappingError) as caught:
         arguments(signature, mapping, row)
-    assert message in str(caught.value)
+    assert message in in_options(str(caught.value))
 
 
 @pytest.mark.parametrize(("source", "mapping", "row", "given"), rows("TypeScript | mapping | row | is given", 12))

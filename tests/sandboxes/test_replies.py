@@ -102,7 +102,7 @@ def test_no_output_is_kept_where_none_is_wanted() -> None:
     ("how", "payload", "status", "message"),
     [
         ("timeout", b"", "timeout", "longer than 2 s"),
-        ("memory", b"", "memory", "more than 64 MB; --memory"),
+        ("memory", b"", "memory", "more than 64 MB; raise the memory limit"),
         ("too_much", b"", "output", "more than 1 KB"),
         ("flood", b"", "output", f"printed more than {LIMITS.flood} bytes"),
         ("gone", b"it was killed by SIGSEGV {memory}", "crash", "over: it was killed by SIGSEGV {memory}"),
@@ -152,14 +152,15 @@ def test_what_is_no_modules_name_is_asked_of_nobody(name: Any) -> None:
 
 def test_the_package_that_would_bring_the_module_is_named() -> None:
     assert package_of("sklearn.metrics") == "scikit-learn"
-    assert package_hint("sklearn") == (
-        'add --with scikit-learn, or `dependencies = ["scikit-learn"]` to the script\'s header'
-    )
+    assert package_hint("sklearn") == ('add `dependencies = ["scikit-learn"]` to the script\'s header')
     assert (package_of("multiprocessing.pool"), package_hint("_ctypes")) == (None, None)
 
 
 def test_the_wasm_sandbox_names_what_would_bring_the_module() -> None:
-    for module, step in (("sklearn", "add --with scikit-learn"), ("_ctypes", "add --sandbox process")):
+    for module, step in (
+        ("sklearn", 'add `dependencies = ["scikit-learn"]`'),
+        ("_ctypes", "choose the process sandbox"),
+    ):
         error = {"type": "ModuleNotFoundError", "message": "No module", "traceback": "", "missing": module}
         found = wasm.execution(raw({"status": "error", "error": error}), LIMITS).error
         assert found

@@ -1,0 +1,47 @@
+"""What the library says, in the command line's words: a field of a config is an option here."""
+
+from __future__ import annotations
+
+import re
+
+OPTIONS = {
+    "InputMapping(literals)": "--set",
+    "InputMapping(paths)": "--map",
+    "Limits(memory)": "--memory",
+    "Limits(timeout)": "--timeout",
+    "SandboxConfig(allow_weak_isolation)": "--allow-weak-isolation",
+    "SandboxConfig(install_timeout)": "--install-timeout",
+    "SandboxConfig(lock)": "--lock",
+    "SandboxConfig(network)": "--allow-network",
+}
+"""By the field, as messages name it: `Limits(timeout=…)` says that the next step is to give a timeout."""
+
+FIELD = re.compile(r"\b(InputMapping|Limits|SandboxConfig)\((\w+)=(?:\{'(\w+)': (?:'([^']*)'|…)\}|True|…)\)")
+_PHRASES = (
+    (re.compile(r"\bmap another to `(\w+)`"), r"map another with --map \1=PATH"),
+    (re.compile(r"\bchoose the (\w+) sandbox\b"), r"choose --sandbox \1"),
+    (re.compile(r"\badd (`dependencies = \[\"([^\"]+)\"\]`)"), r"add --with \2, or \1"),
+    (
+        re.compile(r"\bname two sandboxes, or another script$"),
+        "name two (--sandbox twice), or another script (--other)",
+    ),
+    (re.compile(r"\bleave the language out\b"), "leave --lang out"),
+    (re.compile(r"^the gate (?=['\"])"), "--fail-if "),
+    (re.compile(r"\bmax_failed\b"), "--max-failed"),
+    (re.compile(r"\braise the timeout\b"), "raise --timeout"),
+    (re.compile(r"\braise the memory limit\b"), "raise --memory"),
+)
+"""What names no field: results are the same through each door, and are kept."""
+
+
+def in_options(message: str) -> str:
+    """The message with options in place of fields."""
+    for phrase, words in _PHRASES:
+        message = phrase.sub(words, message)
+    return FIELD.sub(_option, message)
+
+
+def _option(found: re.Match[str]) -> str:
+    model, field, name, value = found.groups()
+    option = OPTIONS[f"{model}({field})"]
+    return f"{option} {name}={value or '…'}" if name else option

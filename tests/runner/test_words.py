@@ -27,7 +27,7 @@ def library() -> Iterator[tuple[Path, str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.JoinedStr):
                 left_out |= {id(part) for part in node.values}
-                yield path, "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+                yield path, "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left_out:
                 yield path, node.value
 

@@ -30,7 +30,8 @@ _FAILED = ("error", "build_failed")
 _ENDED = ("destroyed", "destroying", "stopped", "stopping", "archived", "archiving", "paused", "pausing")
 _NOT_STARTED = re.compile(r"SANDBOX_NOT_STARTED|sandbox (is )?not (running|started)", re.I)
 _FULL = re.compile(r"total .{1,20}(limit|quota) exceeded|sandbox(es)? (limit|quota) (exceeded|reached)", re.I)
-_OPEN = "SandboxConfig(network=True) lets scripts reach it"
+_IGNORED = "Daytona leaves a sandbox's network open though it was asked to block it"
+_RESTRICTED = re.compile(r"\bnetwork", re.I)
 _KEY = "make a key in Daytona's dashboard, under Keys, and set it, here or in an env-file"
 
 
@@ -40,6 +41,10 @@ class _ConflictError(UnreachableError):
 
 class _OverTimeError(UnreachableError):
     """408: the service ended the command."""
+
+
+class _RestrictedError(RefusedError):
+    """What was asked about the network an organisation below the third tier may not have, say."""
 
 
 class _BrokenError(UnreachableError):
@@ -53,7 +58,6 @@ class DaytonaProvider(told.Provider):
     variables: ClassVar[tuple[str, ...]] = ("DAYTONA_API_KEY",)
     pace = 2.0
     cap = 8
-    cuts = True
 
     def __init__(self, values: Mapping[str, str]) -> None:
         key = values.get("DAYTONA_API_KEY", "").strip()
@@ -64,6 +68,8 @@ class DaytonaProvider(told.Provider):
         self._key = SecretStr(key)
         self._organisation = quote(values.get("DAYTONA_ORGANIZATION_ID", "").strip())
         self._target = values.get("DAYTONA_TARGET", "").strip()
+        self._restricted = ""
+        """Why no order of this organisation may say anything of the network."""
         self._service = Service("Daytona", _judge)
 
     async def close(self) -> None:
@@ -74,20 +80,12 @@ class DaytonaProvider(told.Provider):
         body = {
             "name": order.key,
             "labels": dict(order.tags),
-            "networkBlockAll": not order.network,
             "ttlMinutes": minutes,
             "autoStopInterval": minutes,  # these two for deployments that have no ttl
             "autoDeleteInterval": 0,
         } | ({"target": self._target} if self._target else {})
+        made = await self._ordered(body, order)
         try:
-            made = document(await self._ask("POST", json=body), "Daytona")
-        except _ConflictError:
-            made = await self._get(order.key)
-            if not _ours(made):
-                raise
-        try:
-            if not order.network and made.get("networkBlockAll") is not True:
-                raise RefusedError(f"Daytona made a sandbox with a network, though none was asked for; {_OPEN}")
             return await self._started(made, order.key)
         except BusyError as e:  # which would say that nothing was made
             raise UnreachableError(str(e), after=e.after) from None
@@ -97,6 +95,22 @@ class DaytonaProvider(told.Provider):
             except told.ProviderError as e:
                 raise UnreachableError(f"{e}; a sandbox that cannot be used may still be there") from None
             raise
+
+    async def _ordered(self, body: dict[str, Any], order: told.Order) -> dict[str, Any]:
+        # An open network is not asked for: there are those that may not even do that.
+        blocks = {} if order.network or self._restricted else {"networkBlockAll": True}
+        try:
+            return document(await self._ask("POST", json=body | blocks), "Daytona")
+        except _ConflictError:
+            made = await self._get(order.key)
+            if not _ours(made):
+                raise
+            return made
+        except _RestrictedError as e:
+            if not blocks:
+                raise
+            self._restricted = str(e)
+            return await self._ordered(body, order)
 
     async def find(self, key: str) -> Machine | None:
         found = await self._get(key)
@@ -133,9 +147,16 @@ class DaytonaProvider(told.Provider):
             document(await self._ask("POST", machine.id, "ttl", str(math.ceil(seconds / 60))), "Daytona")
 
     async def cut_network(self, machine: Machine) -> None:
-        reply = await self._ask("POST", machine.id, "network-settings", json={"networkBlockAll": True})
+        try:
+            reply = await self._ask("POST", machine.id, "network-settings", json={"networkBlockAll": True})
+        except GoneError:
+            await self._ask("GET", machine.id)  # raises where it is the machine that is not there
+            raise RefusedError(
+                "this Daytona service cannot cut a machine's network once packages are installed: it has "
+                "no POST /sandbox/ID/network-settings, as newer versions have"
+            ) from None
         if document(reply, "Daytona").get("networkBlockAll") is not True:
-            raise RefusedError(f"Daytona does not cut its network; {_OPEN}")
+            raise RefusedError(_IGNORED)
 
     async def execute(self, machine: Machine, command: told.Command, hear: told.Hear) -> told.Ended:
         return await script.execute(_Toolbox(machine.data, self._service, self._headers()), command, hear)
@@ -171,7 +192,8 @@ class DaytonaProvider(told.Provider):
             await asyncio.sleep(pause)
             waited, pause = waited + pause, min(pause * 1.3, 1.0)
             found = await self._get(id)
-        return Machine(id, key, f"{self._toolbox(found)}/{quote(id, safe='')}")
+        uncut = "" if found.get("networkBlockAll") is True else self._restricted or _IGNORED
+        return Machine(id, key, f"{self._toolbox(found)}/{quote(id, safe='')}", uncut)
 
     def _toolbox(self, found: Mapping[str, Any]) -> str:
         """Where the machine is spoken to. Raises RefusedError for what is no place to send the key to."""
@@ -228,6 +250,8 @@ def _judge(status: int, headers: Mapping[str, str], words: str) -> told.Provider
         return FullError(f"{answer}; end other sandboxes, or ask for a higher tier")
     if status == 400 and _NOT_STARTED.search(words):
         return GoneError(answer)
+    if status in (400, 403) and _RESTRICTED.search(words):
+        return _RestrictedError(f"{answer} (Daytona's third tier may)")
     if status in (401, 403):
         return RefusedError(f"{answer}; is DAYTONA_API_KEY right, and may it write and delete sandboxes? {_KEY}")
     return None

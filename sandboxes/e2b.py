@@ -41,7 +41,6 @@ class E2BProvider(told.Provider):
     name = "e2b"
     variables: ClassVar[tuple[str, ...]] = ("E2B_API_KEY",)
     cap = 16  # of 20 on the smallest plan
-    cuts = True
 
     def __init__(self, values: Mapping[str, str]) -> None:
         key = values.get("E2B_API_KEY", "").strip()
@@ -98,7 +97,14 @@ class E2BProvider(told.Provider):
         await self._do("POST", f"/sandboxes/{machine.id}/timeout", json={"timeout": seconds})
 
     async def cut_network(self, machine: Machine) -> None:
-        await self._do("PUT", f"/sandboxes/{machine.id}/network", json={"allow_internet_access": False})
+        try:
+            await self._do("PUT", f"/sandboxes/{machine.id}/network", json={"allow_internet_access": False})
+        except (GoneError, _UnknownError):
+            await self._ask("GET", f"/sandboxes/{machine.id}")  # raises where it is the machine that is not there
+            raise RefusedError(
+                "this E2B service cannot cut a machine's network once packages are installed: it has "
+                "no PUT /sandboxes/ID/network, as newer versions have"
+            ) from None
 
     async def execute(self, machine: Machine, command: told.Command, hear: told.Hear) -> told.Ended:
         return await self._envd.execute(machine.data, command, hear)
@@ -167,7 +173,7 @@ def _judge(status: int, headers: Mapping[str, str], text: str) -> told.ProviderE
         return BusyError(said, retry_after(headers) or retry_after(headers, "ratelimit-reset"))
     if status in (401, 403):
         return RefusedError(f"{said}; {_KEY}")
-    if status == 405:
+    if status == 405 or (status == 400 and "method not allowed" in text.lower()):  # E2B's own code answers the latter
         return _UnknownError(said)
     if "sandbox_create_refused" in text:
         return RefusedError(said)

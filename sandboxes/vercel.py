@@ -46,7 +46,6 @@ class VercelProvider(told.Provider):
     variables: ClassVar[tuple[str, ...]] = ("VERCEL_TOKEN", "VERCEL_OIDC_TOKEN")
     cap = 8
     longest = 2700
-    cuts = True
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._token, self._team, self._project = _credentials(values)

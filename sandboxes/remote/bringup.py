@@ -17,6 +17,9 @@ Say = Callable[[str], None]
 OLDEST = (3, 11)
 """Of the Pythons that scripts can run under."""
 
+_OFFLINE = ("network", "seccomp")
+"""Words of a greeting that each say that scripts are kept off the network; as the harness has them."""
+
 _REPLY = 64 * 1024
 
 # Runs on the machine, with the lock as its standard input. The folder is none of those that are hidden from scripts.
@@ -83,6 +86,30 @@ async def greeted(
             f"{provider.name}: the machine has Python {found.python}; choose an image with 3.11 or newer"
         )
     return found
+
+
+async def uncut(provider: Provider, machine: Machine, pauses: Pauses) -> str:
+    """Has the provider cut the machine's network; why it will not, where that is so. Raises a ProviderError."""
+    try:
+        await again(lambda: provider.cut_network(machine), pauses)
+    except RefusedError as e:
+        return str(e)
+    return ""
+
+
+def offline(name: str, why: str, greeting: talk.Greeting) -> str:
+    """
+    What to tell where the provider leaves machines a network, and they keep scripts off it by themselves.
+
+    Raises SandboxUnavailableError where they cannot.
+    """
+    walls = [word for word in greeting.protects if word in _OFFLINE]
+    if not walls:
+        raise SandboxUnavailableError(
+            f"{name}: {why}; and nothing on its machines keeps scripts off the network: choose an image with more "
+            "rights, or let scripts use the network with SandboxConfig(network=True)"
+        )
+    return f"{name}: {why}; scripts are kept off the network on the machines themselves, by {', '.join(walls)}"
 
 
 async def locked(packages: tuple[str, ...], python: str, machine: str, say: Say, deadline: float) -> Lock:

@@ -78,6 +78,7 @@ class RemoteProgram(Program):
             machine=greeting.machine,
             packages=folder,
             network=self._sandbox.config.network,
+            shut=bool(self._sandbox.uncut),
             files=self._sandbox.files,
             variables=self._sandbox.variables,
         )

@@ -101,6 +101,8 @@ class Machine:
     id: str
     key: str
     data: Any = field(default=None, repr=False)
+    uncut: str = ""
+    """Why it has a network, where its order says that it has none. Empty: the service did as it was asked."""
 
 
 @dataclass(frozen=True)
@@ -171,8 +173,6 @@ class Provider(ABC):
     """Seconds that a machine can live on the smallest plan, extended or not; it is replaced before."""
     extends: ClassVar[bool] = True
     """Whether `extend` prolongs a life. If not, a machine is ordered with the lifetime `longest`."""
-    cuts: ClassVar[bool] = False
-    """Whether `cut_network` works on a running machine."""
     bakes: ClassVar[bool] = False
     """Whether `create` makes a machine that has the order's packages; else they are installed in it."""
 
@@ -227,5 +227,9 @@ class Provider(ABC):
         raise RefusedError(f"{self.name} cannot extend a machine's life")
 
     async def cut_network(self, machine: Machine) -> None:
-        """Closes the network to all programs in the machine."""
+        """
+        Closes the network to all programs in the machine.
+
+        Raises RefusedError with the reason where the service has no such thing, or does not let this account have it.
+        """
         raise RefusedError(f"{self.name} cannot cut a running machine's network")

@@ -13,7 +13,7 @@ from sandboxes.base import MB, Capabilities, Execution, Limits, Program, Sandbox
 from sandboxes.deno.script import explained, exporting
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.masks import Masks, maskable
-from sandboxes.remote.again import Pauses, again
+from sandboxes.remote.again import Pauses
 from sandboxes.remote.files import Files, refuse_names
 from sandboxes.remote.program import RemoteProgram
 from sandboxes.remote.provider import LOST, Machine, Provider, ProviderError
@@ -96,6 +96,8 @@ class RemoteSandbox(Sandbox):
         self._greeting: Greeting | None = None
         self._folder: str | None = None
         """Where the packages are in every machine."""
+        self.uncut = ""
+        """Why the provider leaves machines a network that scripts may not use, which the harness has to see to."""
         self.variables: dict[str, str] = {}
         """For scripts."""
         self.masks = Masks(())
@@ -145,6 +147,7 @@ class RemoteSandbox(Sandbox):
         if self._greeting:
             found |= self._greeting.model_dump(mode="json", exclude_none=True)
         packages = dict(self._lock.packages) if self._lock and self.lock else {}
+        found |= {"network_at_provider": f"open: {self.uncut}"} if self.uncut else {}
         asked = {"network": config.network, "env": list(config.env), "files": list(config.files)}
         return found | {"packages": packages} | asked | {"sent": self._files.digests}
 
@@ -240,8 +243,9 @@ class RemoteSandbox(Sandbox):
         raise AssertionError("the last one returns or raises")
 
     async def _prepare(self, provider: Provider, machine: Machine, wants: bool, deadline: float) -> None:
-        from sandboxes.remote.bringup import greeted, installed, locked
+        from sandboxes.remote.bringup import greeted, installed, locked, offline, uncut
 
+        why = machine.uncut
         if self._greeting is None:
             self._greeting = await greeted(provider, machine, self.remote.pauses)
         if wants and not provider.bakes:
@@ -249,14 +253,17 @@ class RemoteSandbox(Sandbox):
                 python, kind = self._greeting.python, self._greeting.machine
                 self._lock = await locked(self._packages, python, kind, self._say, deadline)
             self._folder = await installed(provider, machine, self._lock, self._say, deadline)
-            if provider.cuts and not self.config.network:
-                await again(lambda: provider.cut_network(machine), self.remote.pauses)
+            if not self.config.network:
+                why = await uncut(provider, machine, self.remote.pauses)
         elif wants:
             self._folder = "site"
         if self.config.files:
             await self._files.send(provider, machine, self.remote.pauses, self._say, deadline)
         if self.language == "typescript" and self._greeting.deno is None:
             self._greeting = await greeted(provider, machine, self.remote.pauses, self.language, self._folder)
+        if why and not (self.config.network or self.uncut):
+            self._say(offline(provider.name, why, self._greeting))
+            self.uncut = self.masks.text(why)
 
     @property
     def place(self) -> tuple[Provider, Pool, Greeting, str | None]:

@@ -47,6 +47,8 @@ class Asked(Model):
     files: dict[str, str] = Field(default_factory=dict)
     """Of the machine, all in one folder: what scripts may read, by the variables that hold the paths."""
     network: bool = False
+    shut: bool = False
+    """Whether the harness has to keep the script off the network by itself, or else start none: nobody else does."""
     variables: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
@@ -81,6 +83,7 @@ def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
         "packages": asked.packages,
         "files": asked.files,
         "network": list(NETWORK) if asked.network else None,
+        "shut": asked.shut,
         "variables": asked.variables,
         "programs": {asked.machine: _programs(asked.machine, asked.network, language)},
     }
@@ -105,6 +108,7 @@ def _command(
         "packages": None,
         "files": {},
         "network": None,
+        "shut": False,
         "tmp": [TMP_SIZE, TMP_FILES],
     }
     settings = usual | settings

@@ -16,6 +16,7 @@ BROKEN, SLOW = "broken", "slow"
 """Targets: of the one the sandboxes fail to start, of the other they never do."""
 
 _BOOT, _DESTROY = 0.1, 0.2
+_OF_NETWORK = ("networkBlockAll", "networkAllowList", "domainAllowList")
 
 
 class Refused(Exception):
@@ -147,6 +148,7 @@ class Boxes:
 
     def __init__(self, front: Front) -> None:
         self._front = front
+        self.options = front.options
         self._cap = int(front.options.get("cap", 10))
         self._page = int(front.options.get("page", 200))
         self._boxes: dict[str, Box] = {}
@@ -155,6 +157,7 @@ class Boxes:
         labels = asked.get("labels") or {}
         if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
             raise Refused(400, "labels must be an object of strings")
+        self.may_tell_network(asked)
         name = asked.get("name")
         if name and any(box.name == name and box.state != "destroyed" for box in self._boxes.values()):
             raise Refused(409, f"Sandbox with name {name} already exists")
@@ -163,6 +166,15 @@ class Boxes:
         box = Box(self._front, asked, self._forget)
         self._boxes[box.id] = box
         return box
+
+    def may_tell_network(self, asked: dict[str, Any]) -> None:
+        told = [field for field in _OF_NETWORK if field in asked]
+        if told and self.options.get("tier", 3) < 3:
+            raise Refused(
+                400,
+                "Network access is restricted and cannot be overridden at the sandbox level. "
+                f"Remove {', '.join(told)} from the request.",
+            )
 
     def _forget(self, box: Box) -> None:
         self._boxes.pop(box.id, None)

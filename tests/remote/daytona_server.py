@@ -1,7 +1,9 @@
 """
 A local Daytona, v0 API: `python -m tests.remote.daytona_server`. Facts and sources: docs/backends.md.
 
-Options: `key`, `cap` (machines), `page` (of a list, at most), `minute` (how many seconds it lasts).
+Options: `key`, `cap` (machines), `page` (of a list, at most), `minute` (how many seconds it lasts), `tier` (of the
+organisation: below the third no order may say anything of the network, nor may that be changed), `network` (False: an
+older deployment, which knows no such request).
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ class Control:
 
     def routes(self) -> dict[tuple[str, str], Callable[[web.Request], Awaitable[web.StreamResponse]]]:
         one = "sandbox/{id}"
-        return {
+        network = (
+            {("POST", f"{one}/network-settings"): self._network} if self._boxes.options.get("network", True) else {}
+        )
+        return network | {
             ("POST", "sandbox"): self._create,
             ("GET", "sandbox"): self._list,
             ("GET", one): self._with(lambda box, request: None),
@@ -44,7 +49,6 @@ class Control:
             ("POST", f"{one}/ttl/{{minutes}}"): self._with(lambda box, request: box.live_for(_minutes(request))),
             ("POST", f"{one}/autostop/{{minutes}}"): self._with(_auto_stop),
             ("POST", f"{one}/last-activity"): self._active,
-            ("POST", f"{one}/network-settings"): self._network,
             ("PUT", f"{one}/labels"): self._labels,
             ("GET", f"{one}/toolbox-proxy-url"): self._proxy,
         }
@@ -85,6 +89,7 @@ class Control:
         box, asked = self._box(request), await request.json()
         if not isinstance(asked.get("networkBlockAll"), bool):
             raise Refused(400, "networkBlockAll must be a boolean value")
+        self._boxes.may_tell_network(asked)
         box.block(asked["networkBlockAll"])
         return _told(box, request)
 

@@ -1,8 +1,10 @@
 """
 A local E2B: the control plane, versions 1 and 2, and every machine's daemon at the same address.
 
-Options: `v2` (False: as an older deployment, where only version 1 is), `cap` (machines at once), `page` (rows in a
-page of the list, at most), `domain` (told of every machine), `private` (machines that are reached with a token only).
+Options: `v2` (False: as an older deployment, where only version 1 is; "list": as a self-hosted one, which lists in
+version 2 and makes machines in version 1), `network` (False: it cannot be changed once a machine runs), `cap` (machines
+at once), `page` (rows in a page of the list, at most), `domain` (told of every machine), `private` (machines that are
+reached with a token only).
 """
 
 from __future__ import annotations
@@ -91,13 +93,15 @@ class Control:
         self._making = 0
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
-        for version in ("", "/v2") if self._front.options.get("v2", True) else ("",):
+        second = self._front.options.get("v2", True)
+        for version in ("", "/v2") if second else ("",):
             for method, path, handler in (
                 ("POST", "/sandboxes", self.create),
                 ("GET", "/sandboxes", self.list),
                 ("POST", "/sandboxes/{id}/connect", self.connect),
             ):
-                router.add_route(method, version + path, handler)
+                if not (version and second == "list" and method == "POST"):
+                    router.add_route(method, version + path, handler)
         for method, path, handler in (
             ("GET", "", self.get),
             ("DELETE", "", self.kill),
@@ -105,7 +109,8 @@ class Control:
             ("POST", "/refreshes", self.refresh),
             ("PUT", "/network", self.network),
         ):
-            router.add_route(method, "/sandboxes/{id}" + path, handler)
+            if handler != self.network or self._front.options.get("network", True):
+                router.add_route(method, "/sandboxes/{id}" + path, handler)
 
     def _machine(self, request: web.Request) -> Machine:
         id = request.match_info["id"]
@@ -305,14 +310,26 @@ async def _checked(request: web.Request, handler: Any) -> web.StreamResponse:
         return answer
     except Refused as e:
         return e.answer
-    except (web.HTTPNotFound, web.HTTPMethodNotAllowed) as e:
+    except web.HTTPNotFound:  # in the words of E2B's own code, which has others than most for a method too
+        return _error(404, "validation error: no matching operation was found")
+    except web.HTTPMethodNotAllowed as e:
         return _error(e.status, e.reason)
+
+
+@web.middleware
+async def _validated(request: web.Request, handler: Any) -> web.StreamResponse:
+    try:
+        answer: web.StreamResponse = await handler(request)
+        return answer
+    except web.HTTPMethodNotAllowed:
+        return _error(400, "validation error: method not allowed")
 
 
 async def build(front: Front) -> web.Application:
     front.environment = lambda url: {"E2B_API_URL": url, "E2B_SANDBOX_URL": url, "E2B_API_KEY": KEY}
     front.failure = failure
-    application = web.Application(client_max_size=_LARGEST, middlewares=[middleware(front, op_of), _checked])
+    own = [_validated] if front.options.get("v2") == "list" else []
+    application = web.Application(client_max_size=_LARGEST, middlewares=[middleware(front, op_of), _checked, *own])
     Control(front).add_routes(application.router)
     Envd(front).add_routes(application.router)
     return application

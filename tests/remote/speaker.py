@@ -6,10 +6,11 @@ import asyncio
 import base64
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from sandboxes.remote.again import Pauses
-from sandboxes.remote.provider import Command, Ended, GoneError, Hear, Machine
+from sandboxes.remote.provider import Command, Ended, GoneError, Hear, Machine, Order
 from sandboxes.remote.sandbox import RemoteConfig, RemoteSandbox
 from tests.remote.shelf import Shelf
 from tests.remote.trying import SCRIPT, Tried, owed, scored, script
@@ -29,11 +30,20 @@ class Speaker(Shelf):
         self.mangle: Callable[[int, bytes], bytes] = lambda frame, said: said
         """What is heard instead of a frame, by its number."""
         self.frames = 0
+        self.protects: tuple[str, ...] = ()
+        """What every machine's greeting says."""
+        self.uncut = ""
+        """Why every machine has a network, though none was ordered."""
+        self.shut: set[bool] = set()
+        """Whether the harness was told to keep scripts off the network by itself, for the commands with rows."""
+
+    def _made(self, order: Order) -> Machine:
+        return replace(super()._made(order), uncut=self.uncut)
 
     async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
         self.asked.append("execute")
         await asyncio.sleep(0)
-        for frame in _answer(command.input):
+        for frame in self._answer(command.input):
             self.frames += 1
             if wrong := self.wrong(self.frames):
                 raise wrong
@@ -43,21 +53,21 @@ class Speaker(Shelf):
             await asyncio.sleep(0)
         return Ended(0)
 
+    def _answer(self, told: bytes) -> Iterator[bytes]:
+        _, settings, last, rows = _parts(told)
+        asked, told_last = json.loads(settings), json.loads(last)
 
-def _answer(told: bytes) -> Iterator[bytes]:
-    _, settings, last, rows = _parts(told)
-    asked, told_last = json.loads(settings), json.loads(last)
+        def frame(**words: Any) -> bytes:
+            return json.dumps({**words, "mark": told_last["mark"]}).encode() + b"\n"
 
-    def frame(**words: Any) -> bytes:
-        return json.dumps({**words, "mark": told_last["mark"]}).encode() + b"\n"
-
-    yield frame(hello={"python": "3.12.1", "machine": "x86_64", "system": "Memory", "protects": []})
-    if asked["source"] is not None:
-        yield frame(loaded=_reply(None))
-    for number, size in enumerate(told_last["sizes"]):
-        row, rows = rows[:size], rows[size:]
-        yield frame(row=number, told=_reply(len(json.loads(row)["arguments"]["output"])))
-    yield frame(done=len(told_last["sizes"]))
+        yield frame(hello={"python": "3.12.1", "machine": "x86_64", "system": "Memory", "protects": self.protects})
+        if asked["source"] is not None:
+            self.shut.add(asked["shut"])
+            yield frame(loaded=_reply(None))
+        for number, size in enumerate(told_last["sizes"]):
+            row, rows = rows[:size], rows[size:]
+            yield frame(row=number, told=_reply(len(json.loads(row)["arguments"]["output"])))
+        yield frame(done=len(told_last["sizes"]))
 
 
 def _parts(told: bytes) -> Iterator[bytes]:

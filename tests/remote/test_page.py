@@ -40,7 +40,7 @@ def test_numbers(name: str) -> None:
     assert says["a machine is replaced before"] == f"{made.longest} s"
     ordered = f"{lifetime if made.extends else made.longest} s{', prolonged while in use' if made.extends else ';'}"
     assert says["it is ordered for"].startswith(ordered)
-    network = "from the start" if not made.cuts else "after installing"
+    network = "from the start" if made.bakes else "after installing"
     assert says["network cut"] == network
     assert ("baked" in says["packages"]) == made.bakes
 

@@ -27,6 +27,9 @@ What a box is kept in by: everything; everything but the filter of system calls;
 A kernel may have what it then does not let be used.
 """
 
+OFFLINE = {"network", "seccomp"}
+"""Each keeps a script off the network: there is no device, or there are no sockets."""
+
 _BARREN = 3
 """Boxes in a row that end before they have told of a row."""
 
@@ -136,6 +139,8 @@ class _Boxes:
                 why = e
             else:
                 self._level = level
+                if self._settings["shut"] and not OFFLINE & set(self._words(box)):
+                    raise Failed("nothing keeps scripts off the network")
                 return box
         raise Failed(f"no process for the script could be started: {why}")
 
@@ -151,9 +156,12 @@ class _Boxes:
         }
         return told | self._room.boot(walls), program
 
-    def hello(self, box):
+    def _words(self, box):
         filtered = self._programs and self._level == _ALL
-        words = [*box.words, *(["seccomp"] if filtered else []), *(["memory"] if box.watched else [])]
+        return [*box.words, *(["seccomp"] if filtered else [])]
+
+    def hello(self, box):
+        words = [*self._words(box), *(["memory"] if box.watched else [])]
         system = os.uname()
         return {
             "python": ".".join(map(str, sys.version_info[:3])),

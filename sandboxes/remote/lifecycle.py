@@ -62,12 +62,14 @@ class Lifecycle:
         self._pace = AsyncLimiter(1, 1 / provider.pace)
         self._ours: dict[str, str] = {}
         """The ids of machines that run for us, by their keys."""
+        self._ids: dict[str, str] = {}
+        """Those of all that were made, by their keys."""
         self._unclear: set[str] = set()
         """The keys of orders of which some attempt may have made a machine."""
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._late = False
-        """Whether the time for ending machines is over."""
+        self._late = ""
+        """Once the time for ending machines is over: what to tell of that."""
 
     async def create(self, *, network: bool, memory: int, lock: str | None = None) -> Machine:
         """
@@ -130,7 +132,7 @@ class Lifecycle:
             if order.key not in self._unclear:
                 self._ledger.failed(order.key)
             raise
-        self._ours[order.key] = machine.id
+        self._ours[order.key] = self._ids[order.key] = machine.id
         self._ledger.created(order.key, machine.id)
         return machine
 
@@ -156,7 +158,7 @@ class Lifecycle:
         elif refused:
             self._ledger.failed(key)
         elif not self._ledger.is_settled(key):
-            self._leave(key, "it is unclear whether a machine was made")
+            self._leave(key, f"it is unclear whether a machine was made (it was ordered as {key})")
 
     async def _looked_for(self, key: str, times: int) -> Machine | None:
         """An order whose answer was lost may be carried out late; one that failed, after it had made a machine."""
@@ -175,11 +177,19 @@ class Lifecycle:
 
     async def _end(self, key: str, id: str) -> None:
         self._ours.pop(key, None)
+        self._ids[key] = id
         try:
             await ended(self._provider, id, self._pauses)
             self._ledger.ended(key)
         except Exception as e:  # also of a provider that has a fault of its own
-            self._leave(key, f"machine {id} may still run ({e})")
+            self._leave(key, self._running(key, e))
+
+    def _running(self, key: str, why: BaseException) -> str:
+        """That a machine may still run: which, and why."""
+        which = f"machine {self._ids[key]}" if key in self._ids else f"the machine ordered as {key}"
+        stopped = self._late or "its end was stopped"
+        reason = stopped if isinstance(why, asyncio.CancelledError) else str(why) or type(why).__name__
+        return f"{which} may still run ({reason})"
 
     def _leave(self, key: str, why: str) -> None:
         """From now on it is for `evalcell reap`, though this process lives on."""
@@ -200,7 +210,7 @@ class Lifecycle:
                 if isinstance(e, asyncio.CancelledError) and not (last or self._late):
                     continue  # a loop that ends cancels all that goes on, and waits for what does not obey
                 if not self._ledger.is_settled(key):
-                    self._leave(key, f"a machine may still run ({e or 'its end took too long'})")
+                    self._leave(key, self._running(key, e))
                 if not isinstance(e, Exception):
                     raise
                 return
@@ -223,7 +233,7 @@ class Lifecycle:
             if self._ending:
                 self._say(f"{self._provider.name}: waiting for {len(self._ending)} of its machines to end")
                 await asyncio.wait(set(self._ending), timeout=seconds - soon)
-        self._late = True
+        self._late = f"its end took longer than the {seconds:g} s there were for it"
         for task in self._ending:
             task.cancel()
         if self._ending:

@@ -28,6 +28,8 @@ class Shelf(Provider):
         self.before: Happens = lambda what, times: None
         self.after: Happens = lambda what, times: None
         self.delay = 0.0
+        self.silent: Callable[[str, int], bool] = lambda what, times: False
+        """Whether what is asked is done, and the answer never comes."""
 
     async def _doing(self, what: str, do: Callable[[], T]) -> T:
         self.asked.append(what)
@@ -36,6 +38,8 @@ class Shelf(Provider):
             raise wrong
         await asyncio.sleep(self.delay)
         done = do()
+        if self.silent(what, times):
+            await asyncio.Event().wait()
         await asyncio.sleep(self.delay)
         if wrong := self.after(what, times):
             raise wrong

@@ -32,10 +32,10 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 class Run:
     """A lifecycle over a shelf, and what it said."""
 
-    def __init__(self, shelf: Shelf, pauses: Pauses = QUICK) -> None:
+    def __init__(self, shelf: Shelf, pauses: Pauses = QUICK, start_timeout: float = 20) -> None:
         self.said: list[str] = []
         self.shelf = shelf
-        self.life = Lifecycle(shelf, pauses, self.said.append, start_timeout=0.2, lifetime=60)
+        self.life = Lifecycle(shelf, pauses, self.said.append, start_timeout=start_timeout, lifetime=60)
 
     async def create(self) -> Machine:
         return await self.life.create(network=False, memory=1)
@@ -98,8 +98,9 @@ def test_an_order_whose_answer_was_lost_makes_one_machine() -> None:
 
 def test_an_answer_that_takes_too_long_leaves_no_machine() -> None:
     shelf = Shelf()
-    shelf.delay = 0.15  # the order is carried out, its answer comes after we gave up
-    run = Run(shelf)
+    # The order is carried out, and its answer never comes.
+    shelf.silent = lambda what, times: what == "create"
+    run = Run(shelf, start_timeout=0.05)
 
     async def body() -> None:
         await run.create()
@@ -181,8 +182,59 @@ def test_what_cannot_be_ended_stays_in_the_ledger_and_is_told(wrong: Exception) 
         await run.life.close(5)
 
     lasting(body)
-    assert len(Ledger().open_entries()) == 1
-    assert "evalcell reap" in "".join(run.said)
+    (left,) = Ledger().open_entries()
+    assert run.said == [f"shelf: machine {left.id} may still run ({wrong}); run: evalcell reap"]
+
+
+def test_an_end_that_takes_too_long_is_told_with_its_machine_and_the_reason() -> None:
+    shelf = Shelf()
+    shelf.silent = lambda what, times: what == "kill"
+    run = Run(shelf)
+
+    async def body() -> None:
+        machine = await run.create()
+        run.life.end(machine)
+        await run.life.close(0.05)
+        told = f"shelf: machine {machine.id} may still run (its end took longer than the 0.05 s there were for it)"
+        assert run.said[-1] == f"{told}; run: evalcell reap"
+
+    lasting(body)
+    assert [entry.event for entry in Ledger().open_entries()] == ["left"]
+
+
+def test_an_order_whose_answer_takes_too_long_is_told_with_its_key() -> None:
+    shelf = Shelf()
+    shelf.silent = lambda what, times: what == "create"
+    run = Run(shelf)
+
+    async def body() -> None:
+        making = asyncio.create_task(run.create())
+        while not shelf.orders:
+            await asyncio.sleep(0.001)
+        making.cancel()
+        await asyncio.wait({making})
+        await run.life.close(0.05)
+
+    lasting(body)
+    (left,) = Ledger().open_entries()
+    assert run.said[-1] == (
+        f"shelf: the machine ordered as {left.key} may still run "
+        "(its end took longer than the 0.05 s there were for it); run: evalcell reap"
+    )
+
+
+def test_a_failure_without_words_is_told_by_its_kind() -> None:
+    shelf = Shelf()
+    shelf.before = lambda what, times: TimeoutError() if what == "kill" else None
+    run = Run(shelf)
+
+    async def body() -> None:
+        machine = await run.create()
+        run.life.end(machine)
+        await run.life.close(5)
+        assert run.said == [f"shelf: machine {machine.id} may still run (TimeoutError); run: evalcell reap"]
+
+    lasting(body)
 
 
 @pytest.mark.parametrize("wrong", [RefusedError("403"), RuntimeError("a fault of the provider's class")])

@@ -5,10 +5,13 @@ The names below are the public ones. They are imported on first use, as a comman
 help should not wait for them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+# The command line begins here: what is imported before it listens to signals is as little as can be.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from runner.api import Report, check_cases, compare, evaluate, stream
     from runner.errors import CasesError, DatasetError, EvaluatorError, InputError, MappingError, OutputError
     from runner.evaluator import read_evaluator
@@ -77,6 +80,8 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     found = globals()[name] = getattr(import_module(_HOME[name]), name)
     return found
 

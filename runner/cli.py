@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from runner import cli_options, cli_places
+from runner import cli_options, cli_places, interrupt, stdio
 
 if TYPE_CHECKING:
     from sandboxes.base import Language
@@ -30,29 +29,25 @@ class Doors(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> NoReturn:
         """Runs a command and exits with its code. Never shows a traceback without `--debug`."""
-        out = sys.stdout
-        for stream in (out, sys.stderr):
+        for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
         extra |= {"standalone_mode": False, "prog_name": "evalcell"}
         given = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in given or os.environ.get("EVALCELL_DEBUG", "0") not in ("", "0")
+        work = super().main
         try:
-            code = super().main(given, **extra)
+            code = interrupt.command(lambda: work(given, **extra))
         except Exception as e:
             if debug and not isinstance(e, click.ClickException):
                 import traceback
 
                 traceback.print_exc()
             code = _told(e)
-        except SystemExit:
-            if sys.stdout is out:
-                raise
-            code = DONE  # the pipe is closed: click wrapped the stream, and exits with 1, which here is a gate's
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             code = INTERRUPTED
-        sys.exit(_flushed(code if isinstance(code, int) else DONE))
+        sys.exit(code if isinstance(code, int) else DONE)
 
 
 def _told(error: Exception) -> int:
@@ -66,11 +61,6 @@ def _told(error: Exception) -> int:
         step = f" (see {error.ctx.command_path} --help)" if isinstance(error, click.UsageError) and error.ctx else ""
         click.echo(f"evalcell: {printable(error.format_message().rstrip('.'), 600)}{step}", err=True)
         return error.exit_code
-    if isinstance(error, BrokenPipeError):
-        return DONE
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT) and not error.filename:
-        click.echo(f"evalcell: what is printed cannot be written ({error.strerror}); free some room", err=True)
-        return COULD_NOT_JUDGE
     if isinstance(error, click.Abort):
         return INTERRUPTED
     from runner.cli_words import in_options
@@ -89,14 +79,6 @@ def _told(error: Exception) -> int:
     words = f"{type(error).__name__}: {lines}" if lines else type(error).__name__
     click.echo(f"evalcell failed unexpectedly: {words}; run `evalcell --debug …` and report it", err=True)
     return COULD_NOT_JUDGE
-
-
-def _flushed(code: int) -> int:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return code
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -277,9 +259,25 @@ for _command in (cli_places.sandboxes, cli_places.reap, cli_places.cache):
     cli.add_command(_command)
 
 
+def begin() -> NoReturn:
+    """Runs the command line of this process, and ends the process."""
+    code: int | str | None = DONE
+    try:
+        cli.main()
+    except SystemExit as e:
+        code = e.code
+    exit_code = code if isinstance(code, int) else DONE
+    if (error := stdio.lost()) is not None:
+        click.echo(f"evalcell: what is printed cannot be written ({error.strerror}); free some room", err=True)
+        exit_code = exit_code or COULD_NOT_JUDGE
+    interrupt.leave(exit_code)
+
+
 def main() -> NoReturn:
-    """The entry point."""
-    cli.main()
+    """As `python -m runner`."""
+    from runner.__main__ import main as run_process
+
+    run_process()
 
 
 if __name__ == "__main__":

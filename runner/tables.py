@@ -26,7 +26,7 @@ _DIRECTIONS = {"minimize": "lower is better", "maximize": "higher is better"}
 
 
 class Terminal(Console):
-    """A console that takes no markup, and stays quiet when nobody reads on (`| head`)."""
+    """A console that takes no markup."""
 
     def __init__(self, file: IO[str]) -> None:
         width = None if file.isatty() or "COLUMNS" in os.environ else 80
@@ -35,17 +35,6 @@ class Terminal(Console):
     def say(self, words: Text) -> None:
         """Prints a message on one line, however long: a message that is cut in two is hard to find or to copy."""
         self.print(words, soft_wrap=True)
-
-    def on_broken_pipe(self) -> None:
-        """Called by rich."""
-        silence(self.file)
-
-
-def silence(file: IO[str]) -> None:
-    """Lets the rest of the output go nowhere, so that flushing it at the exit cannot fail."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, file.fileno())
-    os.close(nowhere)
 
 
 def out() -> Terminal:

@@ -239,3 +239,30 @@ def test_a_run_without_packages_does_not_load_what_installs_them(here: Path) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=here, env=ENV, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+INTERRUPTED_AT = """
+import os, signal, sys
+def hook(event, arguments, wanted=sys.argv.pop(1)):
+    if event == "import" and arguments[0] == wanted:
+        os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(hook)
+from runner.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("runner.stdio", ["--help"]),
+        ("click", ["--help"]),
+        ("runner.cli_run", ["run", "slow.py", "data.jsonl"]),
+        ("rich.console", ["templates"]),
+    ],
+)
+def test_a_signal_while_it_starts_exits_130_without_a_traceback(here: Path, module: str, arguments: list[str]) -> None:
+    words = [sys.executable, "-c", INTERRUPTED_AT, module, *arguments]
+    done = subprocess.run(words, cwd=here, env=ENV, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr in ("interrupted\n", "interrupted before the first row was done\n")

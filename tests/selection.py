@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -32,8 +33,11 @@ FOLDERS: dict[str, tuple[str, ...]] = {
 """The code that each backend's hostile tests are about; what runs on a provider's machine has no rotating ones."""
 
 PARTS = 8
-ALIKE = ("chosen", "trying", "server", "host", "provider")
-"""Fixtures with parameters that open something which the tests of a file share."""
+OPENED = re.compile(
+    r"(?<=[\[-])(wasm-(restore|instance|workers)|(process|deno)-[AB]-(batch|call)|modal-typescript|e2b|modal|vercel|daytona)"
+    r"(?=[\]-])"
+)
+"""The names of what many tests of a file share once it is open."""
 LONG = 40
 """As many tests of the usual length as one marked `slow` takes time."""
 
@@ -119,14 +123,23 @@ class Selection:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if self._each_commit:
             self._leave_out(items)
-        groups = Counter[str]()
-        for item in items:
-            name = group(item)
-            item.add_marker(pytest.mark.xdist_group(name))
-            groups[name] += LONG if item.get_closest_marker("slow") else 1
-        if self._config.getoption("dist", "no") == "loadgroup":
+        if hasattr(self._config, "workerinput"):
             # The longest begin, so that no worker is left alone with one.
-            items.sort(key=lambda item: (item.get_closest_marker("hostile") is None, -groups[group(item)], group(item)))
+            groups = Counter[str]()
+            for item in items:
+                groups[group(item.nodeid)] += LONG if item.get_closest_marker("slow") else 1
+            items.sort(key=lambda item: (-groups[group(item.nodeid)], group(item.nodeid)))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """The scheduler of groups; pytest-xdist 3.8 does not see its own marks with pytest 9.2."""
+        from xdist.scheduler import LoadScopeScheduling
+
+        if config.getoption("dist") != "loadgroup":
+            return None
+        made = LoadScopeScheduling(config, log)
+        made._split_scope = group
+        return made
 
     def _leave_out(self, items: list[pytest.Item]) -> None:
         hostile = [(item, mark.args) for item in items if (mark := item.get_closest_marker("hostile"))]
@@ -160,11 +173,8 @@ class Selection:
                 terminalreporter.line(line)
 
 
-def group(item: pytest.Item) -> str:
+def group(nodeid: str) -> str:
     """A file's tests share what is opened for them: for each backend, where there are several."""
-    parts = [str(item.path.relative_to(item.config.rootpath).with_suffix(""))]
-    if mark := item.get_closest_marker("hostile"):
-        parts += mark.args
-    params = item.callspec.params if hasattr(item, "callspec") else {}
-    parts += [str(getattr(params[name], "id", params[name])) for name in ALIKE if name in params]
-    return ":".join(parts)
+    file, _, rest = nodeid.partition("::")
+    found = OPENED.search(rest)
+    return f"{file} {found[0]}" if found else file

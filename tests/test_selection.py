@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.selection import FOLDERS, PARTS, Rotation, affected, rotation
+from tests.selection import FOLDERS, PARTS, Rotation, affected, group, rotation
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,7 +17,12 @@ NO_WALL = {"packages", "remote"}
 """Folders below sandboxes/ that no rotating test attacks."""
 
 SAMPLE = """
-import pytest
+import os, pathlib, pytest
+
+@pytest.fixture(autouse=True)
+def worker():
+    with open("workers", "a") as file:
+        print(os.environ.get("PYTEST_XDIST_WORKER"), file=file)
 
 @pytest.mark.hostile("process")
 @pytest.mark.parametrize("n", range(40))
@@ -86,6 +91,14 @@ def test_the_table_names_folders_that_are_there() -> None:
     } == walled
 
 
+def test_one_worker_has_what_shares_an_open_sandbox() -> None:
+    names = ("a[x-process-A-batch-y]", "b[process-A-batch]", "a[modal]", "a[modal-typescript]", "a", "b[processes]")
+    file = "tests/test_x.py"
+    assert [group(f"{file}::test_{name}").removeprefix(file) for name in names] == [
+        " process-A-batch", " process-A-batch", " modal", " modal-typescript", "", ""
+    ]  # fmt: skip
+
+
 def test_what_changed_is_what_differs_from_the_first_parent(clone: Path) -> None:
     assert rotation(clone).changed == {}
     assert commit(clone, "sandboxes/wasm/engine.py") == rotation(clone).commit
@@ -137,6 +150,7 @@ def test_what_is_left_out_is_told_at_the_end(clone: Path, parallel: tuple[str, .
     assert hostile == f"hostile: {run} of 40 run, eighth {chosen.part} of commit {chosen.commit[:8]}"
     assert 0 < run < 20
     assert "left out: 3, tried by others" in told
+    assert len(set((clone / "workers").read_text().splitlines())) == 1, "what a file's tests share is opened once"
     assert f"{run + 1} passed" in told[-1]
 
 

@@ -74,20 +74,25 @@ class Host:
         self._asked.put(answer)
         return future
 
-    def later(self, source: str, timeout: float = PATIENT) -> Future[Answer]:
+    def later(self, source: str, timeout: float = PATIENT, load_timeout: float = PATIENT) -> Future[Answer]:
         """One clean call of a script, after all that it was asked before. The future may raise HostDied."""
-        return self._later((), self._request([CLEAN], source=source, timeout=timeout))
+        return self._later((), self._request([CLEAN], source=source, timeout=timeout, load_timeout=load_timeout))
 
-    def _request(self, *batches: list[tuple[str, str]], source: str | None = None, timeout: float = PATIENT) -> Answer:
+    def _request(
+        self,
+        *batches: list[tuple[str, str]],
+        source: str | None = None,
+        timeout: float = PATIENT,
+        load_timeout: float = PATIENT,
+    ) -> Answer:
         pairs: list[Batch] = [(self.isolation, batch) for batch in batches]
-        asked = request(*pairs, source=source, timeout=timeout)
-        asked["limits"]["load_timeout"] = LOAD_TIMEOUT
-        return asked
+        return request(*pairs, source=source, timeout=timeout, load_timeout=load_timeout)
 
     def _asks(self, script: Hostile) -> Answer:
         """An attack stands among clean calls; of one box that takes turns with another, too."""
         if script in LOADS:
-            return self._request([CLEAN, CLEAN], source=script.source, timeout=patience(script.calls))
+            times = {"timeout": patience(script.calls), "load_timeout": patience(script.ending, LOAD_TIMEOUT)}
+            return self._request([CLEAN, CLEAN], source=script.source, **times)
         if script in TRACES:
             batches = [[CLEAN] * 6] if self.isolation == "call" else [[CLEAN]] * 4
             return self._request(*batches, source=script.source)
@@ -122,7 +127,7 @@ class Host:
             assert (other["value"], other["output"]) == (self._pristine, "probe\n"), other
 
     def _judge_load(self, script: Hostile, told: Answer) -> None:
-        judge(script.ending, told["loaded"], LOAD_TIMEOUT)
+        judge(script.ending, told["loaded"], patience(script.ending, LOAD_TIMEOUT))
         (found,) = told["batches"]
         assert [e["call"] for e in found] == [0, 1], found
         for execution in found:

@@ -9,7 +9,7 @@ import pytest
 
 from sandboxes import deno, kernel
 from sandboxes.deno.binary import find_deno
-from tests.deno.hosts import Host, as_before, hosts, tiers
+from tests.deno.hosts import LOAD_TIMEOUT, Host, as_before, hosts, tiers
 from tests.deno.scripts import ATTACKS, LOADS, TRACES
 from tests.sandboxes.hostile.scripts import Hostile
 
@@ -92,7 +92,7 @@ def test_a_hostile_script_harms_nobody(every: Mapping[str, Host], script: Hostil
 
 @pytest.mark.parametrize("source", ODD_SOURCES.values(), ids=ODD_SOURCES)
 def test_an_odd_source_is_loaded_or_refused(every: Mapping[str, Host], source: str) -> None:
-    for told in [host.later(source) for host in every.values() if host.isolation == "batch"]:
+    for told in [host.later(source, load_timeout=LOAD_TIMEOUT) for host in every.values() if host.isolation == "batch"]:
         as_before(told.result())
         loaded, ((found,),) = told.result()["loaded"], told.result()["batches"]
         assert loaded["status"] in ("ok", "error", "crash", "memory", "timeout"), loaded

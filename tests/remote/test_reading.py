@@ -74,7 +74,7 @@ def test_numbers() -> None:
 def test_moments() -> None:
     assert moment({"at": 1_000}, "at") == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     for nonsense in (None, "yesterday", 10**400, float("nan")):
-        assert datetime.now(UTC) - moment({"at": nonsense}, "at") < timedelta(seconds=5)
+        assert datetime.now(UTC) - moment({"at": nonsense}, "at") < timedelta(seconds=60)
 
 
 def test_claims() -> None:

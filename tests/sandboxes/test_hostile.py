@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.sandboxes.hostile.boxes import Boxes
 from tests.sandboxes.hostile.driven import ROOT, Driven
 from tests.sandboxes.hostile.judged import (
     LIMITS,
@@ -24,6 +23,8 @@ from tests.sandboxes.hostile.judged import (
     request,
 )
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile, scripts
+
+pytestmark = pytest.mark.hostile("wasm")
 
 ATTACKS = [s for s in scripts() if not s.attacks_at_load]
 LOADS = [s for s in scripts() if s.attacks_at_load]
@@ -65,7 +66,6 @@ def pristine(hosts: dict[str, Driven]) -> dict[str, Any]:
     return {name: answer["batches"][0][0]["value"] for name, answer in told.items()}
 
 
-@pytest.mark.hostile("wasm")
 @pytest.mark.parametrize("script", ATTACKS, ids=lambda s: s.id)
 def test_a_hostile_script_harms_nobody(hosts: dict[str, Driven], pristine: dict[str, Any], script: Hostile) -> None:
     attack = (ATTACK, script.source)
@@ -86,7 +86,6 @@ def test_a_hostile_script_harms_nobody(hosts: dict[str, Driven], pristine: dict[
         assert is_clean(told["clean"][0])
 
 
-@pytest.mark.hostile("wasm")
 @pytest.mark.parametrize("script", LOADS, ids=lambda s: s.id)
 def test_a_script_that_is_hostile_while_it_loads_harms_nobody(hosts: dict[str, Driven], script: Hostile) -> None:
     timeout = patience(script.ending, LIMITS.load_timeout)
@@ -100,27 +99,6 @@ def test_a_script_that_is_hostile_while_it_loads_harms_nobody(hosts: dict[str, D
         assert is_clean(told["clean"][0])
 
 
-@pytest.fixture(scope="module")
-def boxes(open_folder: Path) -> Iterator[Boxes]:
-    """The process sandbox in the tiers that work here, each in a process of its own."""
-    found = Boxes.start(open_folder, ["call"])
-    yield found
-    found.finish()
-
-
-@pytest.mark.hostile("process")
-@pytest.mark.parametrize("script", ATTACKS, ids=lambda s: s.id)
-def test_a_hostile_script_in_a_process_harms_nobody(boxes: Boxes, script: Hostile) -> None:
-    boxes.attack(script)
-
-
-@pytest.mark.hostile("process")
-@pytest.mark.parametrize("script", LOADS, ids=lambda s: s.id)
-def test_a_script_that_is_hostile_while_a_process_loads_it_harms_nobody(boxes: Boxes, script: Hostile) -> None:
-    boxes.load(script)
-
-
-@pytest.mark.hostile("wasm")
 @pytest.mark.parametrize("source", ODD_SOURCES.values(), ids=ODD_SOURCES)
 def test_an_odd_source_is_loaded_or_refused(hosts: dict[str, Driven], source: str) -> None:
     for told in everywhere(hosts, request(("call", [CLEAN]), source=source)).values():
@@ -130,7 +108,6 @@ def test_an_odd_source_is_loaded_or_refused(hosts: dict[str, Driven], source: st
         assert is_clean(told["clean"][0])
 
 
-@pytest.mark.hostile("wasm")
 def test_hostile_scripts_side_by_side_in_worker_processes(tmp_path: Path) -> None:
     host = Driven(tmp_path, "auto", jobs=2)
     asked = [
@@ -148,7 +125,6 @@ def test_hostile_scripts_side_by_side_in_worker_processes(tmp_path: Path) -> Non
     assert (left["status"], left["children"], left["files"]) == (0, [], [])
 
 
-@pytest.mark.hostile("wasm")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages are restored on Linux only")
 def test_the_guest_that_is_used_again_is_byte_for_byte_the_snapshot() -> None:
     command = [sys.executable, "-m", "tests.sandboxes.hostile.compare"]

@@ -149,6 +149,9 @@ def test_random_numbers_of_any_seed_are_spread_over_their_range(backend: Backend
 
 # 4. A call over its time is stopped, not abandoned.
 
+LONG = 30
+"""Seconds, on a busy machine; what is not stopped goes on for more."""
+
 HANGS = {
     "loops": body("while True: pass", "while (true);"),
     "sleeps": body(
@@ -177,8 +180,8 @@ def test_a_call_over_its_time_is_stopped(backend: Backend, script: Script) -> No
     assert found.status == "timeout"
     assert found.error is not None
     assert "0.3 s" in found.error.message
-    assert 0.29 < found.duration < 2
-    assert time.monotonic() - began < 10
+    assert 0.29 < found.duration < LONG
+    assert time.monotonic() - began < LONG
 
 
 WAITS_FOR_NOTHING = Script(
@@ -191,18 +194,18 @@ WAITS_FOR_NOTHING = Script(
 def test_waiting_for_what_nothing_will_do_ends(backend: Backend) -> None:
     (found,) = evaluate(backend, WAITS_FOR_NOTHING, calls(), limits=QUICK)
     assert found.status in ("timeout", "error")  # where nothing else can happen any more, it need not be waited out
-    assert found.duration < 2
+    assert found.duration < LONG
 
 
 LOADS_SLOWLY = Script(
-    python="import time\ntime.sleep(0.4)\ndef evaluate(): return 1\n",
-    typescript="await new Promise((done) => setTimeout(done, 400));\nexport const evaluate = () => 1;\n",
+    python="import time\ntime.sleep(1)\ndef evaluate(): return 1\n",
+    typescript="await new Promise((done) => setTimeout(done, 1000));\nexport const evaluate = () => 1;\n",
 )
 
 
 @pytest.mark.needs("stops")
 def test_loading_has_a_time_of_its_own(backend: Backend) -> None:
-    limits = LIMITS.model_copy(update={"timeout": 0.2})
+    limits = LIMITS.model_copy(update={"timeout": 0.9})
     (found,) = evaluate(backend, LOADS_SLOWLY, calls(), limits=limits)
     assert (found.status, found.value) == ("ok", 1)
 
@@ -233,7 +236,7 @@ def test_cancelling_stops_what_runs_and_leaves_the_sandbox_usable(backend: Backe
             assert [e.value async for e in program.run(calls(2, x=False), LIMITS)] == [1, 1]
             return stopped
 
-    assert run(trial()) < 5
+    assert run(trial()) < LONG
 
 
 @pytest.mark.each_provider

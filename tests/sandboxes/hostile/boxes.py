@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import compileall
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,6 @@ from typing import Any
 import pytest
 
 from sandboxes import Isolation, SandboxUnavailableError
-from sandboxes.cache import cache_dir
 from sandboxes.kernel import plan
 from sandboxes.kernel.plan import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
@@ -37,19 +37,23 @@ class Boxes:
     @classmethod
     def start(cls, folder: Path, isolations: Sequence[Isolation]) -> Boxes:
         """`folder` is open to others. Skips the test where no tier works."""
-        packages = folder / "packages"
+        packages, cache = folder / "packages", folder / "cache"
         packages.mkdir()
+        cache.mkdir()
         (packages / "victim.py").write_text("VALUE = 1\n")
         hosts: dict[tuple[str, Isolation], Driven] = {}
         for tier in filter(works, TIERS):
             for isolation in isolations:
                 place = folder / f"{tier}-{isolation}"
                 place.mkdir()
-                hosts[tier, isolation] = Driven(place, tier, packages=packages)
+                hosts[tier, isolation] = Driven(place, tier, packages=packages, cache=cache)
         if not hosts:
             pytest.skip("the process sandbox works in no tier here")
         ours = Path(plan.__file__).parents[1]
-        boxes = cls(hosts, [packages, *ours.glob("*/inside"), ours / "inside", cache_dir() / "process"])
+        inside = [*ours.glob("*/inside"), ours / "inside"]
+        for place in inside:
+            compileall.compile_dir(place, quiet=2)  # as other tests may do meanwhile
+        boxes = cls(hosts, [packages, *inside, cache])
         for key, told in boxes.ask({key: request((key[1], [CLEAN])) for key in hosts}).items():
             boxes.pristine[key] = told["batches"][0][0]["value"]
         boxes.before = boxes.files()

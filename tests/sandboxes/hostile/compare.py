@@ -17,9 +17,11 @@ from sandboxes.wasm.compiled import compiled
 from sandboxes.wasm.engine import THREAD_STACK, Engine
 from sandboxes.wasm.fresh import RestoredPages
 from sandboxes.wasm.guests import Guests, Request
+from tests.sandboxes.hostile.judged import patience
 from tests.sandboxes.hostile.scripts import ATTACK, SHELL, scripts
 
 LIMITS = Limits(timeout=0.2, memory=64 << 20, output=4096, result=16384)
+"""What ends by itself is waited for, as it is only then that a guest is kept."""
 
 _memory_compare = ctypes.CDLL(None).memcmp
 _memory_compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -36,7 +38,8 @@ def main() -> None:
                 continue
             request = replies.call_request(Call(id=0, arguments={"output": ATTACK, "reference": script.source}), LIMITS)
             assert isinstance(request, Request)
-            (raw,) = guests.run(1, [request], replies.bounds(LIMITS), shared=False)
+            limits = LIMITS.model_copy(update={"timeout": patience(script.ending, LIMITS.timeout)})
+            (raw,) = guests.run(1, [request], replies.bounds(limits), shared=False)
             print(json.dumps({"id": script.id, "how": raw.how, "same": same(states)}), flush=True)
         guests.close()
 

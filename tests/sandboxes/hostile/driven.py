@@ -30,11 +30,18 @@ class Driven:
     """
 
     def __init__(
-        self, folder: Path, way: str, jobs: int = 1, packages: Path | None = None, driver: str = DRIVER
+        self,
+        folder: Path,
+        way: str,
+        jobs: int = 1,
+        packages: Path | None = None,
+        driver: str = DRIVER,
+        cache: Path | None = None,
     ) -> None:
-        """`way` as the module `driver` says; `packages` for a process."""
+        """`way` as the module `driver` says; `packages` for a process; `cache` where it must be one of its own."""
         self.name = f"{way}, {jobs} jobs"
         self._folder = folder
+        self._variables = {"EVALCELL_CACHE_DIR": str(cache)} if cache else {}
         shown = [str(packages)] if packages else []
         self._command = (sys.executable, "-m", driver, way, str(jobs), *shown)
         self._process: subprocess.Popen[str] | None = None
@@ -43,7 +50,7 @@ class Driven:
         work = self._folder / "work"
         work.mkdir(exist_ok=True)
         self._errors = self._folder / "stderr"
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(work)}
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(work), **self._variables}
         with self._errors.open("wb") as errors:
             process = subprocess.Popen(
                 self._command, cwd=work, env=environment, text=True, stdin=-1, stdout=-1, stderr=errors

@@ -8,6 +8,9 @@
 # upper_bound = 1
 # direction = "maximize"
 #
+# [tool.evalcell.parameters]
+# unfence = {type = "boolean", default = true, description = "Whether a Markdown fence around text is taken off first."}
+#
 # [tool.evalcell.parameters.weights]
 # type = ["object", "null"]
 # default = {}
@@ -25,8 +28,11 @@ elements of two arrays. Numbers score 1 - |a - b| / (|a| + |b|), booleans among 
 keys that all weigh 0 count alike.
 
 A key that one side lacks is null there. Of arrays only the elements that both have count; an empty array against one
-that is not scores 0. A document that is text and begins like an object or array is parsed; where it cannot be, the
-label is `invalid` and there is no score.
+that is not scores 0.
+
+Text that begins like an object or array is parsed; a Markdown fence around all of it does not count. An output that
+cannot be parsed, or that is other text where the reference is an object or array, has the label `invalid` and scores 0.
+A reference that cannot be parsed has that label and no score.
 
 Source: Lynxius JSON Difference, its documentation; what that leaves open as in the package lynxius 1.2.
 """
@@ -52,13 +58,20 @@ class Node:
     score: float = 0.0
 
 
-def evaluate(output: object, reference: object, weights: dict[str, object] | None = None) -> dict[str, object]:
+def evaluate(
+    output: object, reference: object, weights: dict[str, object] | None = None, unfence: bool = True
+) -> dict[str, object]:
     weights = weights or {}
     refuse_odd_weights(weights)
+    score = None  # a reference that is no JSON says nothing about the output
     try:
-        root = Node("", parsed("reference", reference), parsed("output", output), weights)
+        expected = parse_json(reference, "the reference", unfence=unfence, plain=True)
+        score = 0.0
+        plain = not isinstance(expected, dict | list)
+        actual = parse_json(output, "the output", unfence=unfence, plain=plain)
     except ValueError as error:
-        return {"label": "invalid", "score": None, "explanation": f"Failed to parse JSON: {error}"}
+        return {"label": "invalid", "score": score, "explanation": f"Failed to parse JSON: {error}"}
+    root = Node("", expected, actual, weights)
     # First down to the leaves, then back up: recursion would end in an error some hundred levels down.
     nodes = [root]
     for node in nodes:
@@ -79,12 +92,6 @@ def lowest(nodes: list[Node]) -> str:
     costly = [node for node in nodes if node.weight and node.score < 1]
     worst = sorted(costly, key=lambda node: node.score)[:5]
     return "; lowest: " + ", ".join(f"{node.place[:60]} {node.score:.4f}" for node in worst) if worst else ""
-
-
-def parsed(side: str, value: object) -> object:
-    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
-        return parse_json(value, f"the {side}")
-    return value
 
 
 def refuse_odd_weights(weights: dict[str, object]) -> None:

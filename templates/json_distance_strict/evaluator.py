@@ -15,6 +15,7 @@
 # expected = {type = "any", description = "The JSON it should be."}
 # actual = {type = "any", description = "The JSON it is."}
 # parse_strings = {type = "boolean", default = true, description = "Whether text is parsed as JSON first."}
+# unfence = {type = "boolean", default = true, description = "Whether a Markdown fence around text is taken off first."}
 # ///
 """
 How many values of a JSON document differ from the expected one, where types count; 0 means that nothing does.
@@ -23,8 +24,9 @@ Objects are compared key by key and arrays element by element, at any depth. Eac
 so is each key or element that only one side has, however much hangs below it: a missing key differs from null.
 Booleans are no numbers, so true and 1 differ; 1 and 1.0 are the same number.
 
-Text is parsed as JSON first, unless `parse_strings` is false. Where it is none, there is no score. As Python's parser
-does, it takes NaN, which differs from itself, and Infinity; whole numbers are exact.
+Text is parsed as JSON first, unless `parse_strings` is false; a Markdown fence around all of it does not count. Where
+it is no JSON, the label is `invalid` and there is no score. As Python's parser does, it takes NaN, which differs from
+itself, and Infinity; whole numbers are exact.
 
 Source: Phoenix, built-in evaluator json_distance, by its documentation.
 """
@@ -32,18 +34,15 @@ Source: Phoenix, built-in evaluator json_distance, by its documentation.
 from templates.parts.json_text import parse_json
 
 
-def evaluate(expected: object, actual: object, parse_strings: bool = True) -> dict[str, object]:
+def evaluate(expected: object, actual: object, parse_strings: bool = True, unfence: bool = True) -> dict[str, object]:
     if parse_strings:
         try:
-            expected, actual = parsed(expected, "`expected`"), parsed(actual, "`actual`")
+            expected = parse_json(expected, "`expected`", unfence=unfence, constants=True)
+            actual = parse_json(actual, "`actual`", unfence=unfence, constants=True)
         except ValueError as error:
-            return {"score": None, "explanation": f"Failed to parse JSON: {error}"}
+            return {"label": "invalid", "score": None, "explanation": f"Failed to parse JSON: {error}"}
     count = differences(expected, actual)
     return {"score": float(count), "explanation": f"JSON structures have {count} difference(s)"}
-
-
-def parsed(value: object, name: str) -> object:
-    return parse_json(value, name, constants=True) if isinstance(value, str) else value
 
 
 def differences(expected: object, actual: object) -> int:

@@ -10,18 +10,20 @@
 # [tool.evalcell.parameters]
 # schema = {type = ["object", "boolean", "string"], description = "A JSON Schema, or its JSON text."}
 # parse_strings = {type = "boolean", default = true, description = "Whether an output that is text is parsed as JSON."}
+# unfence = {type = "boolean", default = true, description = "Whether a Markdown fence around text is taken off first."}
 # ///
 """
 Whether a JSON document keeps to a JSON Schema; the explanation lists what does not, each with its JSON Pointer.
 
-An output that is text is parsed as JSON first, unless `parse_strings` is false; where it is no JSON, the label is
-`invalid`. NaN and Infinity are no JSON. The schema is one of draft 2020-12, unless its `$schema` names draft 3, 4, 6,
-7 or 2019-09. Keywords that the draft does not have are ignored, as it asks, and `format` is a remark that nothing
-checks. A `$ref` reaches what is in the schema itself and the drafts' own meta-schemas; nothing is ever fetched.
+An output that is text is parsed as JSON first, unless `parse_strings` is false; a Markdown fence around all of it does
+not count. Where it is no JSON, nests too deeply or has a number of more than 4,300 digits, the label is `invalid`. NaN
+and Infinity are no JSON. The schema is one of draft 2020-12, unless its `$schema` names draft 3, 4, 6, 7 or 2019-09.
+Keywords that the draft does not have are ignored, as it asks, and `format` is a remark that nothing checks. A `$ref`
+reaches what is in the schema itself and the drafts' own meta-schemas; nothing is ever fetched.
 
 A schema that is wrong itself, refers to something that is not there or to an unknown draft is an error, not a verdict;
-so is an output that nests too deeply, or has a number of more than 4,300 digits. `pattern` is an expression of Python's
-`re`, which has no `\\p{L}`; numbers are doubles, so 0.3 is no multiple of 0.1.
+so is an output that nests too deeply for the schema. `pattern` is an expression of Python's `re`, which has no
+`\\p{L}`; numbers are doubles, so 0.3 is no multiple of 0.1.
 
 Source: JSON Schema, draft 2020-12; the validation is the package jsonschema's.
 """
@@ -29,7 +31,6 @@ Source: JSON Schema, draft 2020-12; the validation is the package jsonschema's.
 import json
 from functools import lru_cache
 from itertools import islice
-from typing import NoReturn
 
 from jsonschema import Draft202012Validator, SchemaError, ValidationError
 from jsonschema.protocols import Validator
@@ -37,22 +38,21 @@ from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
+from templates.parts.json_text import parse_json
+
 SHOWN = 3
 COUNTED = 100
 SHOWN_CHARACTERS = 200
 
 
-class NoJSONError(ValueError):
-    """A constant that Python's parser knows and JSON does not."""
-
-
-def evaluate(output: object, schema: object, parse_strings: bool = True) -> dict[str, object]:
+def evaluate(output: object, schema: object, parse_strings: bool = True, unfence: bool = True) -> dict[str, object]:
     validator = compiled(schema if isinstance(schema, str) else json.dumps(schema))
     try:
-        document = strict_json(output) if parse_strings and isinstance(output, str) else output
+        document = parse_json(output, "the output", unfence=unfence) if parse_strings else output
+    except ValueError as error:
+        return {"label": "invalid", "score": 0.0, "explanation": f"Failed to parse JSON: {error}"}
+    try:
         violations = list(islice(validator.iter_errors(document), COUNTED))
-    except (json.JSONDecodeError, NoJSONError) as error:
-        return {"label": "invalid", "score": 0.0, "explanation": f"Not JSON: {error}"}
     except Unresolvable as error:
         raise ValueError(f"`schema` refers to {error.ref!r}, which is not in it; nothing is fetched") from None
     except RecursionError:
@@ -68,10 +68,7 @@ def evaluate(output: object, schema: object, parse_strings: bool = True) -> dict
 @lru_cache(maxsize=16)
 def compiled(text: str) -> Validator:
     """Raises ValueError for a schema that cannot be used."""
-    try:
-        schema = strict_json(text)
-    except ValueError as error:
-        raise ValueError(f"`schema` is not JSON: {error}") from None
+    schema = parse_json(text, "`schema`")
     if not isinstance(schema, dict | bool):
         raise ValueError("`schema` must be an object, or true or false")
     draft = named_draft(schema)
@@ -92,14 +89,6 @@ def named_draft(schema: dict[str, object] | bool) -> type[Validator]:
     if draft is None:
         raise ValueError("`schema` names an unknown draft as its $schema; leave it out for draft 2020-12")
     return draft
-
-
-def strict_json(text: str) -> object:
-    return json.loads(text, parse_constant=refuse)
-
-
-def refuse(constant: str) -> NoReturn:
-    raise NoJSONError(f"{constant} is no JSON value")
 
 
 def described(error: ValidationError | SchemaError) -> str:

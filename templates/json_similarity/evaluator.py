@@ -10,7 +10,8 @@
 #
 # [tool.evalcell.parameters]
 # target_output_key = {type = "string", default = "*", description = "The key of both sides to compare; * for all."}
-# parse_strings = {type = "boolean", default = false, description = "Whether text is parsed as JSON first."}
+# parse_strings = {type = "boolean", default = true, description = "Whether text that is JSON is parsed first."}
+# unfence = {type = "boolean", default = true, description = "Whether a Markdown fence around text is taken off first."}
 # ///
 """
 How much of the expected JSON an output has: matched leaves divided by expected leaves, where a leaf may match in part.
@@ -21,9 +22,13 @@ place; other keys and elements of the output do not count, and each leaf below w
 taken for 0 and matches only such a number. Booleans and null must be equal, and kinds must: true is not 1. A reference
 without leaves is matched: 1.
 
+Text that begins like an object or array is parsed; a Markdown fence around all of it does not count. An output that
+cannot be parsed, or that is other text where the reference is an object or array, has the label `invalid` and scores 0.
+A reference that cannot be parsed has that label and no score. With `parse_strings` false, texts are leaves, as in the
+vendor's package.
+
 `target_output_key` names the one key of both sides that is compared; a side that lacks it fails the row. It may be a
-path, `order.items[0]`. With a key, a reference that is text is parsed as JSON; otherwise texts are leaves, unless
-`parse_strings` is true. Where text cannot be parsed, the label is `invalid` and there is no score.
+path, `order.items[0]`. With a key, all text is parsed, and with `parse_strings` false the reference's alone.
 
 Source: UiPath JSON Similarity, its documentation; what that leaves open as in the package uipath 2.14.
 """
@@ -39,14 +44,24 @@ TINY = 1e-12
 
 
 def evaluate(
-    output: object, reference: object, target_output_key: str = "*", parse_strings: bool = False
+    output: object,
+    reference: object,
+    target_output_key: str = "*",
+    parse_strings: bool = True,
+    unfence: bool = True,
 ) -> dict[str, object]:
     targeted = target_output_key != "*"
+    expected, actual = reference, output
+    score = None  # a reference that is no JSON says nothing about the output
     try:
-        expected = parsed("reference", reference) if parse_strings or targeted else reference
-        actual = parsed("output", output) if parse_strings else output
+        if parse_strings or targeted:
+            expected = parse_json(reference, "the reference", unfence=unfence, plain=not targeted)
+        score = 0.0
+        if parse_strings:
+            plain = not targeted and not isinstance(expected, dict | list)
+            actual = parse_json(output, "the output", unfence=unfence, plain=plain)
     except ValueError as error:
-        return {"label": "invalid", "score": None, "explanation": f"Failed to parse JSON: {error}"}
+        return {"label": "invalid", "score": score, "explanation": f"Failed to parse JSON: {error}"}
     if targeted:
         expected = chosen("reference", expected, target_output_key)
         actual = chosen("output", actual, target_output_key)
@@ -56,10 +71,6 @@ def evaluate(
         "score": matched / len(scores) if scores else 1.0,
         "explanation": f"Matched leaves: {counted(matched)}, Total leaves: {len(scores)}",
     }
-
-
-def parsed(side: str, value: object) -> object:
-    return parse_json(value, f"the {side}") if isinstance(value, str) else value
 
 
 def chosen(side: str, value: object, key: str) -> object:

@@ -17,7 +17,8 @@ from sandboxes import SandboxConfig, SandboxUnavailableError, backends, find
 from sandboxes.base import Language, Limits
 
 Place = tuple[str, Language]
-PLACES: list[Place] = [("wasm", "python"), ("process", "python"), ("deno", "typescript")]
+DENO: Place = ("deno", "typescript")
+PLACES: list[Place] = [("wasm", "python"), ("process", "python"), DENO]
 
 LIMITS = Limits(timeout=20)
 

@@ -18,9 +18,8 @@ from templates.json_difference.evaluator import evaluate as json_difference
 from templates.json_distance_strict.evaluator import evaluate as json_distance_strict
 from templates.json_similarity.evaluator import evaluate as json_similarity
 from templates.parts.levenshtein import similarity
-from tests.templates.scoring import LIMITS, PLACES, Place, agrees, lines, need, recipe_cases, score
+from tests.templates.scoring import DENO, LIMITS, PLACES, Place, agrees, lines, need, recipe_cases, score
 
-DENO: Place = ("deno", "typescript")
 SEED_DECIDES = {"jd-n036", "jd-n037", "jd-n038", "jd-n039", "jd-n040", "jd-n042", "jd-n051"}
 """The built-in evaluator counts 1 against 1.0 there; its documentation says that it does not."""
 DATASETS = ["datasets/json_tau_airline.jsonl", "cases/datasets/json_bfcl_perturbed.first200.jsonl"]
@@ -205,7 +204,8 @@ def test_similarity_agrees_with_the_package(place: Place, shared: Path) -> None:
     cases = sorted(recipe_cases(shared, "uipath_json_similarity"), key=lambda case: json.dumps(case["config"]))
     for given_config, alike in groupby(cases, lambda case: json.dumps(case["config"])):
         group = list(alike)
-        results = score("json-similarity", place, [case["inputs"] for case in group], **json.loads(given_config))
+        literals = {"parse_strings": False, **json.loads(given_config)}
+        results = score("json-similarity", place, [case["inputs"] for case in group], **literals)
         for case, result in zip(group, results, strict=True):
             if "raises" in case["expected"]["uipath_package"]:
                 assert result.outcome == "failed", case["id"]
@@ -214,6 +214,16 @@ def test_similarity_agrees_with_the_package(place: Place, shared: Path) -> None:
             said = case["expected"]["uipath_package"]["value"]
             matched = f"{said['matched_leaves']:.4f}".rstrip("0").rstrip(".")
             assert result.explanation == f"Matched leaves: {matched}, Total leaves: {said['total_leaves']:.0f}"
+
+
+def test_similarity_differs_from_the_package_by_default_in_texts_that_are_json_alone(shared: Path) -> None:
+    for case in recipe_cases(shared, "uipath_json_similarity"):
+        sides, config = case["inputs"], case["config"]
+        if "raises" in case["expected"]["uipath_package"]:
+            with pytest.raises(ValueError, match="has no such key"):
+                json_similarity(**sides, **config)
+        else:
+            assert json_similarity(**sides, **config) == json_similarity(**sides, **config, parse_strings=False)
 
 
 def leaves(expected: object, actual: object) -> tuple[float, int]:
@@ -238,7 +248,7 @@ def leaves(expected: object, actual: object) -> tuple[float, int]:
 def test_similarity_is_matched_leaves_over_expected_leaves(expected: object, actual: object) -> None:
     matched, total = leaves(expected, actual)
     wanted = matched / total if total else 1.0
-    assert json_similarity(actual, expected)["score"] == pytest.approx(wanted, abs=1e-12)
+    assert json_similarity(actual, expected, parse_strings=False)["score"] == pytest.approx(wanted, abs=1e-12)
     assert json_similarity(expected, expected)["score"] == 1
 
 
@@ -279,18 +289,18 @@ def test_values_of_any_depth_are_compared(compare: Callable[..., dict[str, objec
     ],
     ids=["deep", "digits", "cut"],
 )
-def test_text_that_cannot_be_parsed_has_no_score(text: str, why: str, place: Place) -> None:
-    row = {"output": text, "reference": [1]}
-    flags: dict[str, dict[str, Any]] = {"json-similarity": {"parse_strings": True}}
-    for name, side in (
-        ("json-distance-strict", "`actual`"),
-        ("json-difference", "the output"),
-        ("json-similarity", "the output"),
+def test_text_that_cannot_be_parsed_is_told_why(text: str, why: str, place: Place) -> None:
+    rows = [{"output": text, "reference": [1]}, {"output": [1], "reference": text}]
+    for name, side, other, worst in (
+        ("json-distance-strict", "`actual`", "`expected`", None),
+        ("json-difference", "the output", "the reference", 0.0),
+        ("json-similarity", "the output", "the reference", 0.0),
     ):
-        (result,) = score(name, place, [row], **flags.get(name, {}))
-        assert result.outcome == "abstained", name
-        assert result.score is None
-        assert result.explanation == f"Failed to parse JSON: {side} {why}"
+        found = [(r.label, r.score, r.explanation) for r in score(name, place, rows)]
+        assert found == [
+            ("invalid", worst, f"Failed to parse JSON: {side} {why}"),
+            ("invalid", None, f"Failed to parse JSON: {other} {why}"),
+        ]
 
 
 def test_typescript_takes_any_depth() -> None:

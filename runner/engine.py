@@ -19,6 +19,7 @@ from runner.types import Case, Evaluator, InputMapping, Result
 from runner.verdict import Judge
 from sandboxes.base import Call, Limits, Program, Sandbox
 from sandboxes.errors import SandboxLostError, UnsupportedConfigError
+from sandboxes.shield import finish
 
 Fill: TypeAlias = Callable[[Case], tuple[tuple[Any, ...], dict[str, Any]]]
 """Makes a case's positional and keyword arguments. Raises MappingError, which fails that case alone."""
@@ -61,9 +62,9 @@ async def score(
             while (result := await scoring.next()) is not None:
                 yield result
         finally:
-            await scoring.close()
+            await finish(scoring.close)
     finally:
-        await program.close()
+        await finish(program.close)
 
 
 def refuse_unfit(evaluator: Evaluator, sandbox: Sandbox) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from sandboxes.errors import UnsupportedConfigError
+from sandboxes.shield import finish
 
 Isolation = Literal["call", "batch"]
 Language = Literal["python", "typescript"]
@@ -228,7 +229,7 @@ class Sandbox(ABC):
         return None
 
     async def close(self) -> None:  # noqa: B027
-        """Stops everything it started; safe twice."""
+        """Stops everything it started; safe twice. Returns when nothing of it is left, be it cancelled meanwhile."""
 
     @classmethod
     def check(cls) -> str:
@@ -243,12 +244,12 @@ class Sandbox(ABC):
         try:
             await self.open()
         except BaseException:
-            await self.close()
+            await finish(self.close)
             raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self.close()
+        await finish(self.close)
 
 
 def say(line: str) -> None:

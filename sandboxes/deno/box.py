@@ -147,7 +147,7 @@ class DenoBox(FolderBox, LoadingBox):
         finally:
             self._watch.end()
             if not well or memory > self._held + GROWN:
-                await asyncio.shield(self.close())
+                await self.close()
             else:
                 self._settling = asyncio.create_task(self._settle())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from pathlib import Path
@@ -75,7 +74,7 @@ class CheckingBox(FolderBox):
         finally:
             self._watch.end()
             printed.close()
-            await asyncio.shield(self.close())
+            await self.close()
 
 
 def read(said: str) -> list[Problem]:

@@ -12,6 +12,7 @@ from sandboxes.errors import SandboxError
 from sandboxes.kernel.program import Holder
 from sandboxes.kernel.runs import Request
 from sandboxes.replies import Raw
+from sandboxes.shield import every, finish
 
 
 class Turns(Holder):
@@ -88,11 +89,12 @@ class Turns(Holder):
 
     async def close(self) -> None:
         self._closed = True
-        coming, self._coming = self._coming, None
-        if coming is not None:
-            coming.cancel()
-            with contextlib.suppress(asyncio.CancelledError, SandboxError):
-                self._other = await coming
-        for box in (self._box, self._other):
-            if box is not None:
-                await box.close()
+        await finish(self._close)
+
+    async def _close(self) -> None:
+        boxes = [self._box, self._other]
+        if self._coming is not None:
+            self._coming.cancel()
+            (came,) = await asyncio.gather(self._coming, return_exceptions=True)
+            boxes += [came] if isinstance(came, DenoBox) else []
+        await every(box.close for box in boxes if box is not None)

@@ -11,6 +11,7 @@ from sandboxes.kernel.channel import Channel
 from sandboxes.kernel.plan import Plan
 from sandboxes.kernel.spawned import BoxError, Spawned
 from sandboxes.kernel.watch import Watch
+from sandboxes.shield import begun, ended
 
 GRACE = 2.0
 """Seconds that a box's own processes have for what takes them milliseconds; then they are ended from outside."""
@@ -28,9 +29,9 @@ class Box:
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._channel = Channel(self._event)
-        self._ending: asyncio.Future[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._inner = 0
-        self._watch = Watch(self._watched, self._event.set, self.close)
+        self._watch = Watch(self._watched, self._event.set, self.end)
         try:
             self._first = Spawned(plan, self._channel.theirs, self._event.set)
         except BaseException:
@@ -54,8 +55,10 @@ class Box:
                 raise BoxError(str(message.get("failed")))
             self._inner = self._find_inner()
         except (SandboxLostError, TimeoutError) as e:
-            said = await self._first.last_words()
-            await self.close()
+            try:
+                said = await self._first.last_words()
+            finally:
+                await self.close()
             raise BoxError(said or f"no sign of life ({type(e).__name__})") from e
         except BaseException:
             await self.close()
@@ -84,12 +87,16 @@ class Box:
         raise SandboxLostError(f"the sandbox was ended from outside (status {status})")
 
     async def close(self) -> None:
-        """Ends every process of the box; safe twice."""
+        """Ends every process of the box, and waits for that, be it cancelled meanwhile; safe twice."""
+        await ended(self.end())
+
+    def end(self) -> asyncio.Task[None]:
+        """Begins to end it, for who cannot wait: the end itself waits for what the box has under way."""
         if self._ending is None:
             self._channel.close()
             self._first.let_go()
-            self._ending = asyncio.ensure_future(self._end())
-        await asyncio.shield(self._ending)
+            self._ending = begun(self._end)
+        return self._ending
 
     async def _end(self) -> None:
         await self._watch.close()

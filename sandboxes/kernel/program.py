@@ -13,6 +13,7 @@ from sandboxes.errors import SandboxLostError
 from sandboxes.kernel.box import Box
 from sandboxes.kernel.runs import Request
 from sandboxes.replies import Raw
+from sandboxes.shield import every, finish
 
 if TYPE_CHECKING:
     from sandboxes.kernel.sandbox import BoxedSandbox
@@ -122,7 +123,7 @@ class BoxedProgram(Program, Generic[B]):
 
     async def close(self) -> None:
         self.closed = True
-        await asyncio.gather(*(lane.close() for lane in self._lanes))
+        await finish(lambda: every(lane.close for lane in self._lanes))
 
 
 class _Lane(Generic[B]):
@@ -161,10 +162,8 @@ class _Lane(Generic[B]):
         self._loading = None
 
     async def close(self) -> None:
-        loading, self._loading = self._loading, None
-        if loading is None:
-            return
-        loading.cancel()
-        await asyncio.gather(loading, return_exceptions=True)  # who waited for it was told why
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)  # who waited for it was told why
         if self.box is not None:
             await self.box.close()

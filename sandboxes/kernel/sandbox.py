@@ -17,6 +17,7 @@ from sandboxes.kernel.plan import PROTECTS, Tier
 from sandboxes.kernel.program import B, BoxedProgram, Holder
 from sandboxes.kernel.tiers import Make, Started, start
 from sandboxes.replies import Raw
+from sandboxes.shield import every, finish
 
 
 class TierConfig(SandboxConfig):
@@ -124,7 +125,12 @@ class BoxedSandbox(Sandbox, Generic[B]):
         return replies.execution(raw, limits, loading=loading, deaths=words.DEATHS_HERE)
 
     async def close(self) -> None:
-        programs, self._programs = self._programs, []
-        await asyncio.gather(*(program.close() for program in programs))
-        boxes, self._boxes, self._spare, self._started = self._boxes, set(), [], None
-        await asyncio.gather(*(box.close() for box in boxes))
+        await finish(self._close)
+
+    async def _close(self) -> None:
+        self._started, self._spare = None, []
+        try:
+            await every(program.close for program in self._programs)
+        finally:
+            await every(box.close for box in self._boxes)
+        self._programs, self._boxes = [], set()

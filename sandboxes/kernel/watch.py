@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from sandboxes.kernel import tree
 
@@ -17,7 +17,7 @@ CROWD = 96
 class Watch:
     """
     Tells when the processes hold more memory than they may, or are too many: by `wake`; with nothing under way, by
-    `close`.
+    `end`.
 
     A look may take long where a script has made it hard, so that it happens in a thread, and another run may have
     begun when it is done. It counts for the run that it found.
@@ -27,11 +27,11 @@ class Watch:
         self,
         processes: Callable[[], list[int]],
         wake: Callable[[], None],
-        close: Callable[[], Awaitable[None]],
+        end: Callable[[], object],
     ) -> None:
         self.full = ""
         """What there is too much of in this run: `memory` or `processes`."""
-        self._processes, self._wake, self._close = processes, wake, close
+        self._processes, self._wake, self._end = processes, wake, end
         self._limit = 0
         self._run = 0
         self._idle = True
@@ -61,7 +61,7 @@ class Watch:
                 self.full = over
         self._wake()
         if self._idle:
-            await self._close()
+            self._end()
 
     def _over(self) -> str:
         found = self._processes()

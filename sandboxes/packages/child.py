@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from sandboxes.shield import finish
+
 OUTPUT = 32 << 20
 """Bytes of standard output; a tool that says more is stopped."""
 
@@ -59,28 +61,34 @@ async def run(
     process of the tool is dead before this returns. `memory` bounds its address space, in bytes; 0: unbounded.
     `heard` is called with each line of standard error. Raises OSError when it cannot start.
     """
-    process = await asyncio.create_subprocess_exec(
-        *_leashed(command, memory),
-        cwd=cwd,
-        env=dict(variables),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        umask=0o022 if os.name == "posix" else -1,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    ended = False
+    process: asyncio.subprocess.Process | None = None
+
+    async def start() -> asyncio.subprocess.Process:
+        nonlocal process
+        process = await asyncio.create_subprocess_exec(
+            *_leashed(command, memory),
+            cwd=cwd,
+            env=dict(variables),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            umask=0o022 if os.name == "posix" else -1,
+        )
+        return process
+
+    finished: Finished | None = None
     try:
         async with asyncio.timeout_at(deadline):
-            output, errors = await asyncio.gather(_output(process.stdout), _errors(process.stderr, heard))
-            code = await process.wait()
-            ended = True
+            tool = await finish(start)  # one that is being started is nobody's yet
+            assert tool.stdout is not None
+            assert tool.stderr is not None
+            output, errors = await asyncio.gather(_output(tool.stdout), _errors(tool.stderr, heard))
+            finished = Finished(await tool.wait(), output, errors)
+            return finished
     finally:
-        if not ended:
-            await _kill(process)
-    return Finished(code, output, errors)
+        if finished is None and (left := process) is not None:
+            await finish(lambda: _kill(left))
 
 
 def _leashed(command: Sequence[str], memory: int) -> list[str]:

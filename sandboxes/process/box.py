@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 
@@ -16,6 +15,7 @@ from sandboxes.kernel.program import LoadingBox
 from sandboxes.kernel.runs import Request, Run, ending
 from sandboxes.process.attempt import Attempt
 from sandboxes.replies import Raw
+from sandboxes.shield import finish
 
 PROMPT = 0.05
 """Seconds in which a run that is done has ended by itself."""
@@ -34,8 +34,6 @@ class ForkingBox(LoadingBox):
         super().__init__(plan)
         self._reserved = self._held = 0
         """Bytes that the inner process has reserved and holds when the script is loaded: what a child starts with."""
-        self._settling: asyncio.Task[None] | None = None
-        """The end of the last attempt, which goes on where its run is cancelled meanwhile."""
 
     async def load(self, source: str, limits: Limits) -> Raw:
         self._channel.longest = replies.longest(limits)
@@ -74,8 +72,6 @@ class ForkingBox(LoadingBox):
         return ("timeout", b"") if self._loop.time() > until else None
 
     async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
-        if self._settling is not None:
-            await asyncio.shield(self._settling)
         rest = list(requests)
         ahead: Attempt | None = None
         while rest and self.alive:
@@ -100,7 +96,7 @@ class ForkingBox(LoadingBox):
             pass  # the script has ended it, which is told when the run begins
         except BaseException:  # the zygote may have heard half of it
             attempt.close()
-            await asyncio.shield(self.close())
+            await self.close()
             raise
         return attempt
 
@@ -134,13 +130,11 @@ class ForkingBox(LoadingBox):
             attempt.close()
             if attempt.ahead is not None and not done:
                 attempt.ahead.close()
-            self._settling = asyncio.create_task(self._settled(attempt, done))
             try:
-                await asyncio.shield(self._settling)
+                await finish(lambda: self._settled(attempt, done))
             except BaseException:
-                if attempt.ahead is not None and done:
-                    self._settling = asyncio.create_task(self._given_up(attempt.ahead, self._settling))
-                    await asyncio.shield(self._settling)
+                if (ahead := attempt.ahead) is not None and done:
+                    await finish(lambda: self._given_up(ahead))
                 raise
 
     async def _told(
@@ -176,10 +170,9 @@ class ForkingBox(LoadingBox):
         finally:
             self._watch.end()
 
-    async def _given_up(self, ahead: Attempt, settling: asyncio.Task[None]) -> None:
+    async def _given_up(self, ahead: Attempt) -> None:
         """Ends what was announced, and whose turn never comes."""
         ahead.close()
-        await settling
         if self.alive:
             await self._settle(ahead, True)
 

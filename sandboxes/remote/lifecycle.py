@@ -12,7 +12,6 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
 
 from aiolimiter import AsyncLimiter
 
@@ -31,8 +30,7 @@ from sandboxes.remote.provider import (
     RefusedError,
     UnreachableError,
 )
-
-T = TypeVar("T")
+from sandboxes.shield import finish
 
 _SOON = 3.0
 """Seconds of ending machines that nobody needs to be told of."""
@@ -224,7 +222,7 @@ class Lifecycle:
     async def close(self, seconds: float) -> None:
         """Ends all machines, and makes no more; waits at most so many seconds. Cancelling it does not hurry it."""
         self.end_all()
-        await unhurried(self._close(seconds))
+        await finish(lambda: self._close(seconds))
 
     async def _close(self, seconds: float) -> None:
         if self._ending:
@@ -238,19 +236,3 @@ class Lifecycle:
             task.cancel()
         if self._ending:
             await asyncio.wait(set(self._ending), timeout=5)
-
-
-async def unhurried(work: Awaitable[T]) -> T:
-    """Waits for `work` to its end, whoever cancels meanwhile; the cancellation comes after."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as e:
-            cancelled = e
-    if cancelled:
-        with suppress(Exception):
-            task.result()
-        raise cancelled
-    return task.result()

@@ -12,9 +12,13 @@ from sandboxes.errors import SandboxLostError
 from sandboxes.remote import talk
 from sandboxes.remote.again import again
 from sandboxes.remote.provider import LOST, Command, Ended, Machine, Provider
+from sandboxes.shield import finish
 
 if TYPE_CHECKING:
     from sandboxes.remote.sandbox import RemoteSandbox
+
+_STOP = 10.0
+"""Seconds for a command that is cancelled to let go of its connections; its machine is ended in any case."""
 
 
 class RemoteProgram(Program):
@@ -178,8 +182,8 @@ class _Hearing:
     async def stop(self) -> None:
         """The machine may go on with the command: unless it is `clean`, it must be ended."""
         self._task.cancel()
-        await asyncio.wait({self._task})
-        if not self._task.cancelled():
+        await finish(lambda: asyncio.wait({self._task}, timeout=_STOP))
+        if self._task.done() and not self._task.cancelled():
             self._task.exception()  # it was told, or does not matter any more
 
 

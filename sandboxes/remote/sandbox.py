@@ -17,6 +17,7 @@ from sandboxes.remote.again import Pauses
 from sandboxes.remote.files import Files, refuse_names
 from sandboxes.remote.program import RemoteProgram
 from sandboxes.remote.provider import LOST, Machine, Provider, ProviderError
+from sandboxes.shield import finish
 from sandboxes.variables import chosen, values
 
 if TYPE_CHECKING:
@@ -284,12 +285,10 @@ class RemoteSandbox(Sandbox):
 
     async def close(self) -> None:
         """Takes some seconds at most, and is not hurried by being cancelled."""
-        from sandboxes.remote.lifecycle import unhurried
-
         if self._lifecycle:
             self._lifecycle.end_all()  # before anything else can be stopped
         if self._provider is not None:
-            await unhurried(self._close())
+            await finish(self._close)
 
     async def _close(self) -> None:
         if self._keeping:

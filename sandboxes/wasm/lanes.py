@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import sys
 import threading
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from sandboxes.errors import SandboxError, SandboxLostError
+from sandboxes.handle import own_handle
 from sandboxes.replies import Raw
+from sandboxes.shield import begun, ended, finish
 from sandboxes.wasm import frames
 from sandboxes.wasm.compiled import Compiled
 from sandboxes.wasm.engine import THREAD_STACK, Engine
@@ -23,6 +26,7 @@ from sandboxes.wasm.guests import Bounds, Guests, Request
 GRACE = 10.0
 """Seconds past a call's own deadline until a worker that says nothing is given up."""
 
+_END = 5.0  # seconds for a worker that is killed to be gone
 _KEPT = 50 << 20  # bytes a second that a slow machine keeps of a loaded script's memory
 
 _PARENT = str(Path(__file__).parents[2])
@@ -95,6 +99,12 @@ class ThreadLane(Lane):
 
         self._work.put(job)
         done = False
+
+        async def ends() -> None:
+            nonlocal done
+            while not done:
+                done = not isinstance(await got.get(), Raw)
+
         try:
             while not done:
                 item = await got.get()
@@ -106,8 +116,8 @@ class ThreadLane(Lane):
                         raise item
         finally:
             stop.set()  # ends a call that runs within a tick; what is asked next waits its turn on the thread
-            while not done:
-                done = not isinstance(await got.get(), Raw)
+            if not done:
+                await finish(ends)
 
     async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
         async with contextlib.aclosing(self._each(lambda g: iter((g.load(program, text, bounds),)))) as told:
@@ -126,7 +136,7 @@ class ThreadLane(Lane):
     async def close(self) -> None:
         self._running.set()
         self._work.put(None)
-        await asyncio.to_thread(self._thread.join)
+        await finish(lambda: asyncio.to_thread(self._thread.join))
 
 
 class ProcessLane(Lane):
@@ -136,17 +146,26 @@ class ProcessLane(Lane):
         super().__init__()
         self._arguments = (_PARENT, str(compiled.code), str(compiled.memory), reset)
         self._process: asyncio.subprocess.Process | None = None
+        self._ending: asyncio.Task[str] | None = None
 
     async def start(self) -> asyncio.subprocess.Process:
+        """To be awaited to its end: a process that is being started is nobody's yet."""
         if self._process is None:
-            # -P: a module in the folder that evalcell is called from must not be taken for one of ours.
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-c", _BOOT, *self._arguments, stdin=-1, stdout=-1, stderr=-1, limit=1 << 22
-            )
+            host = own_handle()
+            passed = () if host is None else (host,)
+            try:
+                # -P: a module in the folder that evalcell is called from must not be taken for one of ours.
+                command = (sys.executable, "-P", "-c", _BOOT, *self._arguments, *map(str, passed))
+                self._process = await asyncio.create_subprocess_exec(
+                    *command, stdin=-1, stdout=-1, stderr=-1, limit=1 << 22, pass_fds=passed
+                )
+            finally:
+                for descriptor in passed:
+                    os.close(descriptor)
         return self._process
 
     async def _ask(self, header: dict[str, Any], payload: bytes, count: int) -> AsyncGenerator[Raw]:
-        process = await self.start()
+        process = await finish(self.start) if self._process is None else self._process
         assert process.stdin
         assert process.stdout
         timeout, memory, _ = header["bounds"]
@@ -168,17 +187,24 @@ class ProcessLane(Lane):
             raise SandboxLostError(f"a wasm worker process died ({reason or e}); the call may be run again") from e
         finally:
             if not finished:
-                await asyncio.shield(self._kill())
+                await self._kill()
 
     async def _kill(self) -> str:
         """Ends the process, waits for its end, and gives what it said last."""
-        process, self._process = self._process, None
         self.programs.clear()
-        if process is None:
+        if (process := self._process) is None:
             return ""
+        self._ending = self._ending or begun(lambda: self._end(process))
+        return await ended(self._ending)
+
+    async def _end(self, process: asyncio.subprocess.Process) -> str:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        _, said = await process.communicate()
+        said = b""
+        with contextlib.suppress(TimeoutError):  # whoever else holds its pipes must not hold us
+            async with asyncio.timeout(_END):
+                _, said = await process.communicate()
+        self._process = self._ending = None
         lines = said.decode("utf-8", "replace").strip().splitlines()
         return lines[-1][:200] if lines else f"exit status {process.returncode}"
 

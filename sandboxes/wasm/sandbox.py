@@ -13,6 +13,7 @@ from typing import ClassVar
 from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.shield import every, finish
 from sandboxes.wasm import replies
 from sandboxes.wasm.compiled import compiled
 from sandboxes.wasm.engine import guest_file
@@ -71,14 +72,18 @@ class WasmSandbox(Sandbox):
         else:
             lanes = [ProcessLane(found, self._reset) for _ in range(self._jobs)]
             self._lanes = list(lanes)
-            await asyncio.gather(*(lane.start() for lane in lanes))
+            await finish(lambda: every(lane.start for lane in lanes))
         for lane in self._lanes:
             self._free.put_nowait(lane)
 
     async def load(self, source: str, limits: Limits) -> Program:
         program = WasmProgram(self, next(self._numbers), source, limits)
-        async with self.lane() as lane:
-            program.loaded = await program.load_on(lane)
+        try:
+            async with self.lane() as lane:
+                program.loaded = await program.load_on(lane)
+        except BaseException:
+            await program.close()
+            raise
         return program
 
     @contextlib.asynccontextmanager
@@ -98,7 +103,7 @@ class WasmSandbox(Sandbox):
 
     async def close(self) -> None:
         lanes, self._lanes = self._lanes, []
-        await asyncio.gather(*(lane.close() for lane in lanes))
+        await finish(lambda: every(lane.close for lane in lanes))
 
 
 class WasmProgram(Program):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import select
 import signal
 import sys
 import threading
@@ -22,11 +23,12 @@ LINGER = 0.01
 """Seconds that a finished call's frame may wait for company; slow calls are told at once."""
 
 
-def main(code: str, memory: str, reset: str) -> None:
+def main(code: str, memory: str, reset: str, host: str = "") -> None:
     """
     Serves until standard input ends, then stops at once, in the middle of a call too.
 
-    So nothing is left running when the process that started this one dies, however it dies.
+    So nothing is left running when the process that started this one dies, however it dies. `host` is a handle on it:
+    where it has forked a child that lives on, standard input does not end.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C goes to the whole group; the parent decides what it means
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -35,8 +37,17 @@ def main(code: str, memory: str, reset: str) -> None:
     threading.stack_size(THREAD_STACK)
     serve = threading.Thread(target=_serve, args=(code, memory, reset, work, replies), daemon=True)
     serve.start()
+    if host:
+        threading.Thread(target=_end_with, args=(int(host),), daemon=True).start()
     while frame := frames.read(requests):
         work.put(frame)
+    os._exit(0)
+
+
+def _end_with(host: int) -> None:
+    watched = select.poll()
+    watched.register(host, select.POLLIN)
+    watched.poll()
     os._exit(0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +10,8 @@ import pytest
 
 from sandboxes.remote.provider import UnreachableError
 from tests.remote.speaker import Memory, Speaker
-from tests.remote.stopping import Stopping
 from tests.remote.trying import SCRIPT, Tried, Trying, scored, script
+from tests.stopping import EVERY, Stopping
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -39,19 +39,26 @@ def machine_lost(speaker: Speaker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("breaks", "again"),
-    [(well, ()), (answers_lost, (3,)), (machine_lost, ()), (machine_lost, (2, 5, 9))],
+    ("breaks", "again", "scoped"),
+    [
+        (well, (), False),
+        (answers_lost, (3,), False),
+        (machine_lost, (), False),
+        (machine_lost, (2, 5, 9), False),
+        (well, EVERY, False),
+        (answers_lost, (), True),
+    ],
 )
 def test_cancelled_at_every_wait(
-    breaks: Breaks, again: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    breaks: Breaks, again: Collection[int], scoped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVALCELL_STATE_DIR", str(tmp_path))
     n = 0
     while True:
         n += 1
-        memory, stopping = Memory(breaks, ROWS), Stopping(n, again)
+        memory, stopping = Memory(breaks, ROWS), Stopping(n, again, scoped)
         stopping.run(memory.work)
-        memory.check(f"cancelled at wait {n}, and {again} later")
+        memory.check(f"cancelled at wait {n}, and {again} later, by anyio: {scoped}")
         if not stopping.struck:
             assert len(memory.tried.results) == ROWS
             break

@@ -19,7 +19,7 @@ from sandboxes.remote.lifecycle import Lifecycle
 from sandboxes.remote.provider import BusyError, FullError, GoneError, Machine, RefusedError, UnreachableError
 from tests.remote.shelf import Shelf
 from tests.remote.speaker import Memory, Speaker
-from tests.remote.stopping import Stopping
+from tests.stopping import Stopping
 
 QUICK = Pauses(first=0.001, longest=0.002, altogether=0.5)
 

@@ -1,0 +1,156 @@
+"""Whoever stops a run, at whatever wait, by whatever means: nothing of it is left when it returns."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator
+from contextlib import aclosing, suppress
+
+import anyio
+import pytest
+
+from runner.dataset import cases_from_rows
+from runner.engine import score
+from runner.evaluator import parse_evaluator
+from runner.types import Result
+from sandboxes.kernel import tree
+from tests.descriptors import held
+from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, unavailable
+from tests.stopping import EVERY, Stopping
+
+pytestmark = pytest.mark.timeout(100)
+
+ROWS = 6
+IDS = ("wasm-restore", "wasm-workers", "process-A-call", "process-B-batch", "deno-A-call", "deno-B-batch")
+
+WAYS: dict[str, tuple[Collection[int], bool]] = {
+    "once": ((), False),
+    "twice": ((1,), False),
+    "at each step": (EVERY, False),
+    "by anyio": ((), True),
+}
+"""How it is cancelled: waits after the first at which it is again, and whether anyio does it."""
+
+SCRIPTS = {
+    "python": "import time\ndef evaluate(output):\n    time.sleep(0.001)\n    return len(output)\n",
+    "typescript": "export const evaluate = ({output}: {output: string}) => output.length;\n",
+}
+
+
+@pytest.fixture(scope="module", params=[one for one in BACKENDS if one.id in IDS], ids=lambda one: one.id)
+def chosen(request: pytest.FixtureRequest) -> Backend:
+    found: Backend = request.param
+    if missing := unavailable(found):
+        pytest.skip(missing)
+    return found
+
+
+@pytest.fixture(scope="module")
+def waits(chosen: Backend) -> int:
+    """How often a run waits that nobody stops."""
+    whole, results = Stopping(1 << 30), list[Result]()
+    whole.run(lambda: _collect(chosen, results))
+    assert [result.score for result in results] == [*range(ROWS)]
+    return whole.waits
+
+
+@pytest.fixture
+def nothing_left(chosen: Backend, waits: int) -> Iterator[Callable[[], None]]:
+    """Whether there is no more than there was at first: processes, threads, descriptors."""
+    before = _left()
+
+    def check() -> None:
+        assert _left()[:2] == before[:2]
+
+    yield check
+    gc.collect()  # loops that asyncio has closed hold none, but their own
+    assert _left() == before
+
+
+def _left() -> tuple[list[int], list[str], int]:
+    ours = [thread.name for thread in threading.enumerate() if thread.name.startswith("evalcell")]
+    return sorted(tree.descendants(os.getpid())), ours, held()
+
+
+async def _scored(backend: Backend) -> AsyncGenerator[Result]:
+    evaluator = parse_evaluator(SCRIPTS[backend.language], name="tried", language=backend.language)
+    cases = cases_from_rows([{"id": str(n), "output": "x" * n} for n in range(ROWS)])
+    sandbox = backend.make(backend.isolation)
+    async with sandbox, aclosing(score(evaluator, cases, sandbox, limits=LIMITS)) as found:
+        async for result in found:
+            yield result
+
+
+async def _collect(backend: Backend, results: list[Result]) -> None:
+    async with aclosing(_scored(backend)) as found:
+        async for result in found:
+            results.append(result)
+
+
+def _try(backend: Backend, n: int, way: str, check: Callable[[], None]) -> None:
+    stopping, results = Stopping(n, *WAYS[way]), list[Result]()
+    try:
+        stopping.run(lambda: _collect(backend, results), check)
+    except AssertionError as e:
+        raise AssertionError(f"cancelled {way}, from wait {n} on") from e
+    assert all(result.score == int(result.id) for result in results)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_cancelled_at_some_waits(chosen: Backend, waits: int, nothing_left: Callable[[], None], way: str) -> None:
+    # Other waits for each way: at the beginning, where things are started, and later.
+    place = list(WAYS).index(way)
+    for n in (3 + 5 * place, waits // 4 * place + waits // 8):
+        _try(chosen, n, way, nothing_left)
+
+
+@pytest.mark.thorough("the same at some of its waits")
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("way", WAYS)
+def test_cancelled_at_every_wait(chosen: Backend, waits: int, nothing_left: Callable[[], None], way: str) -> None:
+    for n in range(1, waits):
+        _try(chosen, n, way, nothing_left)
+
+
+def test_what_nobody_closes_is_closed_with_the_loop(chosen: Backend, nothing_left: Callable[[], None]) -> None:
+    async def body() -> AsyncGenerator[Result]:
+        found = _scored(chosen)
+        assert (await anext(found)).score == 0
+        return found
+
+    kept = asyncio.run(body())
+    nothing_left()
+    del kept
+
+
+def test_what_nobody_closes_is_closed_when_it_is_forgotten(chosen: Backend, nothing_left: Callable[[], None]) -> None:
+    async def body() -> None:
+        async for result in _scored(chosen):
+            assert result.score == 0
+            break
+        gc.collect()
+        while True:  # the loop closes it in a task of its own
+            with suppress(AssertionError):
+                return nothing_left()
+            await asyncio.sleep(0.01)
+
+    asyncio.run(body())
+
+
+def test_a_time_that_is_over_takes_all_along(chosen: Backend, nothing_left: Callable[[], None]) -> None:
+    async def body() -> None:
+        for way in (anyio.fail_after, asyncio.timeout):
+            found = _scored(chosen)
+            with suppress(TimeoutError):
+                if way is asyncio.timeout:
+                    async with asyncio.timeout(0.1), aclosing(found):
+                        [result async for result in found]
+                else:
+                    with anyio.fail_after(0.1):
+                        [result async for result in found]
+            nothing_left()
+
+    asyncio.run(body())

@@ -6,11 +6,13 @@ Also sent to machines of others, where there is no asyncio.
 
 from __future__ import annotations
 
+import contextlib
+import socket
+
 from sandboxes.kernel.inside import wire
 
 TYPE_CHECKING = False  # as typing's
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
     from typing import Any
 
@@ -66,4 +68,6 @@ class Inbox:
     def close(self) -> None:
         """Safe twice."""
         self._give_up()
+        with contextlib.suppress(OSError):
+            self._ours.shutdown(socket.SHUT_RDWR)  # closing alone tells nothing while a child that we forked holds it
         self._ours.close()

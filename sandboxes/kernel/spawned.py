@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Callable
 
+from sandboxes.handle import own_handle
 from sandboxes.kernel import tree
 from sandboxes.kernel.pipes import Printed
 from sandboxes.kernel.plan import Plan
@@ -24,26 +25,29 @@ class Spawned:
 
     def __init__(self, plan: Plan, channel: socket.socket, wake: Callable[[], None]) -> None:
         """Hands over `channel` and the plan's descriptors, and closes them here. Raises BoxError."""
-        life, self._life = os.pipe()
+        self._life, life = socket.socketpair()
+        host = own_handle()
         self._words = Printed(wake, 4096, 1 << 62)
+        passed = (channel.fileno(), life.fileno(), *([host] if host is not None else []))
         try:
             self._process = subprocess.Popen(
-                [*plan.command, str(channel.fileno()), str(life)],
+                [*plan.command, *map(str, passed)],
                 stdin=subprocess.DEVNULL,
                 stdout=self._words.write,
                 stderr=self._words.write,
                 env=plan.variables,
                 cwd="/",
-                pass_fds=(channel.fileno(), life, *plan.descriptors),
+                pass_fds=(*passed, *plan.descriptors),
                 start_new_session=True,
             )
         except OSError as e:
-            os.close(self._life)
+            self._life.close()
             self._words.close()
             raise BoxError(f"{plan.command[0]} cannot be started ({e.strerror})") from e
         finally:
             channel.close()
-            for fd in (life, *plan.descriptors):
+            life.close()
+            for fd in (*passed[2:], *plan.descriptors):
                 os.close(fd)
         self._words.handed_over()
 
@@ -66,19 +70,29 @@ class Spawned:
 
     def let_go(self) -> None:
         """Has the guardian end everything; to be called once."""
-        os.close(self._life)
+        with contextlib.suppress(OSError):
+            self._life.shutdown(socket.SHUT_RDWR)  # closing alone tells nothing while a child that we forked holds it
+        self._life.close()
 
     async def end(self, grace: float) -> None:
-        """Waits for the end, for so many seconds; then ends everything from outside."""
+        """
+        Waits for the end, for so many seconds; then ends everything from outside. Safe twice.
+
+        Returns after as many seconds more at the latest: there are processes that the kernel itself cannot end.
+        """
         try:
             await asyncio.wait_for(self.exit(), grace)
         except TimeoutError:
-            while left := tree.descendants(self.pid):
-                for pid in left:
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.kill(pid, signal.SIGKILL)
-                await asyncio.sleep(0.005)
-            self._process.kill()
-            await self.exit()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._killed(), grace)
         finally:
             self._words.close()
+
+    async def _killed(self) -> None:
+        while left := tree.descendants(self.pid):
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(0.005)
+        self._process.kill()
+        await self.exit()

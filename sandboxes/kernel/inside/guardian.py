@@ -17,14 +17,17 @@ _KEPT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LD_BIND_
 """Variables that libraries read, but scripts need not see."""
 
 
-def main(control, life, serve):
+def main(control, life, serve, host=None):
     """
-    Never returns. `control` is a socket to the host, `life` a pipe whose other end the host holds.
+    Never returns. `control` is a socket to the host, `life` one that the host shuts when the box shall end.
 
-    The host closes that when the box shall end; the kernel does when the host has. `serve`, given the channel and
-    the boot message, is what the inner process does once the doors are closed.
+    The kernel does so when the host has ended, unless a child that it forked lives on and holds the other end;
+    therefore `host`, a handle on the host's process. `serve`, given the channel and the boot message, is what the inner
+    process does once the doors are closed.
     """
     channel = socket.socket(fileno=control)
+    if host is not None and control not in _ready(None, control, host):
+        os._exit(0)
     boot, parts, _ = wire.receive(channel)
     _empty_environment()
     os.chdir("/")
@@ -33,12 +36,13 @@ def main(control, life, serve):
     guardian = os.getpid()
     child = os.fork()
     if child == 0:
-        os.close(life)
+        for fd in (life, host) if host is not None else (life,):
+            os.close(fd)
         _inner(channel, boot, parts[0], guardian, serve)
     channel.close()
     if sys.platform.startswith("linux"):
         confine.closed_to_others()
-    _watch(life, child, boot["confined"])
+    _watch(life, host, child, boot["confined"])
 
 
 def _inner(channel, boot, program, guardian, serve):
@@ -115,21 +119,26 @@ def moved_path(path, moved):
     return path
 
 
-def _watch(life, child, confined):
-    """Waits until the host lets go or the inner process ends; then ends everything in the box."""
+def _watch(life, host, child, confined):
+    """Waits until the host lets go or has ended, or the inner process ends; then ends everything in the box."""
     pidfd = ends.watched(child)
-    waiting = select.poll()
-    for fd in (life, pidfd):
-        if fd is not None:
-            waiting.register(fd, select.POLLIN | select.POLLHUP)
     gone = False
     while not gone:
-        ready = {fd for fd, _ in waiting.poll(1000 if pidfd is not None else 20)}
+        ready = _ready(1000 if pidfd is not None else 20, life, host, pidfd)
         gone = child in _reaped()
-        if life in ready:
+        if ready & {life, host}:
             break
     ends.end_all(child, confined)
     os._exit(INNER_ENDED if gone else 0)
+
+
+def _ready(longest, *fds):
+    """Those that can be read; waits for one, so many milliseconds at most."""
+    waiting = select.poll()
+    for fd in fds:
+        if fd is not None:
+            waiting.register(fd, select.POLLIN | select.POLLHUP)
+    return {fd for fd, _ in waiting.poll(longest)}
 
 
 def _reaped():

@@ -1,5 +1,5 @@
 """
-What a box runs: `python start.py BACKEND CONTROL LIFE`, the last two descriptors.
+What a box runs: `python start.py BACKEND CONTROL LIFE [HOST]`, all but the first descriptors.
 
 The modules lie beside this file and in the backend's folder, laid out as in the project.
 """
@@ -19,4 +19,4 @@ del sys.path[:3]
 for name in set(sys.modules) - _OTHERS:
     if os.path.dirname(getattr(sys.modules[name], "__file__", None) or "").endswith("inside"):
         del sys.modules[name]  # a script may want a package of that name
-guardian.main(int(sys.argv[2]), int(sys.argv[3]), inner.serve)
+guardian.main(*map(int, sys.argv[2:4]), inner.serve, *map(int, sys.argv[4:]))

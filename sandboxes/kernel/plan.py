@@ -218,6 +218,7 @@ def _with_kernel(made: Plan, shown: Shown, *, metadata: bool) -> Plan:
     """With what the kernel is asked for in the same way in each tier."""
     linux = sys.platform.startswith("linux")
     made.boot["network"] = shown.network
+    made.boot["adopts"] = True
     made.boot["scope"] = linux and made.tier != "C" and confine.landlock_abi() >= confine.SCOPES
     if not linux:
         return made

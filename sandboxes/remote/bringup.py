@@ -20,6 +20,9 @@ OLDEST = (3, 11)
 _OFFLINE = ("network", "seccomp")
 """Words of a greeting that each say that scripts are kept off the network; as the harness has them."""
 
+STRAYS = "its kernel finds no process whose parent has ended: what a script leaves behind runs until its machine ends"
+"""Where neither `pids` nor `orphans` is among the words."""
+
 _REPLY = 64 * 1024
 
 # Runs on the machine, with the lock as its standard input. The folder is none of those that are hidden from scripts.

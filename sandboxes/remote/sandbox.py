@@ -244,11 +244,13 @@ class RemoteSandbox(Sandbox):
         raise AssertionError("the last one returns or raises")
 
     async def _prepare(self, provider: Provider, machine: Machine, wants: bool, deadline: float) -> None:
-        from sandboxes.remote.bringup import greeted, installed, locked, offline, uncut
+        from sandboxes.remote.bringup import STRAYS, greeted, installed, locked, offline, uncut
 
         why = machine.uncut
         if self._greeting is None:
             self._greeting = await greeted(provider, machine, self.remote.pauses)
+            if not {"pids", "orphans"} & set(self._greeting.protects):
+                self._say(f"{provider.name}: {STRAYS}")
         if wants and not provider.bakes:
             if self._lock is None:
                 python, kind = self._greeting.python, self._greeting.machine

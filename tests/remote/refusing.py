@@ -1,7 +1,8 @@
 """
 Runs a program under a kernel that refuses much, as some machines do: `python refusing.py WHAT... -- PROGRAM`.
 
-`namespaces`, `landlock`, `pidfd` and `seccomp` (further filters) can be refused. Standard library only.
+`namespaces`, `landlock`, `pidfd`, `seccomp` (further filters) and `subreaper` (adopting orphans, which gVisor could not
+before July 2023) can be refused. Standard library only.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ def program(what: list[str]) -> bytes:
         code += _when(_LANDLOCK, _refused(_ENOSYS))
     if "pidfd" in what:
         code += _when((_PIDFD_OPEN,), _refused(_ENOSYS))
-    if "seccomp" in what:  # PR_GET_SECCOMP and PR_SET_SECCOMP
-        code += _when((numbers["prctl"],), _FIRST_ARGUMENT + _when((21, 22), _refused(_EINVAL)) + _ALLOWED)
+    # PR_GET_SECCOMP and PR_SET_SECCOMP; PR_SET_CHILD_SUBREAPER
+    options = ((21, 22) if "seccomp" in what else ()) + ((36,) if "subreaper" in what else ())
+    if options:
+        code += _when((numbers["prctl"],), _FIRST_ARGUMENT + _when(options, _refused(_EINVAL)) + _ALLOWED)
     return b"".join(struct.pack("<HBBI", *step) for step in code + _ALLOWED)
 
 

@@ -30,7 +30,7 @@ class Speaker(Shelf):
         self.mangle: Callable[[int, bytes], bytes] = lambda frame, said: said
         """What is heard instead of a frame, by its number."""
         self.frames = 0
-        self.protects: tuple[str, ...] = ()
+        self.protects: tuple[str, ...] = ("pids",)
         """What every machine's greeting says."""
         self.uncut = ""
         """Why every machine has a network, though none was ordered."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from sandboxes import Call, Execution, Isolation, Limits, SandboxUnavailableErro
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.remote import talk
 from tests.remote.room import PYTHON
-from tests.remote.ways import EACH_WAY, LIMITS, OWN, Running, Way, ask, asked, rows
+from tests.remote.ways import EACH_WAY, LIMITS, OWN, Running, Way, ask, asked, refused, rows
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines run Linux")
 
@@ -324,3 +325,40 @@ def test_an_older_python_says_who_it_is_and_no_more() -> None:
     found = Running(OWN, None, [], change=older).answer()
     assert found.listener.greeting is not None
     assert (found.listener.greeting.protects, found.listener.finished) == ((), True)
+
+
+ORPHANS = """
+import os, time
+def evaluate(x):
+    if x == "leaves":
+        heard, tell = os.pipe()
+        if os.fork() == 0:
+            if os.fork() == 0:
+                os.setpgid(0, 0)
+                os.write(tell, b".")
+                time.sleep(60)
+            os._exit(0)
+        os.read(heard, 1)
+    return x
+"""
+
+
+@pytest.mark.parametrize("lacks", [(), ("namespaces", "landlock")])
+def test_a_kernel_that_lets_nobody_adopt_orphans_runs_scripts_and_says_what_that_costs(lacks: tuple[str, ...]) -> None:
+    """As gVisor before July 2023. A namespace of processes keeps orphans in; without one nobody finds them."""
+    refusing = refused().before
+    way = replace(OWN, before=(*refusing[: refusing.index("namespaces")], "subreaper", *lacks, "--"), alone=True)
+    running = Running(way.lasting, asked(ORPHANS, limits=SHORT), rows("first", "leaves", "last"))
+    try:
+        found, pieces = [], running.pieces()
+        while not running.listener.finished:
+            found += running.listener.feed(next(pieces))
+        assert [(e.status, e.value) for e in found] == [("ok", "first"), ("ok", "leaves"), ("ok", "last")]
+        greeting = running.listener.greeting
+        assert greeting is not None
+        assert "orphans" not in greeting.protects
+        assert ("pids" in greeting.protects) == (not lacks)
+        assert bool(running.left(0.5 if lacks else 3)) == bool(lacks)
+    finally:
+        running.process.kill()
+        running.end()

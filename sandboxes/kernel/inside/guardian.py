@@ -64,7 +64,8 @@ def _inner(channel, boot, program, guardian, serve):
 def _harden(boot, program, guardian):
     """Fails rather than run a script with a door open that the host believes closed."""
     if sys.platform.startswith("linux"):
-        confine.subreaper()
+        if boot["adopts"]:
+            confine.subreaper()
         if boot["scope"]:
             confine.landlock_scope(boot["network"])
         if program:
@@ -98,7 +99,8 @@ def _give_up_rights(boot):
     if boot["uid"] is not None:
         confine.give_up_uid(boot["uid"], boot["uid"])
     confine.drop_capabilities()
-    confine.subreaper()
+    if boot["adopts"]:
+        confine.subreaper()
 
 
 def _move(moved):

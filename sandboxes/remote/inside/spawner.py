@@ -5,6 +5,7 @@ The process that starts boxes. It was forked before the harness had read a row o
 """
 
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -80,7 +81,7 @@ class Spawner:
 def _serve(asked, places, tmp, network, room):
     """Never returns."""
     try:
-        confine.subreaper()  # what a broken box leaves is found below
+        adopts = _adopts()
         _quiet()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while True:
@@ -93,12 +94,23 @@ def _serve(asked, places, tmp, network, room):
                 pid = -1
             if pid == 0:
                 asked.close()
-                _box(*fds, room.folders, (places, tmp, network, got == b"b", room))
+                _box(*fds, room.folders, (places, tmp, network, got == b"b", adopts, room))
             for fd in fds:
                 os.close(fd)
             asked.sendall(_PID.pack(pid))
     finally:
         os._exit(0)
+
+
+def _adopts():
+    """Whether orphans become this process's children, so that what a broken box leaves is found below it."""
+    try:
+        confine.subreaper()
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return False  # a kernel that knows no such thing, such as gVisor's before July 2023
+    return True
 
 
 def _quiet():

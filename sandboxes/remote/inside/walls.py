@@ -4,7 +4,8 @@ What a script's first process shuts itself off from, as far as the machine lets 
 `mounts`: it has a file system of its own, with its Python, its packages and a private folder. `pids`: processes of its
 own; others can be neither seen nor signalled, and all end with it. `network`: no network device. `ipc`, `names`:
 message queues and the host's name. `uid`: a user that owns nothing. `users`: its rights hold nowhere else. `landlock`:
-only listed files, and no signals to others, by Landlock.
+only listed files, and no signals to others, by Landlock. `orphans`: a process whose parent has ended is found, and
+ended with its run.
 """
 
 import contextlib
@@ -34,14 +35,15 @@ _ROOTS = ("/tmp", "/mnt", "/var/tmp", "/run", "/media", "/srv", "/home", "/opt")
 """Folders to build the new root over; one is taken that nothing is needed of."""
 
 
-def put_up(places, tmp, network, bare, room):
+def put_up(places, tmp, network, bare, adopts, room):
     """
     Shuts this process off, and what it starts. It must have one thread, and fork once before anything else.
 
-    `places`: files and folders to be read. `bare`: by another user alone. `room`: whose program may be started, and
-    whose named pipes opened. Returns the words, and what the first process of the box has yet to do.
+    `places`: files and folders to be read. `bare`: by another user alone. `adopts`: whether the kernel can give orphans
+    to a process that asks for them. `room`: whose program may be started, and whose named pipes opened.
+    Returns the words, and what the first process of the box has yet to do.
     """
-    words = set()
+    words = {"orphans"} if adopts else set()
     uid = owner = needs.spare_uid()
     held = needs.held(places) if uid is not None else {}
     direct = needs.may_mount()
@@ -80,6 +82,7 @@ def put_up(places, tmp, network, bare, room):
         "tmp": [needs.TMP, *tmp, uid, uid] if "mounts" in words and needs.may_mount() else None,
         "view": view,
         "moved": held,
+        "adopts": adopts,
         "scope": scope,
         "confined": scope or "pids" in words,
     }

@@ -12,6 +12,7 @@ import filelock
 import wasmtime
 
 from ..encode import memory_module
+from . import kept
 from .checks import check_guest, guest_python
 from .component import Component
 from .errors import GuestBuildError
@@ -30,7 +31,7 @@ from .manifest import (
     source_files,
 )
 from .pins import PROJECT, pinned_version
-from .tools import BINARYEN_VERSION, Tools, find_tools, write_atomically
+from .tools import BINARYEN_VERSION, Tools, find_tools
 
 OUTPUT = PROJECT / "sandboxes" / "wasm" / "_guest"
 
@@ -56,7 +57,7 @@ Report = Callable[[str], None]
 
 def build_guest(output: Path = OUTPUT, *, force: bool = False, report: Report | None = None) -> bool:
     """
-    Make `output` hold the guest of the present sources; True when it had to be built.
+    Make `output` hold the guest of the present sources; True when it had to be built, and was not kept on this machine.
 
     Safe when several run at once: one builds, the others wait and find it done. The manifest is put in place
     last, so a build that was cut off is never taken for a whole one. Raises GuestBuildError.
@@ -68,15 +69,17 @@ def build_guest(output: Path = OUTPUT, *, force: bool = False, report: Report | 
         if not force and is_current(output, inputs):
             report("guest: up to date")
             return False
-        files, manifest = _build(inputs, report)
-        (output / MANIFEST).unlink(missing_ok=True)
-        for name, content in files.items():
-            write_atomically(output / name, content)
-        write_atomically(output / MANIFEST, manifest.to_json().encode())
-    return True
+        found = None if force else kept.fetched(inputs)
+        if found:
+            report("guest: as it was built before on this machine")
+        files = found or _build(inputs, report)
+        kept.put(output, files)
+        if not found:
+            kept.keep(inputs, files)
+    return not found
 
 
-def _build(inputs: str, report: Report) -> tuple[dict[str, bytes], Manifest]:
+def _build(inputs: str, report: Report) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="evalcell-guest-") as scratch:
         folder = Path(scratch)
         with _step("find the tools", report):
@@ -106,7 +109,7 @@ def _build(inputs: str, report: Report) -> tuple[dict[str, bytes], Manifest]:
     )
     sizes = ", ".join(f"{name} {len(content) / 1e6:.1f} MB" for name, content in files.items())
     report(f"guest: CPython {python}, {sizes}")
-    return files, manifest
+    return {**files, MANIFEST: manifest.to_json().encode()}
 
 
 def _componentized(tools: Tools, folder: Path) -> bytes:

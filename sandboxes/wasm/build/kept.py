@@ -1,0 +1,61 @@
+"""Guests that were built on this machine, kept in the cache folder by the hash of what they were built from."""
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from .manifest import CODE, MANIFEST, MEMORY, is_current
+from .tools import cache_folder, write_atomically
+
+MOST = 4
+"""Guests that are kept, the newest; each has some 30 MB."""
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def fetched(inputs: str) -> dict[str, bytes] | None:
+    """The three files of a guest that was built from these inputs; None where no whole one of ours is kept."""
+    folder = _folder(inputs)
+    if not (all(map(_is_ours, (cache_folder(), folder.parent, folder))) and is_current(folder, inputs)):
+        return None
+    with contextlib.suppress(OSError):
+        found = {name: (folder / name).read_bytes() for name in (CODE, MEMORY, MANIFEST)}
+        os.utime(folder)
+        return found
+    return None
+
+
+def keep(inputs: str, files: Mapping[str, bytes]) -> None:
+    """As far as that is possible; a cache is not needed."""
+    folder = _folder(inputs)
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        put(folder, files)
+        guests = sorted(folder.parent.glob("guest-*"), key=lambda path: path.stat().st_mtime)
+        for old in guests[:-MOST]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def put(folder: Path, files: Mapping[str, bytes]) -> None:
+    """The manifest last, so that what was cut off is never taken for a whole guest. Raises OSError."""
+    (folder / MANIFEST).unlink(missing_ok=True)
+    for name in (CODE, MEMORY, MANIFEST):
+        write_atomically(folder / name, files[name])
+
+
+def _folder(inputs: str) -> Path:
+    return cache_folder() / "build" / f"guest-{inputs[:32]}"
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether nobody else can have put what is in it there, which becomes part of every wheel."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return False
+    if not hasattr(os, "getuid"):
+        return True
+    return stat.S_ISDIR(found.st_mode) and found.st_uid in (os.getuid(), 0) and not found.st_mode & _OTHERS_WRITE

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from runner.cases import WorkedCase, cases_of, find_cases, for_language, read_cases
-from runner.choose import choose, find_dataset, find_evaluator
+from runner.choose import choose, find_dataset, find_evaluator, find_files
 from runner.dataset import cases_from_rows, open_dataset
 from runner.engine import score
 from runner.errors import DatasetError, InputError
@@ -64,7 +64,7 @@ def evaluate(
     """
 
     async def collect() -> Report:
-        script, config = _chosen(evaluator, sandbox, language)
+        script, config = _chosen(evaluator, sandbox, language, dataset)
         tally, results, began = Tally(script.outputs), [], perf_counter()
         found = stream(script, _named(dataset, evaluator), sandbox=config, limits=limits, mapping=mapping, seed=seed)
         async with aclosing(found):
@@ -91,7 +91,7 @@ async def stream(
 
     Takes and raises what `evaluate` does.
     """
-    script, config = _chosen(evaluator, sandbox, language)
+    script, config = _chosen(evaluator, sandbox, language, dataset)
     _refuse(limits, mapping)
     with _cases(_named(dataset, evaluator)) as cases:
         async with create(config) as opened:
@@ -117,7 +117,7 @@ def check_cases(
     rest is as in `evaluate`. All went well where the report's `failed` and `lost` are 0. Raises CasesError for cases
     that cannot be tried, and what `evaluate` does.
     """
-    script, config = _chosen(evaluator, sandbox, language)
+    script, config = _chosen(evaluator, sandbox, language, "cases" if cases is None else cases)
     _refuse(limits, mapping)
     every = _worked(evaluator, cases)
     worked = for_language(every, script.language)
@@ -152,7 +152,8 @@ def compare(
     """
     _refuse(limits, mapping)
     found = pair(evaluator, other, sandboxes, language)
-    configs = [choose(script, wanted).config for script, wanted in found]
+    files = find_files(dataset, evaluator)
+    configs = [choose(script, wanted, files=files).config for script, wanted in found]
     over = mapping or InputMapping()
     sides = [Side(script, create(config), over) for (script, _), config in zip(found, configs, strict=True)]
     cases = open_cases(dataset, evaluator, sides, limit)
@@ -192,12 +193,15 @@ def _worked(evaluator: Path | Evaluator, cases: Path | Rows | None) -> tuple[Wor
 
 
 def _chosen(
-    named: Path | Evaluator, sandbox: str | SandboxConfig | None, language: Language | None
+    named: Path | Evaluator,
+    sandbox: str | SandboxConfig | None,
+    language: Language | None,
+    dataset: Path | Rows,
 ) -> tuple[Evaluator, SandboxConfig]:
     if isinstance(named, Evaluator):
         return named, choose(named, sandbox).config
     evaluator = find_evaluator(named, language)
-    return evaluator, choose(evaluator, sandbox, script=named).config
+    return evaluator, choose(evaluator, sandbox, script=named, files=find_files(dataset, named)).config
 
 
 @contextmanager

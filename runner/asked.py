@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from runner.choose import Choice, choose, is_path
+from runner.choose import Choice, choose
 from runner.errors import InputError
 from runner.locks import plain
 from runner.shown import CHECK, close_name, printable, whole
 from runner.types import Evaluator
 from sandboxes.base import Isolation, Language, SandboxConfig
 from sandboxes.variables import values
-from templates import demo_files, names
 
 MAX_LOCK = 4 << 20
 """Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
@@ -60,16 +59,14 @@ class Asked:
         nothing: tuple[Any, ...] = (None, (), {}, False)
         return SandboxConfig.model_validate({name: value for name, value in wanted.items() if value not in nothing})
 
-    def choice(self, evaluator: Evaluator, script: str) -> Choice:
-        """The sandbox for an evaluator that was named so. Raises as `config` and `choose` do."""
-        lock = "--lock" if self.lock is None else f"--lock {printable(whole(self.lock))}"
-        return choose(evaluator, self.config(), script=script, lock=lock)
+    def choice(self, evaluator: Evaluator, script: str, files: Mapping[str, str]) -> Choice:
+        """
+        The sandbox for an evaluator that was named so, on a dataset that needs `files`.
 
-    def for_demo(self, evaluator: str, dataset: str | None) -> Self:
-        """With the files that a template's demo needs, where that is the dataset and none were given."""
-        if dataset != "demo" or self.readable or is_path(evaluator) or evaluator.replace("_", "-") not in names():
-            return self
-        return replace(self, readable=tuple(f"{name}={path}" for name, path in demo_files(evaluator).items()))
+        Raises as `config` and `choose` do.
+        """
+        lock = "--lock" if self.lock is None else f"--lock {printable(whole(self.lock))}"
+        return choose(evaluator, self.config(), script=script, files=files, lock=lock)
 
 
 def read_bounded(option: str, path: str, most: int) -> str:

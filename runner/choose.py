@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import templates
@@ -81,6 +82,20 @@ def find_dataset(name: str, evaluator: str) -> str:
     return str(own or templates.demo("json-distance"))
 
 
+def find_files(dataset: object, evaluator: str | os.PathLike[str] | Evaluator) -> dict[str, str]:
+    """
+    The files that a dataset needs beside it, by the variable that holds their path.
+
+    Those of the template named, for its own rows: its `demo`, or its `cases`. Any other dataset needs none.
+    """
+    if isinstance(evaluator, Evaluator) or not isinstance(dataset, str) or dataset not in ("demo", "cases"):
+        return {}
+    name = os.fspath(evaluator)
+    if is_path(name) or name.replace("_", "-") not in templates.names():
+        return {}
+    return {variable: str(path) for variable, path in templates.demo_files(name).items()}
+
+
 def is_path(name: str) -> bool:
     """Whether an evaluator's name means a file rather than a template."""
     separators = {os.sep, os.altsep or os.sep}
@@ -92,17 +107,19 @@ def choose(
     wanted: str | SandboxConfig | None = None,
     *,
     script: str | os.PathLike[str] | None = None,
+    files: Mapping[str, str] | None = None,
     lock: str = "the lock",
 ) -> Choice:
     """
     The sandbox that runs the evaluator, with the packages that the script declares and then those of the config.
 
     A config that was not told its backend leaves the choice to what it asks: without packages, files, variables
-    and network it is wasm, else the first that has all of it. `script` and `lock` name these files in messages.
+    and network it is wasm, else the first that has all of it. `files` are those that the dataset needs; they are added
+    where the config says nothing of their variables. `script` and `lock` name these files in messages.
     Raises UnsupportedConfigError for packages that are no plain requirements, for a lock that lacks one of them,
     and when the sandbox named, or without a name every one, lacks what is asked or does not run the language.
     """
-    config = _config(wanted)
+    config = _with_files(_config(wanted), files or {})
     name = printable(whole(os.fspath(script))) if script is not None else evaluator.name
     declared = plain(evaluator.packages, f"{name}, `dependencies`")
     added = tuple(p for p in plain(config.packages, "the config's packages") if p not in declared)
@@ -111,9 +128,10 @@ def choose(
     wants = _Wants(declared, added, config)
     if _is_named(config):
         backend, reason = config.backend, "as asked"
-        if evaluator.language not in find(backend).capabilities.languages:
+        can = find(backend).capabilities
+        if evaluator.language not in can.languages:
             raise UnsupportedConfigError(_other_language(evaluator, wants, backend))
-        if declared and not find(backend).capabilities.packages:
+        if declared and not can.packages:
             raise UnsupportedConfigError(_no_packages(evaluator, declared, backend))
     else:
         backend, reason = _fitting(evaluator, wants), _reason(evaluator, wants)
@@ -126,6 +144,11 @@ def _config(wanted: str | SandboxConfig | None) -> SandboxConfig:
     if isinstance(wanted, SandboxConfig):
         return wanted
     return SandboxConfig() if wanted is None else SandboxConfig(backend=wanted)
+
+
+def _with_files(config: SandboxConfig, files: Mapping[str, str]) -> SandboxConfig:
+    lacking = {name: path for name, path in files.items() if name not in config.env}
+    return config.model_copy(update={"files": lacking | config.files}) if lacking else config
 
 
 def _is_named(config: SandboxConfig) -> bool:

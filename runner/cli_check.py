@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from runner import given, interrupt, tables
 from runner.asked import Asked
-from runner.choose import Choice, find_dataset, find_evaluator
+from runner.choose import Choice, find_dataset, find_evaluator, find_files
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli_words import in_options
 from runner.dataset import open_dataset
@@ -39,11 +39,10 @@ class Options(Asked):
 def check(options: Options) -> int:
     """Prints it; returns the exit code. Raises what `evaluate` does."""
     script, dataset = options.script, options.dataset
-    options = options.for_demo(script, dataset)
     evaluator = find_evaluator(script, options.language)
     mapping = given.mapping(options.paths, options.literals, evaluator)
     binding = bind(evaluator, mapping)
-    choice = options.choice(evaluator, script)
+    choice = options.choice(evaluator, script, find_files(dataset, script))
     sandbox = create(choice.config.model_copy(update={"jobs": 1}))  # starts sooner than workers do
     refuse_unfit(evaluator, sandbox)
     out = tables.out()

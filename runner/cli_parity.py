@@ -15,6 +15,7 @@ from rich.text import Text
 
 from runner import given, interrupt, tables
 from runner.asked import Asked
+from runner.choose import find_files
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli_words import in_options
 from runner.engine import refuse_unfit
@@ -51,7 +52,6 @@ class Options(Asked):
 
 def parity(options: Options) -> int:
     """Compares all rows; returns the exit code. Raises what `compare` does."""
-    options = options.for_demo(options.evaluator, "demo" if options.dataset == "cases" else options.dataset)
     found = pair(options.evaluator, options.other, options.sandboxes, options.language)
     scripts = [options.evaluator] * len(found) if options.other is None else [options.evaluator, options.other]
     sides = [
@@ -74,7 +74,8 @@ def _side(evaluator: Evaluator, script: str, sandbox: str | None, options: Optio
     mapping = given.mapping(options.paths, options.literals, evaluator)
     if options.dataset != "cases":  # whose rows may give what is required
         bind(evaluator, mapping)
-    choice = replace(options, sandbox=sandbox).choice(evaluator, script)
+    files = find_files(options.dataset, options.evaluator)
+    choice = replace(options, sandbox=sandbox).choice(evaluator, script, files)
     made = create(choice.config)
     if options.quiet:
         made.progress = lambda line: None

@@ -11,7 +11,7 @@ from time import perf_counter
 
 from runner import given, interrupt, tables
 from runner.asked import Asked
-from runner.choose import find_dataset, find_evaluator, is_path
+from runner.choose import find_dataset, find_evaluator, find_files, is_path
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.dataset import Dataset, open_dataset
 from runner.engine import refuse_unfit, score
@@ -48,14 +48,13 @@ class Options(Asked):
 
 def run(options: Options) -> int:
     """Scores a dataset; returns the exit code. Raises what `evaluate` does, OutputError and WriteError."""
-    options = options.for_demo(options.evaluator, options.dataset)
     evaluator = find_evaluator(options.evaluator, options.language)
     gates = [parse_gate(text, evaluator.outputs) for text in options.gates]
     most = None if options.max_failed is None else parse_max_failed(options.max_failed)
     mapping = given.mapping(options.paths, options.literals, evaluator)
     bind(evaluator, mapping)
     limits = given.limits(options.timeout, options.memory)
-    choice = options.choice(evaluator, options.evaluator)
+    choice = options.choice(evaluator, options.evaluator, find_files(options.dataset, options.evaluator))
     sandbox = create(choice.config)
     if options.quiet:
         sandbox.progress = lambda line: None

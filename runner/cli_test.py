@@ -16,7 +16,7 @@ from rich.text import Text
 from runner import given, interrupt, tables
 from runner.asked import Asked
 from runner.cases import WorkedCase, find_cases, for_language, read_cases
-from runner.choose import find_evaluator
+from runner.choose import find_evaluator, find_files
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli_words import in_options
 from runner.engine import refuse_unfit
@@ -50,14 +50,14 @@ class Options(Asked):
 
 def test(options: Options) -> int:
     """Tries all cases; returns the exit code. Raises what `check_cases` does."""
-    options = options.for_demo(options.script, "demo" if options.cases is None else None)
     evaluator = find_evaluator(options.script, options.language)
     every = read_cases(find_cases(options.script) if options.cases is None else options.cases)
     cases = for_language(every, evaluator.language)
     mapping = given.mapping(options.paths, options.literals, evaluator)
     filling(evaluator, mapping)
     jobs = options.jobs or few(cases)
-    choice = replace(options, jobs=jobs).choice(evaluator, options.script)
+    files = find_files("cases" if options.cases is None else options.cases, options.script)
+    choice = replace(options, jobs=jobs).choice(evaluator, options.script, files)
     sandbox = create(choice.config)
     if options.quiet:
         sandbox.progress = lambda line: None

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from runner.choose import choose
+import templates
+from runner.choose import choose, find_files
 from runner.evaluator import parse_evaluator
 from runner.types import Evaluator
 from sandboxes.base import SandboxConfig
@@ -129,6 +130,27 @@ def test_a_sandbox_that_is_named_is_never_replaced() -> None:
         choose(script("numpy"), WasmConfig(reset="auto"))
     with pytest.raises(UnsupportedConfigError, match="there is no sandbox named 'nope'"):
         choose(script("numpy"), "nope")
+
+
+def test_a_templates_own_rows_bring_the_files_that_they_need() -> None:
+    needed = {"TFIDF": str(templates.demo_files("tfidf-cosine")["TFIDF"])}
+    for dataset in ("demo", "cases"):
+        for name in ("tfidf-cosine", "tfidf_cosine", Path("tfidf-cosine")):
+            assert find_files(dataset, name) == needed
+        assert (
+            find_files(dataset, "token-cosine") == find_files(dataset, "mine.py") == find_files(dataset, "nope") == {}
+        )
+        assert find_files(dataset, script()) == {}
+    assert find_files("demo.jsonl", "tfidf-cosine") == find_files([{"output": 1}], "tfidf-cosine") == {}
+
+
+@pytest.mark.usefixtures("others")
+def test_files_of_a_dataset_are_added_where_nothing_else_was_asked_for() -> None:
+    needed = {"A": "/theirs", "B": "/theirs"}
+    assert choose(script(), "all", files=needed).config.files == needed
+    asked = SandboxConfig(backend="all", files={"A": "/mine", "C": "/mine"}, env=("B",))
+    assert choose(script(), asked, files=needed).config.files == asked.files
+    assert choose(script(), files=needed).config.backend != "wasm"
 
 
 def typescript() -> Evaluator:

@@ -102,9 +102,10 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
 
 
-def score(name: str, data: Iterable[dict[str, Any]], **options: Any) -> list[Result]:
+def score(name: str, data: str | Iterable[dict[str, Any]], **options: Any) -> list[Result]:
     files = {variable: str(path) for variable, path in options.pop("files", {}).items()}
-    return evaluate(name, list(data), sandbox=SandboxConfig(backend="process", files=files, jobs=1), **options).results
+    dataset = data if isinstance(data, str) else list(data)
+    return evaluate(name, dataset, sandbox=SandboxConfig(backend="process", files=files, jobs=1), **options).results
 
 
 def agree(result: Result, expected: dict[str, Any], tolerance: float) -> None:
@@ -130,7 +131,7 @@ def test_each_has_a_small_demo_that_it_can_score(name: str, process: str) -> Non
     assert demo is not None
     assert demo.stat().st_size < 120_000
     assert "MIT License" in demo.with_name("demo.LICENSE.txt").read_text("utf-8")
-    results = score(name, rows(demo), files=templates.demo_files(name))
+    results = score(name, "demo")
     assert 100 <= len(results) <= 200
     assert {result.outcome for result in results} == {"scored"}
     assert len({result.score for result in results}) > 1

@@ -1,0 +1,221 @@
+"""The same words give the same rows through every door: the commands, and the functions of Python."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+import templates
+from runner import InputMapping, check_cases, compare, evaluate, stream
+from runner.choose import choose, find_evaluator, find_files
+from runner.cli import cli
+from runner.types import Result
+from sandboxes import SandboxConfig, SandboxUnavailableError, find
+from sandboxes.base import Language
+from tests import recorder
+
+FEW = 3
+NEEDED: dict[str, dict[str, Any]] = {
+    "contains": {"words": ["the", "answer"]},
+    "json-schema": {"schema": {"type": "object"}},
+    "pairwise": {"other": {}},
+    "regex": {"pattern": "[a-z]+"},
+    "regex-match": {"pattern": "[a-z]+"},
+}
+"""Parameters that a demo does not give."""
+ROW = ("id", "evaluator", "version", "sandbox", "outcome", "label", "score", "explanation", "error", "stdout")
+ABBREVIATED: dict[Language, str] = {"python": "py", "typescript": "ts"}
+
+
+class Template(NamedTuple):
+    """A template in one of its languages."""
+
+    name: str
+    language: Language
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.language}"
+
+
+TEMPLATES = [Template(name, language) for name in templates.names() for language in templates.languages(name)]
+SOME = ("tfidf-cosine-python", "json-distance-typescript", "contains-python", "classification-python")
+"""One needs a file, one is TypeScript, one has no demo of its own and needs a parameter, one needs packages."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The recorder, as pip would leave it."""
+    folder = tmp_path_factory.mktemp("installed")
+    about = folder / "recorder-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: recorder\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[evalcell.sandboxes]\nrecorder = tests.recorder:RecorderSandbox\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield
+
+
+class Doors:
+    """Every door, with one template in one sandbox."""
+
+    def __init__(self, template: Template, backend: str, folder: Path) -> None:
+        self._name, self._language = template
+        self._config = SandboxConfig(backend=backend, jobs=1)
+        self._language_option = ["--lang", ABBREVIATED[self._language]]
+        self._backend = backend
+        literals = NEEDED.get(self._name, {})
+        self._set = [word for name, value in literals.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+        self._mapping = InputMapping(literals=literals)
+        self._file = folder / "rows.jsonl"
+
+    def run(self) -> list[dict[str, Any]]:
+        words = ["--sandbox", self._backend, "-j", "1", "--limit", str(FEW), *self._set]
+        self._invoke("run", "demo", *words, "-q", "-o", str(self._file))
+        return [_row(json.loads(line)) for line in self._file.read_text("utf-8").splitlines()]
+
+    def evaluate(self) -> list[dict[str, Any]]:
+        report = evaluate(self._name, "demo", sandbox=self._config, mapping=self._mapping, language=self._language)
+        return [_row(result.model_dump()) for result in report.results]
+
+    def stream(self) -> list[dict[str, Any]]:
+        async def collect() -> list[Result]:
+            results: list[Result] = []
+            found = stream(self._name, "demo", sandbox=self._config, mapping=self._mapping, language=self._language)
+            async with aclosing(found):
+                async for result in found:
+                    results.append(result)
+                    if len(results) == FEW:
+                        break
+            return results
+
+        return [_row(result.model_dump()) for result in asyncio.run(collect())]
+
+    def check(self) -> int:
+        return self._invoke("check", "demo", "--sandbox", self._backend, *self._set)[0]
+
+    def test(self) -> dict[str, Any]:
+        return _judged(json.loads(self._invoke("test", "--sandbox", self._backend, "-j", "1", "--json")[1]))
+
+    def check_cases(self) -> dict[str, Any]:
+        return _judged(check_cases(self._name, sandbox=self._config, language=self._language).model_dump(mode="json"))
+
+    def parity(self, dataset: str) -> dict[str, Any]:
+        words = ["--sandbox", self._backend] * 2 + ["-j", "1", "--limit", str(FEW), "--json"]
+        words += self._set if dataset == "demo" else []
+        found: dict[str, Any] = json.loads(self._invoke("parity", dataset, *words)[1])
+        return found
+
+    def compare(self, dataset: str) -> dict[str, Any]:
+        found = compare(
+            self._name,
+            dataset,
+            sandboxes=[self._config] * 2,
+            mapping=self._mapping if dataset == "demo" else None,
+            limit=FEW,
+            language=self._language,
+        )
+        return found.model_dump(mode="json")
+
+    def _invoke(self, command: str, *arguments: str) -> tuple[int, str]:
+        result = CliRunner().invoke(cli, [command, self._name, *arguments, *self._language_option])
+        assert result.exit_code != 2, result.output
+        return result.exit_code, result.stdout
+
+
+def _untimed(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"duration_ms": 0}
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row.get(name) for name in ROW}
+
+
+def _judged(report: dict[str, Any]) -> dict[str, Any]:
+    return report | {"cases": [case | {"result": _untimed(case["result"])} for case in report["cases"]]}
+
+
+class Through(NamedTuple):
+    """What went in and out by one door."""
+
+    answer: Any
+    loaded: set[str]
+    called: list[str]
+
+
+def through(door: Callable[[], Any]) -> Through:
+    recorder.LOADED.clear()
+    recorder.CALLED.clear()
+    answer = door()
+    return Through(answer, set(recorder.LOADED), list(recorder.CALLED))
+
+
+def agreed(doors: Doors) -> tuple[dict[str, Through], dict[str, Through]]:
+    """The first rows of the demo, and the cases, through every door; all say the same of them."""
+    demo = {
+        "run": through(doors.run),
+        "evaluate": through(doors.evaluate),
+        "stream": through(doors.stream),
+        "check": through(doors.check),
+        "parity": through(lambda: doors.parity("demo")),
+        "compare": through(lambda: doors.compare("demo")),
+    }
+    cases = {
+        "test": through(doors.test),
+        "check_cases": through(doors.check_cases),
+        "parity": through(lambda: doors.parity("cases")),
+        "compare": through(lambda: doors.compare("cases")),
+    }
+    first = demo["run"].answer
+    assert len(first) == FEW
+    assert demo["evaluate"].answer[:FEW] == demo["stream"].answer == first
+    assert demo["check"].answer == (0 if any(row["outcome"] == "scored" for row in first) else 3)
+    assert cases["test"].answer == cases["check_cases"].answer
+    for found in (demo, cases):
+        assert found["parity"].answer == found["compare"].answer
+        assert (found["parity"].answer["rows"], found["parity"].answer["same"]) == (FEW, FEW)
+    assert demo["parity"].answer["failed"] == sum(row["outcome"] == "failed" for row in first)
+    return demo, cases
+
+
+def _each() -> Iterator[Any]:
+    alike = pytest.mark.thorough(f"templates that are assembled as {', '.join(SOME)}")
+    for template in TEMPLATES:
+        yield pytest.param(template, id=str(template), marks=[] if str(template) in SOME else [alike])
+
+
+@pytest.mark.parametrize("template", list(_each()))
+def test_every_door_hands_over_the_same(template: Template, tmp_path: Path) -> None:
+    demo, cases = agreed(Doors(template, "recorder", tmp_path))
+    (loaded,) = set().union(*(door.loaded for door in (*demo.values(), *cases.values())))
+    source, shown, _ = json.loads(loaded)
+    assert source == templates.source(*template)
+    assert shown["language"] == template.language
+    assert shown["files"] == {name: str(path) for name, path in templates.demo_files(template.name).items()}
+    first = demo["run"].called
+    assert first == [row["explanation"] for row in demo["run"].answer]
+    for name, door in demo.items():
+        assert set(door.called if name != "evaluate" else door.called[:FEW]) >= set(first), name
+    assert sorted(cases["test"].called) == sorted(cases["check_cases"].called)
+    assert set(cases["parity"].called) == set(cases["compare"].called) == set(cases["test"].called[:FEW])
+
+
+@pytest.mark.timeout(600)  # ten times a sandbox with scikit-learn, on a machine that does something else as well
+@pytest.mark.thorough("what the doors hand over, which is compared without running it")
+@pytest.mark.parametrize("template", TEMPLATES, ids=str)
+def test_every_door_gives_the_same_rows(template: Template, tmp_path: Path) -> None:
+    evaluator = find_evaluator(*template)
+    backend = choose(evaluator, files=find_files("demo", template.name)).config.backend
+    try:
+        find(backend).check()
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+    demo, cases = agreed(Doors(template, backend, tmp_path))
+    assert {row["outcome"] for row in demo["run"].answer} <= {"scored", "abstained"}
+    assert (cases["test"].answer["failed"], cases["test"].answer["lost"]) == (0, 0)

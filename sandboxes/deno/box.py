@@ -29,7 +29,7 @@ from sandboxes.deno.line import (
 from sandboxes.deno.script import VARIABLES, arguments, setting
 from sandboxes.errors import SandboxLostError
 from sandboxes.kernel import tree
-from sandboxes.kernel.pipes import Printed
+from sandboxes.kernel.pipes import Arrivals, Printed
 from sandboxes.kernel.plan import Shown, Tier
 from sandboxes.kernel.program import LoadingBox
 from sandboxes.kernel.runs import Request, Run
@@ -96,6 +96,11 @@ class DenoBox(FolderBox, LoadingBox):
         assert self._output is not None
         return self._output
 
+    @property
+    def _arrivals(self) -> Arrivals:
+        assert self._told is not None
+        return self._told.arrivals
+
     def _say(self, texts: Sequence[bytes]) -> None:
         assert self._asked is not None
         self._asked.say(texts)
@@ -122,28 +127,27 @@ class DenoBox(FolderBox, LoadingBox):
         well = False
         try:
             self._say([mark, *(request.payload for request in run.requests)])
-            run.began = self._loop.time()
-            how, payload, _ = await self._next((BEGUN, GONE), 0, run.began + limits.load_timeout)
+            how, payload, _ = await self._next((BEGUN, GONE), 0, self._loop.time() + limits.load_timeout)
             if how == "ended" and self._settling is not None:
                 return  # the call had not begun: a run before it has left what ended the process
             self._printed.cut()
             loads = how == "frame" and line.is_well(payload)
+            run.timing.start(self._arrivals.onward)
             while run.place < len(run.requests) and not run.broken:
-                began = run.began = self._loop.time()
                 took = -1.0
                 if loads:  # else that is what became of each call: a script that loads once and not always
-                    how, payload, took = await self._next((RESULT, GONE), run.place, began + limits.timeout)
+                    how, payload, took = await self._result(run, limits.timeout)
                 if how == "ended" and self._printed.passed():
                     return  # the call was over, and a later one ended the process before it could be told
-                spent = self._loop.time() - began
-                if how == "frame" and 0 <= took < spent:  # it is what the Worker says; coming here took time too
-                    spent = took
+                spent = run.timing.took(took, self._loop.time())
                 kept, said = self._printed.cut(how in ("frame", "gone"))
                 raw = self._raw(run.requests[run.place].call, how, payload, spent, kept, said)
-                known = run.next(raw.how, raw.payload, self._loop.time())
+                known = run.next(raw.how, raw.payload)
+                run.timing.next(self._arrivals)
                 well = how == "gone" or (how == "frame" and run.place == len(run.requests))
                 if known:
                     yield raw
+                    run.timing.look(self._loop.time())
         finally:
             self._watch.end()
             if not well or memory > self._held + GROWN:
@@ -174,6 +178,13 @@ class DenoBox(FolderBox, LoadingBox):
         if not ready:
             await self.close()
 
+    async def _result(self, run: Run, timeout: float) -> tuple[str, bytes, float]:
+        assert self._told is not None
+        found = await self._next((RESULT, GONE), run.place, run.timing.until(timeout, False))
+        if found[0] == "timeout" and self._told.begun:
+            return await self._next((RESULT, GONE), run.place, run.timing.until(timeout, True))
+        return found
+
     async def _next(self, kinds: tuple[int, ...], place: int, until: float) -> tuple[str, bytes, float]:
         """
         What happens next: `frame` with its text and seconds; `gone` with why the Worker is; or how the process fails.
@@ -188,19 +199,23 @@ class DenoBox(FolderBox, LoadingBox):
         assert self._told is not None
         if (frame := self._told.next()) is not None:
             if frame.kind not in kinds or frame.place != place:
-                return "unreadable", b"what came from it is no result", 0.0
-            return "gone" if frame.kind == GONE else "frame", frame.text, frame.seconds
+                return "unreadable", b"what came from it is no result", -1.0
+            if frame.kind == GONE:
+                return "gone", frame.text, -1.0
+            return "frame", frame.text, frame.seconds
         if self._watch.full:
-            return self._watch.full, b"", 0.0
+            return self._watch.full, b"", -1.0
         if self._printed.flooded:
-            return "flood", b"", 0.0
+            return "flood", b"", -1.0
         if self._told.flawed:
-            return "unreadable", self._told.flawed.encode(), 0.0
+            return "unreadable", self._told.flawed.encode(), -1.0
         if self._told.ended or self._printed.ended:
             if self._told.pull():
                 return await self._happened(kinds, place, until)
-            return "ended", (await self._why()).encode(), 0.0
-        return ("timeout", b"", 0.0) if self._loop.time() > until else None
+            return "ended", (await self._why()).encode(), -1.0
+        if self._loop.time() <= until:
+            return None
+        return await self._happened(kinds, place, until) if self._told.pull() else ("timeout", b"", -1.0)
 
     def _raw(self, call: int, how: str, payload: bytes, spent: float, kept: bytes, said: int) -> Raw:
         if how == "frame":

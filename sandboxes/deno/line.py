@@ -103,6 +103,12 @@ class Told(Pipe):
 
     def take(self, got: bytes) -> None:
         self._data += got
+        self.arrivals.add(len(got))
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of the next frame is there."""
+        return bool(self._data)
 
     def next(self) -> Frame | None:
         """The next frame; None: it is not there yet."""
@@ -119,5 +125,6 @@ class Told(Pipe):
             return None
         text = bytes(self._data[_HEAD.size : end])
         del self._data[:end]
+        self.arrivals.take(end)
         self._listen()  # where it was full
         return Frame(kind, place, seconds, text)

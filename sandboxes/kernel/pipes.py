@@ -10,6 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
 
 from sandboxes.kernel.inside import wire
 
@@ -36,6 +37,36 @@ def running_loop() -> Loop:
     return asyncio.get_running_loop()
 
 
+class Arrivals:
+    """When the bytes of a stream were read, by the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._since = self._last = monotonic()
+        self._chunks: deque[tuple[int, float]] = deque()
+        self._read = self._taken = 0
+
+    @property
+    def onward(self) -> float:
+        """When who wrote them could go on, if not earlier."""
+        return max(self._last, self._since)
+
+    def listen(self) -> None:
+        """What comes is read from now on; who writes need not wait any more."""
+        self._since = monotonic()
+
+    def add(self, count: int) -> None:
+        """So many bytes have been read."""
+        self._read += count
+        self._chunks.append((self._read, monotonic()))
+
+    def take(self, count: int) -> None:
+        """So many bytes are taken."""
+        self._taken += count
+        while self._chunks[0][0] < self._taken:
+            self._chunks.popleft()
+        self._last = self._chunks[0][1]
+
+
 class Pipe(ABC):
     """
     The read end of a pipe. `wake` is called when data has come or the other side has closed.
@@ -48,6 +79,7 @@ class Pipe(ABC):
         self.read, self.write = os.pipe() if read is None else (read, -1)
         os.set_blocking(self.read, False)
         self.ended = False
+        self.arrivals = Arrivals()
         self._wake = wake
         self._loop = loop or running_loop()
         self._listening = False
@@ -94,6 +126,7 @@ class Pipe(ABC):
     def _listen(self) -> None:
         if not self._listening:
             self._listening = True
+            self.arrivals.listen()
             self._loop.add_reader(self.read, self._ready)
 
     def _deaf(self) -> None:
@@ -126,6 +159,12 @@ class Results(Pipe):
 
     def take(self, got: bytes) -> None:
         self._data += got
+        self.arrivals.add(len(got))
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of the next result is there."""
+        return bool(self._data)
 
     def next(self, place: int) -> tuple[bytes, float] | None:
         """The payload of the request at this place and the seconds it says it took; None: not there yet."""
@@ -145,6 +184,7 @@ class Results(Pipe):
             return None
         payload = bytes(self._data[wire.RESULT.size : end])
         del self._data[:end]
+        self.arrivals.take(end)
         return payload, seconds
 
 

@@ -8,6 +8,7 @@ import signal
 from typing import Any, NamedTuple
 
 from sandboxes.kernel.doubt import is_doubtful
+from sandboxes.kernel.timing import Timing
 
 
 class Request(NamedTuple):
@@ -25,12 +26,12 @@ class Run:
         self.mark = secrets.token_bytes(16) if shared else b""
         """What the child prints after each call that others follow."""
         self.place = 0
-        self.began = 0.0
+        self.timing = Timing()
         self.broken = False
         self.ended: dict[str, Any] | None = None
         """What the zygote told of the child's end."""
 
-    def next(self, how: str, payload: bytes, now: float) -> bool:
+    def next(self, how: str, payload: bytes) -> bool:
         """
         The request at hand has gone like this; whether that is to be told of it.
 
@@ -42,7 +43,6 @@ class Run:
         if doubtful and self.place:
             return False
         self.place += 1
-        self.began = now
         return True
 
 

@@ -30,7 +30,7 @@ class Attempt:
         """Gives the child its requests; its time counts from now on."""
         for pipe in (self._requests, self.results, self.printed):
             pipe.handed_over()
-        self.run.began = now
+        self.run.timing.start(now)
 
     def close(self) -> None:
         """Safe twice."""

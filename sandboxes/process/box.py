@@ -113,18 +113,18 @@ class ForkingBox(LoadingBox):
             attempt.begin(self._loop.time())
             while run.place < len(run.requests) and not run.broken:
                 while (told := await self._told(run, results, printed, limits.timeout)) is None:
-                    await self._channel.pause(run.began + limits.timeout + 0.001)
+                    await self._channel.pause(run.timing.until(limits.timeout, results.begun) + 0.001)
                 how, payload, took = told
-                spent = self._loop.time() - run.began
-                if how == "reply" and 0 <= took < spent:  # it is what the child says; coming here took time too
-                    spent = took
+                spent = run.timing.took(took, self._loop.time())
                 kept, said = printed.cut(how == "reply")
                 call = run.requests[run.place].call
-                if not run.next(how, payload, self._loop.time()):
+                if not run.next(how, payload):
                     break
+                run.timing.next(results.arrivals)
                 if following and how == "reply" and run.ended is None:
                     attempt.ahead = await self._announced(Run(following, False), limits)
                 yield Raw(call, how, payload, spent, kept, said)
+                run.timing.look(self._loop.time())
             done = True
         finally:
             attempt.close()
@@ -148,21 +148,21 @@ class ForkingBox(LoadingBox):
         if (found := results.next(run.place)) is not None:
             return "reply", *found
         if self._watch.full:
-            return self._watch.full, b"", 0.0
+            return self._watch.full, b"", -1.0
         if printed.flooded:
-            return "flood", b"", 0.0
+            return "flood", b"", -1.0
         if results.flawed:
-            return "unreadable", results.flawed.encode(), 0.0
+            return "unreadable", results.flawed.encode(), -1.0
         if run.ended is not None:
-            return "ended", ending(run.ended).encode(), 0.0
+            return "ended", ending(run.ended).encode(), -1.0
         if (heard := self._channel.message()) is not None:
             run.ended = heard[0]
             if "refused" in run.ended:
                 raise SandboxLostError("no further process could be started on this machine; stop some, or use less -j")
             return await self._told(run, results, printed, timeout)
         if not self.alive:
-            return "ended", (await self._why()).encode(), 0.0
-        return ("timeout", b"", 0.0) if self._loop.time() > run.began + timeout else None
+            return "ended", (await self._why()).encode(), -1.0
+        return ("timeout", b"", -1.0) if self._loop.time() > run.timing.until(timeout, results.begun) else None
 
     async def _settled(self, attempt: Attempt, done: bool) -> None:
         try:

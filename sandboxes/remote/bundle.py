@@ -20,6 +20,7 @@ _FIRST = (
     "kernel/pipes",
     "kernel/tree",
     "kernel/doubt",
+    "kernel/timing",
 )
 _INNER: dict[Language, tuple[str, ...]] = {
     "python": ("inside/answers", "process/inside/pages", "process/inside/child", "process/inside/inner"),

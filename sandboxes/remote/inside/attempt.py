@@ -4,6 +4,7 @@ import os
 from pipes import Printed, Requests, Results
 
 from ports import nothing, now
+from timing import Timing
 
 
 class Run:
@@ -17,7 +18,7 @@ class Run:
         self.printed = Printed(nothing, limits["output"], limits["flood"], self.mark, self.calls, ports)
         self._requests = Requests(payloads, ports)
         self.place = 0
-        self.began = 0.0
+        self.timing = Timing()
         self.broken = self.settled = False
         self.ended = None
 
@@ -27,7 +28,7 @@ class Run:
 
     def begin(self):
         self.close(False)
-        self.began = now()
+        self.timing.start(now())
 
     def close(self, whole=True):
         for pipe in (self._requests, self.results, self.printed):

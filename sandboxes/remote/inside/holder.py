@@ -130,22 +130,21 @@ class Holder(Box):
             run.begin()
             while run.place < len(payloads) and not run.broken:
                 while (found := self._told(run, limits["timeout"])) is None:
-                    self._wait(run.began + limits["timeout"])
+                    self._wait(run.timing.until(limits["timeout"], run.results.begun))
                 how, payload, took = found
                 doubtful = is_doubtful(how, payload)
                 if doubtful and run.place:
                     break  # it is tried again, in a child of its own
-                spent = now() - run.began
-                if how == "reply" and 0 <= took < spent:  # it is what the child says; coming here took time too
-                    spent = took
+                spent = run.timing.took(took, now())
                 kept, said = run.printed.cut(how == "reply")
                 status = run.ended.get("ended") if run.ended and how == "ended" else None
                 run.place += 1
+                run.timing.next(run.results.arrivals)
                 run.broken = doubtful or how != "reply"
                 if run.broken or run.place == len(payloads):
                     self._settle(run)
                 yield how, payload, spent, kept, said, status
-                run.began = now()
+                run.timing.look(now())
         finally:
             run.close()
             if not run.settled:
@@ -159,13 +158,13 @@ class Holder(Box):
         if found is not None:
             return "reply", *found
         if self._full:
-            return self._full, b"", 0.0
+            return self._full, b"", -1.0
         if run.printed.flooded:
-            return "flood", b"", 0.0
+            return "flood", b"", -1.0
         if run.results.flawed:
-            return "unreadable", _words(run.results.flawed), 0.0
+            return "unreadable", _words(run.results.flawed), -1.0
         if run.ended is not None:
-            return "ended", b"", 0.0
+            return "ended", b"", -1.0
         heard = self._channel.message()
         if heard is not None:
             run.ended = heard[0]
@@ -173,8 +172,8 @@ class Holder(Box):
                 raise Broken("the machine has no room for another process")
             return self._told(run, timeout)
         if not self.alive:
-            return "ended", self._why(), 0.0
-        return ("timeout", b"", 0.0) if now() > run.began + timeout else None
+            return "ended", self._why(), -1.0
+        return ("timeout", b"", -1.0) if now() > run.timing.until(timeout, run.results.begun) else None
 
     def _settle(self, run):
         """Waits for the run's end, or stops it; a box that does not answer as it should, or is full, is closed."""

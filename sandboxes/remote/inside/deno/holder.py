@@ -17,6 +17,7 @@ from channel import Broken
 from doubt import is_doubtful
 from line import Asked, Told
 from ports import nothing, now
+from timing import Timing
 
 _PIPES = ("asked", "told")
 
@@ -155,15 +156,16 @@ class Holder(Box):
             self._printed.cut()
             loads = how == "frame" and line.is_well(payload)
             place, broken = 0, False
+            timing = Timing()
+            timing.start(self._told.arrivals.onward)
             while place < len(payloads) and not broken:
-                began, took = now(), -1.0
+                took = -1.0
                 if loads:  # else that is what became of each row: a script that loads once and not always
-                    how, payload, took = self._next((line.RESULT, line.GONE), place, began + limits["timeout"])
+                    how, payload, took = self._result(place, timing, limits["timeout"])
                 if how == "ended" and self._printed.passed():
                     return  # the row was over, and a later one ended the process before it could be told
-                spent = now() - began
-                if how == "frame" and 0 <= took < spent:  # it is what the Worker says; coming here took time too
-                    spent = took
+                spent = timing.took(took, now())
+                timing.next(self._told.arrivals)
                 kept, said = self._printed.cut(how in ("frame", "gone"))
                 told = _told(how, payload, spent, kept, said)
                 doubtful = is_doubtful(*told[:2])
@@ -171,6 +173,7 @@ class Holder(Box):
                 well = how == "gone" or (how == "frame" and place + 1 == len(payloads))
                 if not (doubtful and place):  # else it is tried again, in a Worker of its own
                     yield told
+                    timing.look(now())
                 place += 1
         finally:
             self._settling = True
@@ -194,6 +197,12 @@ class Holder(Box):
             self.close()
         return ready
 
+    def _result(self, place, timing, timeout):
+        found = self._next((line.RESULT, line.GONE), place, timing.until(timeout, False))
+        if found[0] == "timeout" and self._told.begun:
+            return self._next((line.RESULT, line.GONE), place, timing.until(timeout, True))
+        return found
+
     def _next(self, kinds, place, until):
         """
         What happens next: `frame` with its text and seconds; `gone` with why the Worker is; or how the process fails.
@@ -208,17 +217,19 @@ class Holder(Box):
         frame = self._told.next()
         if frame is not None:
             if frame.kind not in kinds or frame.place != place:
-                return "unreadable", b"what came from it is no result", 0.0
-            return "gone" if frame.kind == line.GONE else "frame", frame.text, frame.seconds
+                return "unreadable", b"what came from it is no result", -1.0
+            return ("gone", frame.text, -1.0) if frame.kind == line.GONE else ("frame", frame.text, frame.seconds)
         if self._full:
-            return self._full, b"", 0.0
+            return self._full, b"", -1.0
         if self._printed.flooded:
-            return "flood", b"", 0.0
+            return "flood", b"", -1.0
         if self._told.flawed:
-            return "unreadable", self._told.flawed.encode(), 0.0
+            return "unreadable", self._told.flawed.encode(), -1.0
         if self._told.ended or self._printed.ended:
-            return self._happened(kinds, place, until) if self._told.pull() else ("ended", self._why(), 0.0)
-        return ("timeout", b"", 0.0) if now() > until else None
+            return self._happened(kinds, place, until) if self._told.pull() else ("ended", self._why(), -1.0)
+        if now() <= until:
+            return None
+        return self._happened(kinds, place, until) if self._told.pull() else ("timeout", b"", -1.0)
 
     def close(self):
         """Ends every process of the box; safe twice."""

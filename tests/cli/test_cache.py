@@ -68,6 +68,7 @@ def test_prune_deletes_what_no_run_has_wanted(kept: Path) -> None:
     assert not new.exists()
 
 
+@pytest.mark.thorough("a second compilation of the sandbox, beside that which each run of the tests begins with")
 def test_after_prune_all_a_run_is_as_the_first_on_a_machine(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +89,13 @@ def test_after_prune_all_a_run_is_as_the_first_on_a_machine(
     assert (result.exit_code, WAIT in result.stderr) == (0, True)
     assert {path.name for path in kept.glob("*.cwasm")} == {path.name for path in machines}
     assert kept.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_prune_all_deletes_what_runs_still_want(kept: Path) -> None:
+    new = keep(kept / "wasm" / "a-1.bin", 3000)
+    assert evalcell("cache", "prune", "--all").stdout == "deleted 1 thing, 3 KB\n"
+    assert not new.exists()
+    assert "nothing in" in evalcell("cache").stdout
 
 
 def test_what_a_strangers_file_name_says_is_not_obeyed(kept: Path) -> None:

@@ -113,7 +113,7 @@ def ends() -> Iterator[Any]:
             yield pytest.param(attack, ending, marks=marks)
 
 
-@pytest.mark.parametrize(("attack", "ending"), ends())
+@pytest.mark.parametrize(("attack", "ending"), list(ends()))
 def test_a_host_that_is_killed_leaves_nothing(tier: Tier, attack: str, ending: str, name: str, tmp_path: Path) -> None:
     source = tools(name) + ATTACKS[attack]
     command = [sys.executable, "-c", HOST, tier, source, "2"]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sandboxes import Call
+from sandboxes import Call, Sandbox
 from tests.sandboxes.backends import LIMITS, QUICK, Backend, calls, run
 from tests.sandboxes.languages import COUNTS, Script, body
 from tests.sandboxes.shared import evaluate
@@ -77,16 +77,20 @@ export function evaluate({x}: {x: number}) {
 def test_results_do_not_depend_on_how_rows_were_split(backend: Backend) -> None:
     batch = [Call(id=n, arguments={"x": n}, seed=n) for n in range(6)]
 
-    async def split(sizes: list[int]) -> list[object]:
-        async with backend.make("call") as sandbox:
-            program = await sandbox.load(COLLECTS[backend.language], LIMITS)
-            rest, found = list(batch), []
-            for size in sizes:
-                found += [e async for e in program.run(rest[:size], LIMITS)]
-                rest = rest[size:]
-            return [e.value for e in sorted(found, key=lambda e: e.call)]
+    async def split(sandbox: Sandbox, sizes: list[int]) -> list[object]:
+        program = await sandbox.load(COLLECTS[backend.language], LIMITS)
+        rest, found = list(batch), []
+        for size in sizes:
+            found += [e async for e in program.run(rest[:size], LIMITS)]
+            rest = rest[size:]
+        return [e.value for e in sorted(found, key=lambda e: e.call)]
 
-    assert run(split([6])) == run(split([1, 2, 3])) == run(split([1] * 6))
+    async def each() -> list[list[object]]:
+        async with backend.make("call") as sandbox:
+            return [await split(sandbox, sizes) for sizes in ([6], [1, 2, 3], [1] * 6)]
+
+    once, twice, by_row = run(each())
+    assert once == twice == by_row
 
 
 LEAVES = Script(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from runner import Continuous, evaluate
 from runner.cases import for_language, read_cases
 from runner.choose import find_evaluator
 from runner.judged import judged
-from runner.types import Result
+from runner.parity import Comparison, Side
+from runner.types import InputMapping, Result
 from sandboxes import SandboxUnavailableError, find
 from tests.templates.ways import BACKENDS, Opened, Way, ways
 
@@ -51,6 +53,31 @@ def test_worked_examples_hold(way: Way, opened: Opened) -> None:
     for case, result in zip(cases, opened.results(way, cases), strict=True):
         found = judged(case, result)
         assert found.verdict == "passed", (found.where, found.differences, found.result)
+
+
+EVERY = [list(group) for _, group in groupby(sorted(ways()), lambda way: way.name)]
+
+
+@pytest.mark.parametrize("every", EVERY, ids=lambda every: str(every[0].name))
+def test_all_ways_agree_on_the_worked_examples(every: list[Way], opened: Opened) -> None:
+    found = [(way, opened.sandbox(way)) for way in every]
+    able = [way for way, sandbox in found if not isinstance(sandbox, str)]
+    if len(able) < 2:
+        pytest.skip("; ".join(f"{way}: {why}" for way, why in found if isinstance(why, str)))
+    cases = able[0].cases
+    for way in able:
+        cases = for_language(cases, way.language)
+    sides = [Side(way.evaluator, sandbox, InputMapping()) for way, sandbox in found if not isinstance(sandbox, str)]
+    comparison = Comparison(sides)
+    for row in zip(*(opened.results(way, cases) for way in able), strict=True):
+        comparison.add(row)
+    report = comparison.report()
+    assert (report.rows, report.same) == (len(cases), len(cases)), report.differences
+    assert report.rows > report.failed
+
+
+def test_the_sandboxes_that_come_with_evalcell_are_among_them() -> None:
+    assert {way.backend for way in ways()} >= {"wasm", "process"}
 
 
 @pytest.mark.parametrize("name", templates.names())

@@ -73,9 +73,19 @@ class Opened:
         self._loop = asyncio.Runner()
         self._stack = AsyncExitStack()
         self._found: dict[str, Sandbox | str] = {}
+        self._results: dict[tuple[Way, str], Result] = {}
 
     def results(self, way: Way, cases: Sequence[WorkedCase]) -> list[Result]:
-        """What the cases come to. Skips where the sandbox lacks what the template needs, or cannot be opened here."""
+        """
+        What the cases come to, which are run once each.
+
+        Skips where the sandbox lacks what the template needs, or cannot be opened here.
+        """
+        if not all((way, case.id) in self._results for case in cases):
+            self._results |= {(way, r.id): r for r in self._scored(way, cases)}
+        return [self._results[way, case.id] for case in cases]
+
+    def _scored(self, way: Way, cases: Sequence[WorkedCase]) -> list[Result]:
         evaluator, sandbox = way.evaluator, self.sandbox(way)
         if isinstance(sandbox, str):
             pytest.skip(sandbox)

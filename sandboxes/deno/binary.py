@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.kernel import shortage
 
 VARIABLE = "EVALCELL_DENO"
 """Names another Deno than that of the package."""
@@ -67,5 +68,7 @@ def version(program: str) -> str:
             raise ValueError(f"it says {words[0]!r}")
         return words[1]
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as e:
+        if short := shortage.why(e):
+            raise SandboxUnavailableError(f"Deno cannot be started: {short}") from e
         why = f"exit code {e.returncode}" if isinstance(e, subprocess.CalledProcessError) else str(e)
         raise SandboxUnavailableError(f"{program} is no Deno that works ({why}); {INSTALL}, or set {VARIABLE}") from e

@@ -6,17 +6,17 @@ import asyncio
 import contextlib
 
 from sandboxes.errors import SandboxLostError
-from sandboxes.kernel import tree
+from sandboxes.kernel import shortage, tree
 from sandboxes.kernel.channel import Channel
 from sandboxes.kernel.plan import Plan
-from sandboxes.kernel.spawned import BoxError, Spawned
+from sandboxes.kernel.spawned import BoxError, ShortageError, Spawned
 from sandboxes.kernel.watch import Watch
 from sandboxes.shield import begun, ended
 
 GRACE = 2.0
 """Seconds that a box's own processes have for what takes them milliseconds; then they are ended from outside."""
 
-INNER_ENDED = 70
+INNER_ENDED, INNER_KILLED = 70, 71
 """See inside/guardian.py."""
 
 
@@ -31,6 +31,7 @@ class Box:
         self._channel = Channel(self._event)
         self._ending: asyncio.Task[None] | None = None
         self._inner = 0
+        self._shortage = shortage.Shortage()
         self._watch = Watch(self._watched, self._event.set, self.end)
         try:
             self._first = Spawned(plan, self._channel.theirs, self._event.set)
@@ -54,11 +55,14 @@ class Box:
             if "hello" not in message:
                 raise BoxError(str(message.get("failed")))
             self._inner = self._find_inner()
-        except (SandboxLostError, TimeoutError) as e:
+            shortage.first_to_go(self._inner)
+        except (SandboxLostError, TimeoutError, BoxError) as e:
             try:
-                said = await self._first.last_words()
+                said = str(e) if isinstance(e, BoxError) else await self._first.last_words()
             finally:
                 await self.close()
+            if why := shortage.why_said(said) or self._shortage.since(killed=not said):
+                raise ShortageError(why) from e
             raise BoxError(said or f"no sign of life ({type(e).__name__})") from e
         except BaseException:
             await self.close()
@@ -82,9 +86,19 @@ class Box:
         with contextlib.suppress(TimeoutError):
             status = await asyncio.wait_for(self._first.exit(), GRACE)
         await self.close()
-        if status in (None, INNER_ENDED):
+        if status in (None, INNER_ENDED, INNER_KILLED):
+            self._unless_short(killed=status == INNER_KILLED)
             return "it ended the process that holds the script"
         raise SandboxLostError(f"the sandbox was ended from outside (status {status})")
+
+    def _unless_short(self, killed: bool) -> None:
+        """
+        To be called before a script is blamed for what has ended, or for an error that it raised.
+
+        Raises SandboxLostError where the machine may be to blame; `killed` as for `Shortage.since`.
+        """
+        if why := self._shortage.since(killed):
+            raise SandboxLostError(why)
 
     async def close(self) -> None:
         """Ends every process of the box, and waits for that, be it cancelled meanwhile; safe twice."""

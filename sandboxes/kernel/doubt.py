@@ -6,6 +6,20 @@ Also sent to machines of others.
 
 from __future__ import annotations
 
+import os
+
+
+def was_killed(status: object) -> bool:
+    """Whether a process was ended by SIGKILL, by the status that is told of it, which may be a script's invention."""
+    if type(status) is not int or not 0 <= status < 1 << 16:
+        return False
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == 9
+
+
+def is_error(payload: bytes) -> bool:
+    """Whether a reply says that the script raised."""
+    return payload.startswith(b'{"status":"error"')
+
 
 def is_doubtful(how: str, payload: bytes) -> bool:
     """

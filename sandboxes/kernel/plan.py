@@ -11,11 +11,13 @@ import pwd
 import py_compile
 import random
 import re
+import resource
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from sandboxes.errors import SandboxUnavailableError
 from sandboxes.kernel import filter as seccomp
 from sandboxes.kernel import tree
 from sandboxes.kernel.inside import confine
@@ -50,6 +52,8 @@ VARIABLES = {
     "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=67108864:glibc.malloc.trim_threshold=134217728",
 }
 _DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
+_ROOM = 256
+"""Processes that a user may start beside a box whose own are counted with theirs."""
 _SPARE_UIDS = range(61184, 65520)
 """What systemd gives to services that exist for a while; no user has them."""
 
@@ -232,6 +236,13 @@ def named_pipes(folder: Path | None) -> list[str]:
 
 
 def _limits(inner: Inner, others: int) -> dict[str, int]:
+    """
+    `others`: the user's processes that are counted too, with room for more.
+
+    Raises SandboxUnavailableError where this process may not give a box what scripts are promised.
+    """
+    _refuse_less("NOFILE", inner.descriptors, "open files (ulimit -n)", inner.backend)
+    _refuse_less("NPROC", max(0, others - _ROOM) + inner.processes, "processes (ulimit -u)", inner.backend)
     return {
         "CORE": 0,
         "FSIZE": TMP_SIZE,
@@ -242,6 +253,14 @@ def _limits(inner: Inner, others: int) -> dict[str, int]:
     }
 
 
+def _refuse_less(name: str, needed: int, words: str, backend: str) -> None:
+    most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
+    if most != resource.RLIM_INFINITY and most < needed:
+        raise SandboxUnavailableError(
+            f"the {backend} sandbox needs {needed} {words}, and this process may have {most}; raise its hard limit"
+        )
+
+
 def _counts_apart() -> bool:
     """Whether the kernel counts the processes of a user namespace by themselves; since Linux 5.14."""
     found = re.match(r"(\d+)\.(\d+)", platform.release())
@@ -250,7 +269,7 @@ def _counts_apart() -> bool:
 
 def _own_processes() -> int:
     """How many threads this user has anywhere, which RLIMIT_NPROC counts too; with room for those that come."""
-    return tree.threads_of(os.getuid()) + 256
+    return tree.threads_of(os.getuid()) + _ROOM
 
 
 def _spare_uid() -> int:

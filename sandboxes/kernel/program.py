@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sandboxes.base import Call, Execution, Limits, Program
 from sandboxes.errors import SandboxLostError
+from sandboxes.kernel import shortage
 from sandboxes.kernel.box import Box
 from sandboxes.kernel.runs import Request
 from sandboxes.replies import Raw
@@ -99,8 +100,14 @@ class BoxedProgram(Program, Generic[B]):
             self._free.put_nowait(lane)
 
     async def _on(self, lane: _Lane[B], requests: list[Request], limits: Limits) -> AsyncGenerator[Execution]:
+        """
+        Raises SandboxLostError when the script cannot be loaded any more, and at the end where a call was lost.
+
+        That one the caller may try by itself; those after it had not begun, and go on.
+        """
         shared = self._sandbox.isolation == "batch"
         barren = 0
+        lost: SandboxLostError | None = None
         while requests:
             again = await lane.loaded()
             if again.status != "ok":  # it loads once and not always: a script that draws lots
@@ -112,14 +119,26 @@ class BoxedProgram(Program, Generic[B]):
             done = 0
             # What comes later in the run may be what ended the box before anything could be told.
             begun = requests[:1] if barren else requests
-            async with contextlib.aclosing(lane.box.run(begun, limits, shared)) as told:
-                async for raw in told:
-                    done += 1
-                    yield self._sandbox.told(raw, limits)
+            try:
+                async with contextlib.aclosing(lane.box.run(begun, limits, shared)) as told:
+                    async for raw in told:
+                        done += 1
+                        yield self._sandbox.told(raw, limits)
+            except SandboxLostError as e:
+                if self.closed:
+                    raise
+                lost, requests, barren = e, requests[done + 1 :], 0
+                continue
+            except (OSError, RuntimeError) as e:  # in this process: no descriptor for a pipe, say
+                if why := shortage.why(e):
+                    raise SandboxLostError(why) from e
+                raise
             barren = 0 if done else barren + 1
             if barren and (lane.box.alive or barren > _BARREN):
                 raise SandboxLostError("the sandbox gave no execution")
             requests = requests[done:]
+        if lost is not None:
+            raise lost
 
     async def close(self) -> None:
         self.closed = True
@@ -140,8 +159,11 @@ class _Lane(Generic[B]):
         return self._loading
 
     async def loaded(self) -> Execution:
-        """How loading went, waiting for it. Raises SandboxError."""
-        return await asyncio.shield(self.begin())
+        """How loading went, waiting for it; once more where the box was lost. Raises SandboxError."""
+        try:
+            return await asyncio.shield(self.begin())
+        except SandboxLostError:
+            return await asyncio.shield(self.begin())
 
     def _usable(self) -> bool:
         loading = self._loading
@@ -151,8 +173,13 @@ class _Lane(Generic[B]):
     async def _load(self) -> Execution:
         if self.box is not None:
             await self.box.close()
-        self.box = await self._sandbox.holder()
-        raw = await self.box.load(self._source, self._limits)
+        try:
+            self.box = await self._sandbox.holder()
+            raw = await self.box.load(self._source, self._limits)
+        except (OSError, RuntimeError) as e:
+            if why := shortage.why(e):
+                raise SandboxLostError(why) from e
+            raise
         loaded = self._sandbox.told(raw, self._limits, loading=True)
         if loaded.status != "ok":
             await self.box.close()

@@ -12,7 +12,7 @@ from sandboxes import replies
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxUnavailableError
-from sandboxes.kernel import words
+from sandboxes.kernel import shortage, words
 from sandboxes.kernel.plan import PROTECTS, Tier
 from sandboxes.kernel.program import B, BoxedProgram, Holder
 from sandboxes.kernel.tiers import Make, Started, start
@@ -82,7 +82,12 @@ class BoxedSandbox(Sandbox, Generic[B]):
 
     async def open(self) -> None:
         weak = self.config.allow_weak_isolation
-        self._started = await start(self.name, await self._make(), self._tier, weak=weak)
+        try:
+            self._started = await start(self.name, await self._make(), self._tier, weak=weak)
+        except (OSError, RuntimeError) as e:
+            if why := shortage.why(e):
+                raise SandboxUnavailableError(f"the {self.name} sandbox cannot start: {why}") from e
+            raise
         self._keep(self._started.box)
         self._spare.append(self._started.box)
         if self._started.refused and self._tier is None:

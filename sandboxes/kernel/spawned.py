@@ -11,13 +11,17 @@ import subprocess
 from collections.abc import Callable
 
 from sandboxes.handle import own_handle
-from sandboxes.kernel import tree
+from sandboxes.kernel import shortage, tree
 from sandboxes.kernel.pipes import Printed
 from sandboxes.kernel.plan import Plan
 
 
 class BoxError(Exception):
     """A box could not be started; the message is what was said about it."""
+
+
+class ShortageError(BoxError):
+    """The machine has no room for another box at the moment, whichever its tier; the message says what to do."""
 
 
 class Spawned:
@@ -43,6 +47,8 @@ class Spawned:
         except OSError as e:
             self._life.close()
             self._words.close()
+            if why := shortage.why(e):
+                raise ShortageError(why) from e
             raise BoxError(f"{plan.command[0]} cannot be started ({e.strerror})") from e
         finally:
             channel.close()

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from sandboxes.errors import SandboxUnavailableError
-from sandboxes.kernel import words
+from sandboxes.errors import SandboxLostError, SandboxUnavailableError
+from sandboxes.kernel import shortage, words
 from sandboxes.kernel.box import Box
 from sandboxes.kernel.inside import confine
 from sandboxes.kernel.plan import Tier
-from sandboxes.kernel.spawned import BoxError
+from sandboxes.kernel.spawned import BoxError, ShortageError
 
 _SECONDS = 15.0
 """For a box to be ready, which takes some 40 ms; a machine under load may be slow."""
@@ -37,9 +37,11 @@ class Started(Generic[B]):
     bwrap: str | None
 
     async def another(self) -> B:
-        """One more box in the same tier. Raises SandboxUnavailableError."""
+        """One more box in the same tier. Raises SandboxUnavailableError, and SandboxLostError where room may come."""
         try:
             return await _box(self.make, self.tier, self.bwrap)
+        except ShortageError as e:
+            raise SandboxLostError(str(e)) from e
         except BoxError as e:
             raise SandboxUnavailableError(f"another sandbox could not be started: {e}") from e
 
@@ -57,6 +59,8 @@ async def start(name: str, make: Make[B], wanted: Tier | None, *, weak: bool) ->
             break
         try:
             box = await _box(make, tier, bwrap)
+        except ShortageError as e:  # which says nothing about the tier
+            raise SandboxUnavailableError(f"the {name} sandbox cannot start: {e}") from e
         except BoxError as e:
             refused.setdefault(tier, str(e))
             continue
@@ -96,6 +100,11 @@ def _bubblewraps() -> list[str]:
 
 
 async def _box(make: Make[B], tier: Tier, bwrap: str | None) -> B:
-    box = make(tier, bwrap)
-    await box.start(_SECONDS)
+    try:
+        box = make(tier, bwrap)
+        await box.start(_SECONDS)
+    except (OSError, RuntimeError) as e:
+        if why := shortage.why(e):
+            raise ShortageError(why) from e
+        raise
     return box

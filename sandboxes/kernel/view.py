@@ -16,6 +16,7 @@ from pydantic import Field
 from sandboxes.base import Model
 from sandboxes.cache import cached
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.kernel import shortage
 
 _FORM = 2
 """Raised with every change of what a View holds, as old ones lie in the cache."""
@@ -202,6 +203,8 @@ def _asked(python: str) -> dict[str, Any]:
         said = e.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {e.returncode}"]
         raise SandboxUnavailableError(f"{python} cannot tell what it needs: {said[-1]}; try another Python") from e
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as e:
+        if short := shortage.why(e):
+            raise SandboxUnavailableError(f"{python} cannot be started: {short}") from e
         raise SandboxUnavailableError(f"{python} cannot be asked what it needs ({e}); try another Python") from e
     return told
 

@@ -50,7 +50,10 @@ class Watch:
 
     async def over(self) -> str:
         """What there is too much of at this moment; nothing where all is well."""
-        return await asyncio.to_thread(self._over)
+        try:
+            return await asyncio.to_thread(self._over)
+        except RuntimeError:  # the machine has no room for the thread; what must not happen is that nobody looks
+            return self._over()
 
     async def _looks(self) -> None:
         while not self.full:

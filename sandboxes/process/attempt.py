@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from sandboxes import replies
@@ -15,9 +16,13 @@ class Attempt:
 
     def __init__(self, run: Run, limits: Limits, wake: Callable[[], None]) -> None:
         self.run = run
-        self.results = Results(wake, replies.longest(limits))
-        self.printed = Printed(wake, limits.output, limits.flood, run.mark, len(run.requests))
-        self._requests = Requests([request.payload for request in run.requests])
+        with contextlib.ExitStack() as made:  # there may be no descriptor for the last
+            self.results = made.enter_context(contextlib.closing(Results(wake, replies.longest(limits))))
+            self.printed = made.enter_context(
+                contextlib.closing(Printed(wake, limits.output, limits.flood, run.mark, len(run.requests)))
+            )
+            self._requests = Requests([request.payload for request in run.requests])
+            made.pop_all()
         self.ahead: Attempt | None = None
         """The one that was announced while this one ended."""
 

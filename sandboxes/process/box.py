@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Sequence
 from sandboxes import replies
 from sandboxes.base import Limits
 from sandboxes.errors import SandboxLostError
-from sandboxes.kernel import tree
+from sandboxes.kernel import shortage, tree
+from sandboxes.kernel.doubt import is_error, was_killed
 from sandboxes.kernel.pipes import Printed, Results
 from sandboxes.kernel.plan import Plan
 from sandboxes.kernel.program import LoadingBox
@@ -61,6 +62,8 @@ class ForkingBox(LoadingBox):
             return self._watch.full, b""
         if (heard := self._channel.message()) is not None:
             message, reply = heard
+            if "loaded" not in message or is_error(reply):
+                self._unless_short(killed=True)
             if "loaded" not in message:
                 why = message.get("failed", "it broke the process that holds the script")
                 return "ended", str(why).encode("utf-8", "replace")
@@ -146,6 +149,8 @@ class ForkingBox(LoadingBox):
         What the child has sent counts before anything that speaks against it.
         """
         if (found := results.next(run.place)) is not None:
+            if is_error(found[0]):  # of a helper process that was ended, of a thread that could not be started
+                self._unless_short(killed=True)
             return "reply", *found
         if self._watch.full:
             return self._watch.full, b"", -1.0
@@ -154,11 +159,12 @@ class ForkingBox(LoadingBox):
         if results.flawed:
             return "unreadable", results.flawed.encode(), -1.0
         if run.ended is not None:
+            self._unless_short(was_killed(run.ended.get("ended")))
             return "ended", ending(run.ended).encode(), -1.0
         if (heard := self._channel.message()) is not None:
             run.ended = heard[0]
             if "refused" in run.ended:
-                raise SandboxLostError("no further process could be started on this machine; stop some, or use less -j")
+                raise SandboxLostError(shortage.PROCESSES)
             return await self._told(run, results, printed, timeout)
         if not self.alive:
             return "ended", (await self._why()).encode(), -1.0

@@ -20,6 +20,7 @@ _FIRST = (
     "kernel/pipes",
     "kernel/tree",
     "kernel/doubt",
+    "kernel/shortage",
     "kernel/timing",
 )
 _INNER: dict[Language, tuple[str, ...]] = {

@@ -71,8 +71,10 @@ class Listener:
         self.greeting: Greeting | None = None
         self.loaded: Execution | None = None
         """How loading went; where not well, each call's execution repeats it."""
+        self.lost = ""
+        """Why a row, or some, have no execution: the machine ran short of something. It goes on with the others."""
         self.finished = False
-        """The harness has said all; every call that was sent has had its execution."""
+        """The harness has said all; every call that was sent has had its execution, but for what is `lost`."""
         self._ids = list(ids)
         self._limits = limits
         self._machine = machine
@@ -150,7 +152,7 @@ class Listener:
             case {"loaded": dict(told), **rest} if not rest and self._loading and self._limits is not None:
                 return self._loads(self._limits, told)
             case {"row": int(row), "told": dict(told), **rest} if not rest and self._limits is not None:
-                return [self._row(self._limits, row, told)]
+                return self._row(self._limits, row, told)
             case {"done": int(count), **rest} if not rest and not self._waiting and count == len(self._ids):
                 self.finished = True
             case _:
@@ -158,6 +160,8 @@ class Listener:
         return []
 
     def _loads(self, limits: Limits, told: dict[str, Any]) -> list[Execution]:
+        if why := _lost(told):
+            raise UnclearError(why)
         found = replies.execution(_raw(0, told, limits), limits, loading=True, deaths=DEATHS_HERE)
         self._loading = False
         if self.loaded is None:
@@ -167,11 +171,14 @@ class Listener:
         rest, self._waiting = sorted(self._waiting), set()
         return [found.model_copy(update={"call": self._ids[row]}) for row in rest]
 
-    def _row(self, limits: Limits, row: int, told: dict[str, Any]) -> Execution:
+    def _row(self, limits: Limits, row: int, told: dict[str, Any]) -> list[Execution]:
         if self._loading or row not in self._waiting or type(row) is not int:
             raise UnclearError("the machine told of a row that it was not asked for")
         self._waiting.remove(row)
-        return replies.execution(_raw(self._ids[row], told, limits), limits, deaths=DEATHS_HERE)
+        if why := _lost(told):
+            self.lost = why
+            return []
+        return [replies.execution(_raw(self._ids[row], told, limits), limits, deaths=DEATHS_HERE)]
 
 
 def _longest_line(limits: Limits) -> int:
@@ -187,6 +194,11 @@ def _greeting(told: dict[str, Any]) -> Greeting:
     if not (honest and all(map(_VERSION.fullmatch, versions))):
         raise ValueError("no greeting")
     return greeting
+
+
+def _lost(told: dict[str, Any]) -> str:
+    """Why it is the machine's doing, where that is what is told. Raises ValueError or TypeError."""
+    return clean(_bytes(told["payload"])[:_WORDS].decode("utf-8", "replace")) if told["how"] == "lost" else ""
 
 
 def _raw(call: int, told: dict[str, Any], limits: Limits) -> Raw:

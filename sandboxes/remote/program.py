@@ -51,9 +51,10 @@ class RemoteProgram(Program):
                 async for execution in self._batch(left, limits):
                     yield execution
                 return
-            except SandboxLostError:
+            except SandboxLostError as e:
                 if not left:
                     return  # only the machine was lost
+                why = str(e)
                 # Rows run in their order: the first without an execution may be what killed the machine. That one
                 # the caller may try by itself; the others go on elsewhere.
                 suspect = left.pop(next(iter(left)))
@@ -62,7 +63,7 @@ class RemoteProgram(Program):
             with suppress(SandboxLostError):
                 async for execution in self._batch(left, limits):
                     yield execution
-            raise SandboxLostError(f"the machine was lost while it ran call {suspect.id}")
+            raise SandboxLostError(f"the machine was lost while it ran call {suspect.id}: {why}")
 
     async def _batch(self, left: dict[int, Call], limits: Limits) -> AsyncIterator[Execution]:
         """Executions of the calls, which are taken out of `left` one by one. Raises SandboxLostError."""
@@ -154,6 +155,8 @@ class _Hearing:
         if not self._listener.finished or ended.code != 0:
             raise SandboxLostError(f"the batch did not end as it should: {_words(ended)}")
         self.clean = True
+        if self._listener.lost:
+            raise SandboxLostError(self._listener.lost)
 
     async def _more(self) -> None:
         self._word.clear()

@@ -15,6 +15,7 @@ from typing import Any
 
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.handle import own_handle
+from sandboxes.kernel import shortage
 from sandboxes.replies import Raw
 from sandboxes.shield import begun, ended, finish
 from sandboxes.wasm import frames
@@ -147,6 +148,7 @@ class ProcessLane(Lane):
         self._arguments = (_PARENT, str(compiled.code), str(compiled.memory), reset)
         self._process: asyncio.subprocess.Process | None = None
         self._ending: asyncio.Task[str] | None = None
+        self._shortage = shortage.Shortage()
 
     async def start(self) -> asyncio.subprocess.Process:
         """To be awaited to its end: a process that is being started is nobody's yet."""
@@ -159,9 +161,13 @@ class ProcessLane(Lane):
                 self._process = await asyncio.create_subprocess_exec(
                     *command, stdin=-1, stdout=-1, stderr=-1, limit=1 << 22, pass_fds=passed
                 )
+            except OSError as e:
+                why = shortage.why(e) or f"{sys.executable}: {e.strerror}"
+                raise SandboxLostError(f"a wasm worker process cannot be started: {why}") from e
             finally:
                 for descriptor in passed:
                     os.close(descriptor)
+            shortage.first_to_go(self._process.pid)
         return self._process
 
     async def _ask(self, header: dict[str, Any], payload: bytes, count: int) -> AsyncGenerator[Raw]:
@@ -184,6 +190,8 @@ class ProcessLane(Lane):
                 yield Raw(told["call"], told["how"], content, told["duration"])
         except (OSError, asyncio.IncompleteReadError) as e:  # OSError: TimeoutError and a broken pipe too
             reason = await self._kill()
+            if why := self._shortage.since(killed=True):
+                raise SandboxLostError(why) from e
             raise SandboxLostError(f"a wasm worker process died ({reason or e}); the call may be run again") from e
         finally:
             if not finished:

@@ -12,7 +12,8 @@ from typing import ClassVar
 
 from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig
 from sandboxes.cores import cores
-from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
+from sandboxes.kernel import shortage
 from sandboxes.shield import every, finish
 from sandboxes.wasm import replies
 from sandboxes.wasm.compiled import compiled
@@ -65,6 +66,14 @@ class WasmSandbox(Sandbox):
         return f"CPython {_guest_python()} in wasmtime {version('wasmtime')}; a fresh state by {fresh}"
 
     async def open(self) -> None:
+        try:
+            await self._begin()
+        except RuntimeError as e:
+            if why := shortage.why(e):
+                raise SandboxUnavailableError(f"the wasm sandbox cannot start: {why}") from e
+            raise
+
+    async def _begin(self) -> None:
         found = await asyncio.to_thread(compiled, self.progress)
         self._free = asyncio.Queue()
         if self._jobs == 1:
@@ -86,10 +95,14 @@ class WasmSandbox(Sandbox):
             raise
         return program
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._lanes)
+
     @contextlib.asynccontextmanager
     async def lane(self) -> AsyncGenerator[Lane]:
         """A lane for one batch; waits until one is free."""
-        if not self._lanes:
+        if not self.is_open:
             raise SandboxError("the wasm sandbox is not open; use it as `async with sandbox:`")
         lane = await self._free.get()
         try:
@@ -114,7 +127,14 @@ class WasmProgram(Program):
         self._text = replies.load_request(source, limits)
 
     async def load_on(self, lane: Lane) -> Execution:
-        raw = await lane.load(self._number, self._text, replies.bounds(self._limits, loading=True))
+        """How loading went; once more where the lane was lost. Raises SandboxError."""
+        bounds = replies.bounds(self._limits, loading=True)
+        try:
+            raw = await lane.load(self._number, self._text, bounds)
+        except SandboxLostError:
+            if not self._sandbox.is_open:
+                raise
+            raw = await lane.load(self._number, self._text, bounds)
         return replies.execution(raw, self._limits, loading=True)
 
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
@@ -130,18 +150,30 @@ class WasmProgram(Program):
             else:
                 requests.append(made)
         async with self._sandbox.lane() as lane:
-            if self._number not in lane.programs:
-                again = await self.load_on(lane)
-                if again.status != "ok":  # it loads here and not there: a script that draws lots
-                    await lane.forget(self._number)
-                    for request in requests:
-                        yield again.model_copy(update={"call": request.call})
-                    return
-            shared = self._sandbox.isolation == "batch"
-            run = lane.run(self._number, requests, replies.bounds(limits), shared)
-            async with contextlib.aclosing(run) as told:
-                async for raw in told:
-                    yield replies.execution(raw, limits)
+            lost: SandboxLostError | None = None
+            while requests:
+                if self._number not in lane.programs:
+                    again = await self.load_on(lane)
+                    if again.status != "ok":  # it loads here and not there: a script that draws lots
+                        await lane.forget(self._number)
+                        for request in requests:
+                            yield again.model_copy(update={"call": request.call})
+                        return
+                shared = self._sandbox.isolation == "batch"
+                run = lane.run(self._number, requests, replies.bounds(limits), shared)
+                done = 0
+                try:
+                    async with contextlib.aclosing(run) as told:
+                        async for raw in told:
+                            done += 1
+                            yield replies.execution(raw, limits)
+                except SandboxLostError as e:  # that call the caller may try by itself; those after it had not begun
+                    if not self._sandbox.is_open:
+                        raise
+                    lost, done = e, done + 1
+                requests = requests[done:]
+            if lost is not None:
+                raise lost
 
     async def close(self) -> None:
         await self._sandbox.forget(self._number)

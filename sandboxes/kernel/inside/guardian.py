@@ -10,8 +10,12 @@ import confine
 import ends
 import wire
 
-INNER_ENDED = 70
-"""Exit status: the process that holds the script has ended, which only the script can have made it do."""
+INNER_ENDED, INNER_KILLED = 70, 71
+"""
+Exit status: the process that holds the script has ended; it was killed.
+
+Only the script can have made it do so, or a kernel that has no memory left.
+"""
 
 _KEPT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LD_BIND_NOW")
 """Variables that libraries read, but scripts need not see."""
@@ -124,14 +128,16 @@ def moved_path(path, moved):
 def _watch(life, host, child, confined):
     """Waits until the host lets go or has ended, or the inner process ends; then ends everything in the box."""
     pidfd = ends.watched(child)
-    gone = False
-    while not gone:
+    status = None
+    while status is None:
         ready = _ready(1000 if pidfd is not None else 20, life, host, pidfd)
-        gone = child in _reaped()
+        status = _reaped().get(child)
         if ready & {life, host}:
             break
     ends.end_all(child, confined)
-    os._exit(INNER_ENDED if gone else 0)
+    if status is None:
+        os._exit(0)
+    os._exit(INNER_KILLED if os.waitstatus_to_exitcode(status) == -signal.SIGKILL else INNER_ENDED)
 
 
 def _ready(longest, *fds):
@@ -144,12 +150,13 @@ def _ready(longest, *fds):
 
 
 def _reaped():
-    found = []
+    """The processes that have ended, and how."""
+    found = {}
     while True:
         try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return found
         if pid == 0:
             return found
-        found.append(pid)
+        found[pid] = status

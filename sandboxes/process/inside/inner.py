@@ -110,11 +110,11 @@ def _started(channel, evaluate, message, pipes, boot):
 
 
 def _forked():
-    """As os.fork; None where others leave no room for a process, for a while."""
+    """As os.fork; None where the machine has no room for a process, or no memory for one, for a while."""
     for _ in range(20):
         try:
             return os.fork()
-        except BlockingIOError:
+        except OSError:
             time.sleep(0.05)
     return None
 

@@ -7,6 +7,7 @@ Nothing that comes from it is trusted.
 import contextlib
 import socket
 
+import shortage
 import tree
 import weigh
 from channel import Broken, Channel
@@ -36,6 +37,7 @@ class Box:
         self._owner = None
         """The user whose files on the machine are a run's own, where it has no place of its own."""
         self._full = ""
+        self._shortage = shortage.Shortage()
         try:
             self._first = spawner.spawn(self._channel.theirs, theirs, bare)
             walls = self._heard(START)
@@ -51,6 +53,7 @@ class Box:
                 raise Broken(str(hello.get("failed")))
             below = tree.descendants(self._first)
             self._inner = below[-1] if below else 0
+            shortage.first_to_go(self._inner)
             self._scale = weigh.Scale(self._inner)
         except BaseException:
             self.close()
@@ -69,9 +72,15 @@ class Box:
         return self._channel.heard(seconds)[0]
 
     def _why(self):
+        """How a box that has gone is told of: how, and why."""
         if self._channel.spoilt:
-            return b"it broke the process that holds the script"
-        return b"it ended the process that holds the script"
+            return "ended", b"it broke the process that holds the script"
+        return self._ended(True, b"it ended the process that holds the script")
+
+    def _ended(self, killed, why):
+        """The same of what has ended, or of an error: it is not the script's where the machine may be to blame."""
+        short = self._shortage.since(killed)
+        return ("lost", short.encode()) if short else ("ended", why)
 
     def _begin(self, limit):
         """From now on it may hold so many bytes."""

@@ -14,8 +14,9 @@ import tree
 from attempt import Run
 from box import Box
 from channel import Broken
-from doubt import is_doubtful
+from doubt import is_doubtful, is_error, was_killed
 from ports import nothing, now
+from shortage import PROCESSES
 from sweep import sweep
 
 STOP, PROMPT = 0.3, 0.05
@@ -95,12 +96,14 @@ class Holder(Box):
         if heard is not None:
             message, reply = heard
             if "loaded" not in message:
-                return "ended", _words(message.get("failed", "it broke the process that holds the script"))
+                return self._ended(True, _words(message.get("failed", "it broke the process that holds the script")))
+            if is_error(reply) and (short := self._shortage.since(True)):
+                return "lost", short.encode()
             return ("ended", b"it left processes behind") if tree.children(self._inner) else ("reply", reply)
         if printed.flooded:
             return "flood", b""
         if not self.alive:
-            return "ended", self._why()
+            return self._why()
         return ("timeout", b"") if now() > until else None
 
     def run(self, payloads, first, limits, shared):
@@ -156,6 +159,8 @@ class Holder(Box):
         """
         found = run.results.next(run.place)
         if found is not None:
+            if is_error(found[0]) and (short := self._shortage.since(True)):
+                return "lost", short.encode(), -1.0
             return "reply", *found
         if self._full:
             return self._full, b"", -1.0
@@ -164,15 +169,15 @@ class Holder(Box):
         if run.results.flawed:
             return "unreadable", _words(run.results.flawed), -1.0
         if run.ended is not None:
-            return "ended", b"", -1.0
+            return *self._ended(was_killed(run.ended.get("ended")), b""), -1.0
         heard = self._channel.message()
         if heard is not None:
             run.ended = heard[0]
             if "refused" in run.ended:
-                raise Broken("the machine has no room for another process")
+                return "lost", PROCESSES.encode(), -1.0
             return self._told(run, timeout)
         if not self.alive:
-            return "ended", self._why(), -1.0
+            return *self._why(), -1.0
         return ("timeout", b"", -1.0) if now() > run.timing.until(timeout, run.results.begun) else None
 
     def _settle(self, run):

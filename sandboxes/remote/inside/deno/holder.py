@@ -226,7 +226,7 @@ class Holder(Box):
         if self._told.flawed:
             return "unreadable", self._told.flawed.encode(), -1.0
         if self._told.ended or self._printed.ended:
-            return self._happened(kinds, place, until) if self._told.pull() else ("ended", self._why(), -1.0)
+            return self._happened(kinds, place, until) if self._told.pull() else (*self._why(), -1.0)
         if now() <= until:
             return None
         return self._happened(kinds, place, until) if self._told.pull() else ("timeout", b"", -1.0)

@@ -1,0 +1,143 @@
+"""
+Whether this machine, or the container that it is, has run out of memory or of processes.
+
+The kernel then ends a process that has done nothing wrong, or refuses one, and nothing that the process tells is the
+script's doing. It counts both for the control group that the processes belong to.
+
+Also sent to machines of others, where it must import little.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+
+MEMORY = (
+    "the machine, or its container, ran out of memory and ended a process of the sandbox; "
+    "lower the memory limit or the number of jobs, or give it more memory"
+)
+PROCESSES = (
+    "the machine, or its container, has no room for another process; "
+    "stop some, raise its limit of processes (pids.max, ulimit -u), or use fewer jobs"
+)
+DESCRIPTORS = "too many files are open; raise the limit of open files (ulimit -n), or use fewer jobs"
+
+_NUMBERS = {
+    errno.EAGAIN: PROCESSES,
+    errno.ENOMEM: MEMORY,
+    errno.EMFILE: DESCRIPTORS,
+    errno.ENFILE: DESCRIPTORS,
+}
+
+
+class Shortage:
+    """What the kernel has counted since it was last asked."""
+
+    def __init__(self) -> None:
+        self._seen = _counted()
+
+    def since(self, killed: bool) -> str:
+        """
+        Why what has just ended, or failed, may be no script's doing: words with the next step, or nothing.
+
+        `killed`: it was ended by SIGKILL, which is how the kernel ends what it has no memory for. A count that has
+        grown since the last time may be another box's, so that a script may be doubted once too often, and never too
+        little: what is tried again and ends in the same way meets counts that have not grown.
+        """
+        before, self._seen = self._seen, _counted()
+        memory, processes = (now > then for now, then in zip(self._seen, before, strict=True))
+        return MEMORY if memory and killed else PROCESSES if processes else ""
+
+
+def why(error: Exception) -> str:
+    """What is short where a call failed like this; nothing where that is not the reason."""
+    if isinstance(error, OSError):
+        return _NUMBERS.get(error.errno or 0, "")
+    return PROCESSES if isinstance(error, RuntimeError) and "start new thread" in str(error) else ""
+
+
+def why_said(line: str) -> str:
+    """The same of the last line that a program said."""
+    return next((words for number, words in _NUMBERS.items() if os.strerror(number) in line), "")
+
+
+def first_to_go(pid: int) -> None:
+    """
+    Where memory runs out the kernel ends this process, and what it starts, rather than any other.
+
+    Else it would often be the one that knows of the run.
+    """
+    try:
+        with open(f"/proc/{pid}/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        return  # it has ended, or there is no such thing
+
+
+def _counted() -> tuple[int, int]:
+    """Processes ended for want of memory, and those refused."""
+    memory, processes = _counters()
+    return sum(_count(*each) for each in memory), sum(_count(*each) for each in processes)
+
+
+@functools.cache
+def _counters() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Files of this process's own control group, each with the name of its count."""
+    memory: list[tuple[str, str]] = []
+    processes: list[tuple[str, str]] = []
+    for folder, top in _groups():
+        # The second is that of older systems, where each kind of resource has groups of its own.
+        memory += [(f"{folder}/memory.events", "oom_kill"), (f"{folder}/memory.oom_control", "oom_kill")]
+        while True:  # which group of those above the limit belongs to depends on the kernel where it is counted
+            processes.append((f"{folder}/pids.events", "max"))
+            if folder == top:
+                break
+            folder = os.path.dirname(folder)
+    memory = [each for each in memory if _count(*each) >= 0]
+    return memory or [("/proc/vmstat", "oom_kill")], [each for each in processes if _count(*each) >= 0]
+
+
+def _groups() -> list[tuple[str, str]]:
+    """The folders of this process's control groups, each with the topmost that can be seen."""
+    own: dict[str, str] = {}
+    found: list[tuple[str, str]] = []
+    for line in _lines("/proc/self/cgroup"):
+        _, kinds, path = line.split(":", 2)
+        own |= dict.fromkeys(kinds.split(","), path)
+    for line in _lines("/proc/self/mountinfo"):
+        place, _, kind = line.partition(" - ")
+        if kind.startswith("cgroup"):
+            root, top = place.split()[3:5]
+            names = [""] if kind.startswith("cgroup2 ") else kind.split()[-1].split(",")
+            found += [(_below(top, root, own[name]), top) for name in names if name in own]
+    return list(dict.fromkeys(found))
+
+
+def _below(top: str, root: str, path: str) -> str:
+    """Where `path` lies when `root` is shown at `top`; that itself where it is not below."""
+    root = root.rstrip("/")
+    inside = path == root or path.startswith(root + "/")
+    return (top + path[len(root) :]).rstrip("/") if inside and ".." not in path else top
+
+
+def _count(path: str, name: str) -> int:
+    """A line of a file of counts; -1 where there is none."""
+    words = (line.split() for line in _lines(path))
+    return next((int(each[1]) for each in words if each[0] == name), -1)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        fd = os.open(path, os.O_RDONLY)  # read often, and twice as fast as by a file object
+    except OSError:
+        return []
+    try:
+        got = b""
+        while piece := os.read(fd, 1 << 16):
+            got += piece
+        return os.fsdecode(got).splitlines()
+    except OSError:
+        return []
+    finally:
+        os.close(fd)

@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 
 from sandboxes.base import Language
+from sandboxes.kernel.plan import VARIABLES
 
 _SANDBOXES = Path(__file__).parents[1]
 
@@ -49,10 +50,22 @@ def modules(language: Language) -> tuple[str, ...]:
     return (*_FIRST, *_INNER[language], *_BOX, *_HOLDER[language], "remote/inside/harness")
 
 
-BOOT = """
+ENVIRONMENT = VARIABLES | {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
+"""What Python is started with. They are no secrets, and stand in its arguments too: a service may drop variables."""
+
+_BOOT = """
 import sys
 sys.path[:] = [place for place in sys.path if place]
 import os
+wanted = WANTED
+def settled():
+    return not sys.flags.hash_randomization and sys.flags.utf8_mode and wanted.items() <= os.environ.items()
+if sys.version_info >= (3, 11) and sys.argv[-1] != 'again' and not settled():
+    words = [sys.executable, '-s', '-S', '-B', '-c', sys.orig_argv[sys.orig_argv.index('-c') + 1]]
+    try:
+        os.execve(sys.executable, [*words, *sys.argv[1:], 'again'], {**os.environ, **wanted})
+    except OSError:
+        pass
 def take(count):
     got = []
     while count:
@@ -90,8 +103,12 @@ def begin():
     return made[-1]
 begin().main(part)
 """
+BOOT = _BOOT.replace("WANTED", repr(ENVIRONMENT))
 """
 Reads part after part from standard input, each after its length, and not a byte ahead: what follows are secrets.
+
+Where it was not started with the variables it begins anew with them, once, before it has read anything: the order of
+sets, the encoding of files and the threads of numeric libraries depend on them, and so may results.
 
 The modules are taken out of sight once they are there, for a script may want a package of such a name.
 """

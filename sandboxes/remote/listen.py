@@ -9,7 +9,7 @@ import math
 import re
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from sandboxes import replies
 from sandboxes.base import Execution, Limits, Model
@@ -46,8 +46,15 @@ class Greeting(Model):
     """Its kind of processor, as `uname -m` says."""
     system: str
     """The kernel and its release."""
+    hash_seed: Literal["0", "other"] = "other"
+    """Of its Python: with another than 0 the order of sets, and what follows, differs from machine to machine."""
     protects: tuple[str, ...]
     """In words; see `walls` in the harness for all of them."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether results depend on no chance of the machine's Python; where Deno runs scripts they never do."""
+        return self.hash_seed == "0" or self.deno is not None
 
 
 class Listener:
@@ -145,6 +152,8 @@ class Listener:
                 self.greeting = _greeting(told)
                 if self._machine not in (None, self.greeting.machine):
                     raise UnclearError(f"it is a machine of the kind {self.greeting.machine}, not {self._machine}")
+                if self._machine and not self.greeting.is_settled:
+                    raise UnclearError("its Python's hash seed is not 0, so that results would differ")
             case _ if self.greeting is None:
                 raise UnclearError("the machine did not say hello first")
             case {"loading": True, **rest} if not rest and self.loaded is not None and self._waiting:

@@ -244,11 +244,13 @@ class RemoteSandbox(Sandbox):
         raise AssertionError("the last one returns or raises")
 
     async def _prepare(self, provider: Provider, machine: Machine, wants: bool, deadline: float) -> None:
-        from sandboxes.remote.bringup import STRAYS, greeted, installed, locked, offline, uncut
+        from sandboxes.remote.bringup import STRAYS, greeted, installed, locked, offline, refuse_unsettled, uncut
 
         why = machine.uncut
         if self._greeting is None:
             self._greeting = await greeted(provider, machine, self.remote.pauses)
+            if self.language == "python":
+                refuse_unsettled(provider.name, self._greeting)
             if not {"pids", "orphans"} & set(self._greeting.protects):
                 self._say(f"{provider.name}: {STRAYS}")
         if wants and not provider.bakes:

@@ -20,9 +20,9 @@ from sandboxes.base import Call, Execution, Isolation, Language, Limits, Model
 from sandboxes.deno import script
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.kernel import filter as seccomp
-from sandboxes.kernel.plan import TMP_FILES, TMP_SIZE, VARIABLES
+from sandboxes.kernel.plan import TMP_FILES, TMP_SIZE
 from sandboxes.kernel.view import NETWORK
-from sandboxes.remote.bundle import ARGUMENTS, bundle
+from sandboxes.remote.bundle import ARGUMENTS, ENVIRONMENT, bundle
 from sandboxes.remote.listen import Greeting, Listener, UnclearError
 from sandboxes.remote.provider import Command
 
@@ -117,7 +117,7 @@ def _command(
     made = Command(
         argv=("python3", *ARGUMENTS),
         input=b"".join(piece for part in parts for piece in (b"%d\n" % len(part), part)),
-        env=VARIABLES | {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"},
+        env=ENVIRONMENT,
         timeout=listener.longest,
     )
     return made, listener

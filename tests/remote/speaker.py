@@ -32,6 +32,7 @@ class Speaker(Shelf):
         self.frames = 0
         self.protects: tuple[str, ...] = ("pids",)
         """What every machine's greeting says."""
+        self.hash_seed = "0"
         self.uncut = ""
         """Why every machine has a network, though none was ordered."""
         self.shut: set[bool] = set()
@@ -60,7 +61,8 @@ class Speaker(Shelf):
         def frame(**words: Any) -> bytes:
             return json.dumps({**words, "mark": told_last["mark"]}).encode() + b"\n"
 
-        yield frame(hello={"python": "3.12.1", "machine": "x86_64", "system": "Memory", "protects": self.protects})
+        about = {"python": "3.12.1", "machine": "x86_64", "system": "Memory", "hash_seed": self.hash_seed}
+        yield frame(hello=about | {"protects": self.protects})
         if asked["source"] is not None:
             self.shut.add(asked["shut"])
             yield frame(loaded=_reply(None))

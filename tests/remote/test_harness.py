@@ -362,3 +362,46 @@ def test_a_kernel_that_lets_nobody_adopt_orphans_runs_scripts_and_says_what_that
     finally:
         running.process.kill()
         running.end()
+
+
+SETTLED = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.getenv.restype = ctypes.c_char_p
+def evaluate(x):
+    flags = [sys.flags.hash_randomization, sys.flags.utf8_mode]
+    return [list(map(str, {*"abcdefgh"})), flags, [str(libc.getenv(name.encode())) for name in x]]
+"""
+DROPPED = {
+    "all": {},
+    "some": {"PYTHONUTF8": "1", "LC_ALL": "C.UTF-8"},
+    "replaced": {"PYTHONHASHSEED": "7", "PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONPATH": "/nowhere"},
+}
+
+
+@pytest.mark.parametrize("variables", DROPPED.values(), ids=DROPPED)
+def test_what_a_service_does_with_variables_changes_no_result(variables: dict[str, str]) -> None:
+    """As where sudo keeps none of them, or a machine has its own."""
+    calls = rows(["OMP_NUM_THREADS", "LD_BIND_NOW"])
+    usual = ask(SETTLED, calls)
+    assert usual.values[0][1:] == [[0, 1], ["b'1'", "b'1'"]]
+    found = Running(OWN, asked(SETTLED), calls, variables=variables).answer()
+    assert found.listener.greeting is not None
+    assert found.listener.greeting.hash_seed == "0"
+    assert (found.values, found.errors) == (usual.values, "")
+
+
+def test_a_python_that_obeys_no_variable_says_its_hash_seed_and_starts_no_script() -> None:
+    """Its way to begin anew is taken from it, for no Python at hand is as deaf."""
+
+    def deaf(boot: str) -> str:
+        changed = boot.replace("not settled()", "False")
+        assert changed != boot
+        return changed
+
+    found = Running(OWN, None, [], change=deaf, variables={}).answer()
+    assert found.listener.greeting is not None
+    assert found.listener.greeting.hash_seed == "other"
+    running = Running(OWN, asked("def evaluate(x): return x"), rows(1), change=deaf, variables={})
+    with pytest.raises(talk.UnclearError, match="hash seed is not 0"):
+        running.answer()

@@ -20,7 +20,13 @@ from sandboxes.remote.bundle import bundle
 from sandboxes.remote.bundle import modules as sent
 
 LIMITS = Limits(result=1000, output=500)
-HELLO = {"python": "3.12.1", "machine": "x86_64", "system": "Linux 6.1", "protects": ["mounts", "pids"]}
+HELLO = {
+    "python": "3.12.1",
+    "machine": "x86_64",
+    "system": "Linux 6.1",
+    "hash_seed": "0",
+    "protects": ["mounts", "pids"],
+}
 
 
 def asked(isolation: Isolation = "call", **more: Any) -> talk.Asked:

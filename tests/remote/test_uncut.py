@@ -195,3 +195,15 @@ def test_a_kernel_that_finds_no_orphans_is_told_once() -> None:
         "shelf: its kernel finds no process whose parent has ended: "
         "what a script leaves behind runs until its machine ends"
     ]
+
+
+def test_a_machine_whose_python_hashes_by_chance_is_refused_by_name() -> None:
+    def prepare(speaker: Speaker) -> None:
+        speaker.hash_seed = "other"
+
+    memory = Memory(prepare, 4)
+    with pytest.raises(SandboxUnavailableError, match="shelf: the hash seed of the machine's Python is not 0"):
+        asyncio.run(memory.work())
+    assert memory.speaker
+    assert memory.speaker.asked.count("create") == 1
+    memory.check("it was refused")

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -131,8 +131,12 @@ class Running:
         calls: Sequence[Call],
         python: str | None = None,
         change: Callable[[str], str] = str,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`change` is applied to the program that reads the harness. Skips the test where there is no such machine."""
+        """
+        `change` is applied to the program that reads the harness, which finds `variables` instead of the command's.
+        Skips the test where there is no such machine.
+        """
         if way.missing:
             pytest.skip(way.missing)
         command, self.listener = talk.command(asked, calls) if asked else talk.hello()
@@ -142,7 +146,8 @@ class Running:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], "OF_THE_MACHINE": "a-value-of-the-machines-own", **command.env},
+            env={"PATH": os.environ["PATH"], "OF_THE_MACHINE": "a-value-of-the-machines-own"}
+            | dict(command.env if variables is None else variables),
         )
         self._feeding = threading.Thread(target=self._feed, args=(command.input,))
         self._feeding.start()

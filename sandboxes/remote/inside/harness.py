@@ -166,6 +166,7 @@ class _Boxes:
         return {
             "python": ".".join(map(str, sys.version_info[:3])),
             "machine": system.machine,
+            "hash_seed": "0" if needs.hashes_from_0() else "other",
             "system": f"{system.sysname} {system.release}"[:90],
             "protects": words,
             **box.tells,

@@ -17,6 +17,9 @@ _OTHERS = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")
 _SPARE = range(61184, 65520)
 """What systemd gives to services that exist for a while; no user has them."""
 
+_OF_SEED_0 = 7297672633642751649
+"""The hash of `evalcell`."""
+
 _SETGID, _SETUID, _SYS_ADMIN = 6, 7, 21
 _GET_SECCOMP = 21
 
@@ -149,6 +152,12 @@ def _settable(name):
 
 def knows_seccomp():
     return ctypes.CDLL(None).prctl(_GET_SECCOMP, *(ctypes.c_ulong(0),) * 4) >= 0
+
+
+def hashes_from_0():
+    """Whether texts have the hashes that this Python gives them with the seed 0, where its algorithm is known here."""
+    known = sys.hash_info.algorithm == "siphash13" and sys.hash_info.width == 64
+    return not sys.flags.hash_randomization and (not known or hash("evalcell") == _OF_SEED_0)
 
 
 def forget_environment():

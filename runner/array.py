@@ -10,7 +10,7 @@ from io import BufferedReader
 from typing import Any
 
 from runner.errors import DatasetError
-from runner.rows import DECODER, MAX_ROW, Row, RowError, TooLong, check_depth, columns, too_deep
+from runner.rows import DECODER, MAX_ROW, Row, RowError, TooLong, UnreadError, check_depth, columns, too_deep
 
 CHUNK = 1 << 16
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
@@ -151,4 +151,4 @@ def _elements(text: _Text, name: str) -> Iterator[Row]:
         if text.peek():
             raise _Fatal(f"not JSON: more text behind the array at {text.place(text.at)}")
     except _Fatal as error:
-        yield f"{name}, row {done + 1}", RowError(f"{error}; the rest of the file cannot be read")
+        yield f"{name}, row {done + 1}", UnreadError(f"{error}; the rest of the file cannot be read")

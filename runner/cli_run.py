@@ -100,7 +100,9 @@ class _Work:
     def summary(self, state: State) -> Summary:
         """Gates are judged once all rows are done."""
         summary = self._tally.summary(self._seconds)
-        return judge(summary, self._gates, self._max_failed) if state == "finished" else summary
+        if state != "finished":
+            return summary
+        return judge(summary, self._gates, self._max_failed, complete=self._dataset.complete)
 
     def _end(self, state: State) -> None:
         self._outputs.end(state, self.summary(state), self._dataset.notes)

@@ -15,7 +15,7 @@ from runner.array import array_rows
 from runner.errors import DatasetError
 from runner.formats import ParquetRows, csv_rows, jsonl_rows, lines
 from runner.ids import Ids
-from runner.rows import Row, cases, cases_from_rows
+from runner.rows import Row, UnreadError, cases, cases_from_rows
 from runner.shown import CHECK, close_name, printable, whole
 from runner.types import Case
 
@@ -44,6 +44,8 @@ class Dataset:
         self._close = close
         self._count = count
         self._ids = Ids()
+        self.complete = True
+        """False once the rest of the file could not be read: nobody knows how many rows it has."""
 
     def __iter__(self) -> Iterator[Case]:
         """Raises DatasetError when the file fails under way, or was read before."""
@@ -51,7 +53,7 @@ class Dataset:
         if rows is None:
             raise DatasetError(f"{self.name} has been read; open it again")
         try:
-            yield from cases(rows, self._ids)
+            yield from cases(self._watched(rows), self._ids)
         except OSError as error:
             raise DatasetError(f"{self.name} cannot be read on: {error.strerror or error}") from None
 
@@ -62,11 +64,18 @@ class Dataset:
     @property
     def notes(self) -> list[str]:
         """What a reader of the results should know about the rows that were read so far."""
-        repeated = self._ids.repeated
-        if not repeated:
-            return []
-        rows = "1 row repeats an id" if repeated == 1 else f"{repeated:,} rows repeat an id"
-        return [f"{rows} that an earlier row has; they are named id#row"]
+        found = []
+        if repeated := self._ids.repeated:
+            rows = "1 row repeats an id" if repeated == 1 else f"{repeated:,} rows repeat an id"
+            found.append(f"{rows} that an earlier row has; they are named id#row")
+        if not self.complete:
+            found.append(f"{self.name} could not be read to its end; it may have more rows")
+        return found
+
+    def _watched(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            self.complete = self.complete and not isinstance(row[1], UnreadError)
+            yield row
 
     def close(self) -> None:
         """Safe twice."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.errors import DatasetError
-from runner.rows import MAX_ROW, Row, RowError, TooLong, as_json, columns, decoded, parse_json
+from runner.rows import MAX_ROW, Row, RowError, TooLong, UnreadError, as_json, columns, decoded, parse_json
 from runner.shown import printable, shown
 
 BATCH = 256
@@ -48,13 +48,18 @@ class _CsvLines:
         self._lines = lines(file)
         self.number = 0
         self.size = 0
+        self.ended = False
         self.error: RowError | None = None
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        line = next(self._lines)
+        try:
+            line = next(self._lines)
+        except StopIteration:
+            self.ended = True
+            raise
         self.number += 1
         self.size += MAX_ROW + 1 if line is None else len(line)
         if line is None or self.size > MAX_ROW:
@@ -116,7 +121,8 @@ def _csv_body(reader: Iterator[list[str]], text: _CsvLines, header: list[str], n
         except RowError as error:
             yield f"{name}:{number}", error
         except csv.Error as error:
-            yield f"{name}:{number}", RowError(f"not CSV: {error}; is a quote left open?")
+            kind = UnreadError if text.ended else RowError
+            yield f"{name}:{number}", kind(f"not CSV: {error}; is a quote left open?")
 
 
 class ParquetRows:
@@ -150,7 +156,7 @@ class ParquetRows:
                     number += 1
                     yield f"{self.name}, row {number}", row
         except Exception as error:
-            what = RowError(f"{printable(str(error))}; the rest of the file cannot be read")
+            what = UnreadError(f"{printable(str(error))}; the rest of the file cannot be read")
             yield f"{self.name}, row {number + 1}", what
 
     def close(self) -> None:

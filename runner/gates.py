@@ -30,6 +30,7 @@ _OF_ROWS = ("rows", "scored", "abstained", "failed", "lost", "failed_rate")
 _OF_OUTPUT = ("mean", "median", "min", "max", "passed", "pass_rate")
 _MAX_FAILED = re.compile(r"(\d{1,12})|(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
 _SHAPE = re.compile(r"\s*(?P<metric>\S.*?)\s*(?P<op>>=|<=|==|!=|>|<)\s*(?P<number>[^<>=!]*?)\s*", re.DOTALL)
+_CUT = "the dataset could not be read to its end"
 METRICS = ", ".join((*_OF_OUTPUT, *_OF_ROWS, "label:TEXT"))
 
 
@@ -94,17 +95,21 @@ def parse_max_failed(text: str) -> MaxFailed:
     return MaxFailed(text=text.strip(), number=Fraction(number or 0), is_share=bool(found[2]))
 
 
-def judge(summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | None = None) -> Summary:
+def judge(
+    summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | None = None, *, complete: bool = True
+) -> Summary:
     """
-    The summary of all rows, with how each gate went.
+    The summary of all rows, with how each gate went. `complete`: whether the dataset was read to its end.
 
     A gate on scores cannot be judged while more rows failed or were lost than may, which is none where `max_failed`
-    does not say. `max_failed` is a gate as well.
+    does not say, nor where rows may be missing that could not be read. `max_failed` is a gate as well.
     """
-    return summary.model_copy(update={"gates": tuple(_judged(summary, gates, max_failed))})
+    return summary.model_copy(update={"gates": tuple(_judged(summary, gates, max_failed, complete))})
 
 
-def _judged(summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | None) -> Iterator[GateResult]:
+def _judged(
+    summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | None, complete: bool
+) -> Iterator[GateResult]:
     count = summary.failed + summary.lost
     too_many = max_failed.exceeded_by(summary) if max_failed else count > 0
     missing = missing_rows(summary)
@@ -112,10 +117,14 @@ def _judged(summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | Non
         text, value = f"max-failed {max_failed.text}", float(count)
         if too_many:
             yield GateResult(gate=text, verdict="failed", value=value, reason=missing)
+        elif not complete:
+            yield GateResult(gate=text, verdict="unjudged", reason=_CUT)
         else:
             yield GateResult(gate=text, verdict="passed", value=value)
     for gate in gates:
-        if gate.on_scores and too_many:
+        if gate.on_scores and not complete:
+            yield GateResult(gate=gate.text, verdict="unjudged", reason=_CUT)
+        elif gate.on_scores and too_many:
             yield GateResult(gate=gate.text, verdict="unjudged", reason=missing, missing_rows=True)
         elif (found := gate.value(summary)) is None:
             yield GateResult(gate=gate.text, verdict="unjudged", reason=f"there is nothing to take {gate.metric} of")

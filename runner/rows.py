@@ -30,6 +30,10 @@ class RowError(ValueError):
     """Why one row cannot be used."""
 
 
+class UnreadError(RowError):
+    """Neither this row nor anything behind it can be read."""
+
+
 Row = tuple[str, "dict[str, Any] | RowError"]
 """Where it stands, and its columns."""
 

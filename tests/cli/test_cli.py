@@ -205,6 +205,21 @@ def test_a_gate_without_anything_to_judge_is_3(here: Path) -> None:
     assert result.exit_code == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("cut.json", '[{"output": "x"}, {"output": "x"}, {"outp'), ("open.csv", 'output\nx\nx\n"x\nx\nx\n')],
+)
+def test_a_dataset_that_ends_too_soon_passes_no_gate(here: Path, name: str, text: str) -> None:
+    Path(name).write_text(text)
+    result = run("length.py", name, "--fail-if", "mean<0.9", "--max-failed", "50%")
+    assert result.exit_code == 3
+    assert result.stderr.splitlines()[1:] == [
+        f"note: {name} could not be read to its end; it may have more rows",
+        "gate 'max-failed 50%': could not be judged, the dataset could not be read to its end",
+        "gate 'mean<0.9': could not be judged, the dataset could not be read to its end",
+    ]
+
+
 def test_nothing_scored_is_3_with_the_most_common_error(here: Path) -> None:
     Path("bad.py").write_text("def evaluate(output):\n    return 1 / 0\n")
     result = run("bad.py", "data.jsonl", "--fail-if", "failed>0")

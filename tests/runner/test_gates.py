@@ -121,6 +121,16 @@ def test_a_gate_on_a_named_output_is_one_on_scores() -> None:
     assert [(gate.verdict, gate.missing_rows) for gate in allowed] == [("passed", False), ("unjudged", False)]
 
 
+def test_a_dataset_that_was_not_read_to_its_end_is_judged_on_counts_alone() -> None:
+    summary = Summary(rows=10, scored=9, failed=1, count=9, mean=1)
+    gates = [parse_gate(text, {}) for text in ("mean<0.9", "rows<10", "failed>0")]
+    verdicts = [
+        [gate.verdict for gate in judge(summary, gates, parse_max_failed(most), complete=False).gates]
+        for most in ("5", "0")
+    ]
+    assert verdicts == [["unjudged", "unjudged", "passed", "failed"], ["failed", "unjudged", "passed", "failed"]]
+
+
 def test_what_a_gate_says() -> None:
     summary = Summary(rows=1500, scored=1, failed=1498, lost=1, count=1, mean=1, median=1, min=1, max=1)
     gates = judge(summary, [parse_gate("mean<0.9", {}), parse_gate("rows>2e3", {})], parse_max_failed("5%")).gates

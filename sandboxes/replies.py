@@ -21,6 +21,7 @@ TEXT = 4000
 
 _NAME = 200  # characters of a module's name; `answers` sends no more
 _WORST = 6  # bytes of JSON for one byte of text: \\u0000
+_FRAME = len('{"status":"ok","value":}')
 _STATUSES: dict[str, Status] = {"error": "error", "memory": "memory", "output": "output", "no_result": "no_result"}
 
 
@@ -165,7 +166,7 @@ def _told(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
     status = reply.get("status")
     if status == "ok":
         value = reply.get("value")
-        if len(raw.payload) > limits.result and _size(value) > limits.result:
+        if len(raw.payload) - _FRAME > limits.result and _size(value) > limits.result:
             return _died(raw, limits, DEATHS["too_much"])
         return Execution(status="ok", value=value, **common)
     if not isinstance(status, str) or status not in _STATUSES:
@@ -174,7 +175,8 @@ def _told(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
 
 
 def _size(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _error(status: str, error: Any, limits: Limits, hint: Hint) -> ScriptError:

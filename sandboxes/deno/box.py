@@ -84,9 +84,9 @@ class DenoBox(FolderBox, LoadingBox):
         how, payload, _ = await self._next((HELLO,), 0, self._loop.time() + START)
         self._folder.remove()
         if how != "frame":
-            said = self._printed.cut()[0].decode("utf-8", "replace").strip().splitlines()
+            said = line.why_not(self._printed.cut()[0])
             heard = self._channel.message()
-            why = heard[0].get("failed") if heard else (said[0] if said else payload.decode("utf-8", "replace"))
+            why = heard[0].get("failed") if heard else said or payload.decode("utf-8", "replace") or how
             await self.close()
             raise SandboxLostError(f"Deno does not start: {why}")
         self._told.longest = replies.longest(limits)

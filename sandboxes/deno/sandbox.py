@@ -60,8 +60,7 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         return await asyncio.to_thread(self._bare)
 
     async def holder(self) -> Holder:
-        box = await self.box()
-        return box if self.isolation == "batch" else Turns(box, self.box)
+        return Turns(await self.box(), self.box, alternate=self.isolation == "call")
 
     def request(self, call: Call, limits: Limits) -> bytes | Execution:
         """With a seed that a number of JavaScript can hold."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sandboxes.kernel.sandbox import BoxedSandbox
 
 
-_BARREN = 3
+BARREN = 3
 """Boxes in a row that end before they have told of a call."""
 
 
@@ -134,7 +134,7 @@ class BoxedProgram(Program, Generic[B]):
                     raise SandboxLostError(why) from e
                 raise
             barren = 0 if done else barren + 1
-            if barren and (lane.box.alive or barren > _BARREN):
+            if barren and (lane.box.alive or barren > BARREN):
                 raise SandboxLostError("the sandbox gave no execution")
             requests = requests[done:]
         if lost is not None:

@@ -100,8 +100,8 @@ class Holder(Box):
         room.clear()
         if how != "frame":
             heard = self._channel.message()
-            said = self._printed.cut()[0].decode("utf-8", "replace").strip()
-            why = heard[0].get("failed") if heard else said[:200] or payload.decode("utf-8", "replace") or how
+            said = line.why_not(self._printed.cut()[0])
+            why = heard[0].get("failed") if heard else said or payload.decode("utf-8", "replace") or how
             raise Broken(f"Deno does not start: {why}")
         self.tells = {"deno": payload.decode("utf-8", "replace")[:32]}
         self._told.longest = limits["longest"]

@@ -65,7 +65,9 @@ class Stopping:
             await work()
 
     def _task(self, loop: asyncio.AbstractEventLoop, coro: Any, **more: Any) -> asyncio.Task[Any]:
-        return asyncio.Task(self._watched(coro), loop=loop, **more)
+        task = asyncio.Task(self._watched(coro), loop=loop, **more)
+        task.add_done_callback(lambda _: coro.close())  # where it was cancelled before it began
+        return task
 
     async def _watched(self, coro: Coroutine[Any, Any, Any]) -> Any:
         return await _Steps(coro, self._wait)

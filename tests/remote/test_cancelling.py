@@ -75,7 +75,7 @@ def test_cancelled_while_a_real_machine_works(trying: Trying, tmp_path: Path) ->
     whole.run(lambda: scored(trying.sandbox(files=files), tried, 4, script(SCRIPT)))
     assert len(tried.results) == 4
     points = [*range(1, 5), *range(5, whole.waits, max(1, whole.waits // TRIED))]
-    for n in points:
-        tried, stopping = Tried(), Stopping(n)
+    for place, n in enumerate(points):
+        tried, stopping = Tried(), Stopping(n, scoped=place % 2 == 1)
         stopping.run(partial(scored, trying.sandbox(files=files), tried, 4, script(SCRIPT)))
         trying.after(tried)

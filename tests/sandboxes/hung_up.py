@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -87,6 +88,7 @@ def application(config: Callable[[], SandboxConfig]) -> Starlette:
 
 async def left_of(config: Callable[[], SandboxConfig], clients: int) -> Left:
     """What there is more than before, when so many clients have hung up."""
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of each line that nobody takes any more
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_THREADS))
     barrier = threading.Barrier(_THREADS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 from contextlib import aclosing, suppress
@@ -154,3 +155,37 @@ def test_a_time_that_is_over_takes_all_along(chosen: Backend, nothing_left: Call
             nothing_left()
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_leaves_nothing(chosen: Backend, nothing_left: Callable[[], None], times: int) -> None:
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        async for result in _scored(chosen):
+            if result.number == 1:
+                for _ in range(times):  # the second one comes in the middle of what the first one began
+                    loop.call_soon(signal.raise_signal, signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(body())
+    nothing_left()
+
+
+@pytest.mark.parametrize("way", ["at each step", "by anyio"])
+def test_a_sandbox_that_is_opened_and_closed_by_hand(
+    chosen: Backend, nothing_left: Callable[[], None], way: str
+) -> None:
+    """Whoever calls `open` and `close` calls `close` in any case."""
+    sandbox = chosen.make(chosen.isolation)
+
+    async def opened() -> None:
+        try:
+            await sandbox.open()
+            await sandbox.load(SCRIPTS[chosen.language], LIMITS)
+        finally:
+            await sandbox.close()
+
+    whole = Stopping(1 << 30)
+    whole.run(opened, nothing_left)
+    for n in (2, whole.waits // 2, whole.waits - 4, whole.waits - 2):
+        Stopping(n, *WAYS[way]).run(opened, nothing_left)

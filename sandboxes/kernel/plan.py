@@ -164,7 +164,7 @@ def _own_root(shown: Shown, bwrap: str, pipes: Path | None) -> Plan:
         "confined": True,
         "packages": "/packages" if shown.packages else None,
         "variables": places | shown.variables,
-        "limits": _limits(shown.inner, 0 if root or _counts_apart() else _own_processes()),
+        **_bounds(shown.inner, root or _counts_apart(), tries=False),
         "moved": {},
         "program": "/program",
         "pipes": _PIPES,
@@ -203,7 +203,7 @@ def _same_root(tier: Tier, shown: Shown, pipes: Path | None) -> Plan:
         "confined": tier == "B",
         "packages": moved.get(packages, packages) if packages else None,
         "variables": {name: moved.get(path, path) for name, path in shown.files.items()} | shown.variables,
-        "limits": _limits(shown.inner, 0 if root else _own_processes()),
+        **_bounds(shown.inner, root, tries=_counts_apart()),
         "moved": moved,
         "program": moved.get(started[0], started[0]) if started else None,
         "pipes": str(pipes),
@@ -233,6 +233,18 @@ def _with_kernel(made: Plan, shown: Shown, *, metadata: bool) -> Plan:
 
 def named_pipes(folder: Path | None) -> list[str]:
     return [str(path) for path in sorted(folder.iterdir()) if path.is_fifo()] if folder else []
+
+
+def _bounds(inner: Inner, apart: bool, *, tries: bool) -> dict[str, Any]:
+    """
+    What bounds a box's processes; `apart`: the kernel counts those of its user by themselves.
+
+    Else the box `tries` to have it count so, in a user namespace. Where that cannot be had, no number bounds this
+    box's processes alone, and a script's runs may start none.
+    """
+    others = 0 if apart else _own_processes()
+    apart = apart or not sys.platform.startswith("linux")  # where nothing of this is known
+    return {"limits": _limits(inner, others), "users": inner.processes if tries and not apart else 0, "forks": apart}
 
 
 def _limits(inner: Inner, others: int) -> dict[str, int]:

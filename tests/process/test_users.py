@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,50 @@ assert libc.capset(header, struct.pack("6I", *words)) == 0
 """
 
 
+# As container engines do by default; the filter is put up before anything else.
+WITHOUT_USERS = """
+import platform, struct
+from sandboxes.kernel.inside import confine
+number = {"x86_64": 272, "aarch64": 97}[platform.machine()]
+code = [(0x20, 0, 0, 0), (0x15, 1, 0, number), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050001)]
+confine.no_new_privs()
+confine.seccomp(b"".join(struct.pack("<HBBI", *each) for each in code))
+"""
+COUNTS = """
+import asyncio
+from sandboxes import Call, Limits
+from sandboxes.process import ProcessConfig, ProcessSandbox
+
+SCRIPT = '''
+import os, threading, time
+def evaluate(what):
+    made = 0
+    try:
+        while what == "processes":
+            if os.fork() == 0:
+                time.sleep(60)
+                os._exit(0)
+            made += 1
+        stop = threading.Event()
+        for _ in range(20):
+            threading.Thread(target=stop.wait, daemon=True).start()
+            made += 1
+        stop.set()
+    except OSError as e:
+        return [made, type(e).__name__]
+    return made
+'''
+async def counted():
+    async with ProcessSandbox(ProcessConfig(tier="B", jobs=1, isolation="call")) as sandbox:
+        limits = Limits(timeout=60)
+        program = await sandbox.load(SCRIPT, limits)
+        calls = [Call(id=n, arguments={"what": what}) for n, what in enumerate(("processes", "threads"))]
+        return [e.value if e.status == "ok" else e.error async for e in program.run(calls, limits)]
+
+print(*asyncio.run(counted()), sep="\\n")
+"""
+
+
 def told(python: str, code: str, cache: Path, uid: int | None = None) -> list[str]:
     packages = next(p for p in sys.path if p.endswith("site-packages"))
     environment = {
@@ -69,7 +114,9 @@ def told(python: str, code: str, cache: Path, uid: int | None = None) -> list[st
     return done.stdout.splitlines()
 
 
-def test_as_an_ordinary_user(tier: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.fixture
+def as_user() -> Iterator[Callable[[str], list[str]]]:
+    """Runs code as an ordinary user."""
     if os.geteuid() != 0:
         pytest.skip("the other tests run as one")
     python = next((p for p in (sys.executable, "/usr/bin/python3") if reachable(os.path.realpath(p), UID)), None)
@@ -83,10 +130,26 @@ def test_as_an_ordinary_user(tier: str, tmp_path_factory: pytest.TempPathFactory
     cache.mkdir()
     os.chown(cache, UID, UID)
     try:
-        found = told(python, SOURCE + TRIES, cache, UID)
+        yield lambda code: told(python, code, cache, UID)
     finally:
         shutil.rmtree(cache)
-    assert f"('{tier}', 'ok', 1, True)" in found
+
+
+def test_as_an_ordinary_user(tier: str, as_user: Callable[[str], list[str]]) -> None:
+    assert f"('{tier}', 'ok', 1, True)" in as_user(SOURCE + TRIES)
+
+
+@pytest.mark.parametrize("engine", [False, True], ids=["namespaces", "none"])
+def test_the_number_of_processes_is_bounded_in_tier_b_or_there_are_none(
+    tier: str, engine: bool, as_user: Callable[[str], list[str]]
+) -> None:
+    if tier != "B":
+        pytest.skip("tier B")
+    processes, threads = as_user(WITHOUT_USERS + COUNTS if engine else COUNTS)
+    assert threads == "20"
+    if processes != "[0, 'PermissionError']":
+        assert not engine
+        assert processes == "[45, 'BlockingIOError']"  # with those that hold the script: 48
 
 
 def test_as_root_that_may_not_mount(tier: str, tmp_path: Path) -> None:

@@ -98,6 +98,8 @@ def _give_up_rights(boot):
     if boot["tmp"]:
         confine.mount_tmp(*boot["tmp"])
     confine.no_new_privs()
+    if boot["users"] and confine.own_users():
+        boot["limits"]["NPROC"], boot["forks"] = boot["users"], True
     if boot["view"] is not None:
         confine.landlock_view(**boot["view"])
     if boot["uid"] is not None:

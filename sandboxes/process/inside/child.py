@@ -40,6 +40,8 @@ def run(channel, evaluate, message, requests, results, output, boot):
             confine.landlock_scope(boot["network"])
         if message["memory"]:
             confine.set_limits({"DATA": message["memory"]})
+        if not boot["forks"]:
+            confine.no_processes()
         mark, own = bytes.fromhex(message["mark"]), _pid()
         seed(None)
         asked = open(requests, "rb", buffering=_CHUNK)  # noqa: SIM115  (until the end)

@@ -153,6 +153,8 @@ class _Boxes:
         told = walls | {
             "limits": needs.limits(self._settings["tmp"][0] if mounts else 0, apart, self._room),
             "network": self._settings["network"] is not None,
+            "users": 0,
+            "forks": apart or not program,
         }
         return told | self._room.boot(walls), program
 

@@ -8,7 +8,6 @@ only listed files, and no signals to others, by Landlock. `orphans`: a process w
 ended with its run.
 """
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -21,8 +20,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _pivot_root = {"x86_64": 155, "aarch64": 41}
 _MOUNT_SETATTR, _RECURSIVE = 442, 0x8000
 
-_NEW_MOUNTS, _NEW_NAMES, _NEW_IPC, _NEW_USER, _NEW_PIDS, _NEW_NETWORK = (
-    0x2_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
+_NEW_MOUNTS, _NEW_NAMES, _NEW_IPC, _NEW_PIDS, _NEW_NETWORK = (
+    0x2_0000, 0x400_0000, 0x800_0000, 0x2000_0000, 0x4000_0000
 )  # fmt: skip
 _RDONLY, _NOSUID, _NODEV, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 32, 4096, 1 << 14, 1 << 18
 _DETACH = 2
@@ -51,8 +50,10 @@ def put_up(places, tmp, network, bare, adopts, room):
         confine.give_up_uid(uid, uid)
         words.add("uid")
         uid = None
-    if not (direct or bare) and _own_users():
-        words.add("users")
+    if not (direct or bare):
+        confine.closed_to_others(False)  # or its own files in /proc would be root's
+        if confine.own_users():
+            words.add("users")
     if not bare and _unshared(_NEW_MOUNTS) and (direct or not held) and _own_root(places, uid is None, room.program):
         words.add("mounts")
     for flag, word in ((_NEW_PIDS, "pids"), (_NEW_IPC, "ipc"), (_NEW_NAMES, "names"), (_NEW_NETWORK, "network")):
@@ -92,18 +93,6 @@ def _moved(places):
     """What lies where a script's own folder will be -> where it is shown instead."""
     below = [path for path in places if (path + "/").startswith(needs.TMP + "/")]
     return {path: f"/shown/{number}" for number, path in enumerate(below)}
-
-
-def _own_users():
-    """A user namespace, in which this process may do what root may; where none is allowed, nothing changes."""
-    uid, gid = os.getuid(), os.getgid()
-    confine.closed_to_others(False)  # or its own files in /proc would be root's
-    if not _unshared(_NEW_USER):
-        return False
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-        with contextlib.suppress(OSError), open(f"/proc/self/{name}", "w") as file:
-            file.write(text)
-    return True
 
 
 def _unshared(flag):

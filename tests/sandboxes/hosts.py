@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from textwrap import dedent
@@ -35,7 +36,13 @@ def attack(script: str) -> str:
 def start(code: str, *arguments: str) -> subprocess.Popen[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", HOST + dedent(code), *arguments]
-    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment, text=True, stdout=pipe, stderr=pipe, preexec_fn=_interruptible)
+
+
+def _interruptible() -> None:
+    """Where the tests run in a shell's background they ignore SIGINT, and so would all that they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def said_by(code: str, *arguments: str) -> str:

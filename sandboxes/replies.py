@@ -39,6 +39,8 @@ class Raw(NamedTuple):
     """What the host caught of what was printed, the tail. None: only the reply tells of it."""
     said: int = 0
     """How many bytes were printed in all; counts where `output` is set."""
+    loading: bool = False
+    """Whether this is how loading the script went, for a call before which it was loaded anew."""
 
 
 class Death(NamedTuple):
@@ -73,6 +75,15 @@ Hint = Callable[[str], str | None]
 def longest(limits: Limits) -> int:
     """Bytes that an honest reply can have at most."""
     return _WORST * (limits.result + limits.output) + 65536
+
+
+def is_well(how: str, payload: bytes) -> bool:
+    """Whether this says that a script has loaded: what is said of it and what follows from it must be the same."""
+    try:
+        reply = json.loads(payload) if how == "reply" else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(reply, dict) and reply.get("status") == "ok"
 
 
 def load_request(source: str, limits: Limits) -> bytes:
@@ -125,6 +136,7 @@ def execution(
     hint: Hint = package_hint,
 ) -> Execution:
     """What one call, or the load, came to."""
+    loading = loading or raw.loading
     if raw.how == "timeout":
         told = f"the call took longer than {limits.timeout:g} s; raise the timeout, or do less"
         if loading:

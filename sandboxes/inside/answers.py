@@ -46,7 +46,7 @@ def load(source: str) -> Callable[..., Any]:
     """
     import linecache
 
-    _traceback_class()  # bound before the script could patch it, and so that no call pays for the import
+    traceback_class()  # bound before the script could patch it, and so that no call pays for the import
     module = ModuleType("evaluator")
     module.__file__ = SCRIPT
     module.__dict__["__builtins__"] = vars(builtins)  # else it would have ours
@@ -217,7 +217,7 @@ def _text_of(error: BaseException) -> str:
 _formatter: Any = None
 
 
-def _traceback_class() -> Any:
+def traceback_class() -> Any:
     global _formatter
     if _formatter is None:
         from traceback import TracebackException
@@ -228,7 +228,7 @@ def _traceback_class() -> Any:
 
 def _traceback_of(error: BaseException) -> str:
     try:
-        shown = _traceback_class()(type(error), error, error.__traceback__, limit=-20, compact=True)
+        shown = traceback_class()(type(error), error, error.__traceback__, limit=-20, compact=True)
         shown.stack[:] = [f for f in shown.stack if f.filename not in hidden]
         return "".join(shown.format())[-MESSAGE:]
     except Exception:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sandboxes.base import Call, Execution, Limits, Program
 from sandboxes.errors import SandboxLostError
-from sandboxes.kernel import shortage
+from sandboxes.kernel import shortage, words
 from sandboxes.kernel.box import Box
 from sandboxes.kernel.runs import Request
 from sandboxes.replies import Raw
@@ -35,6 +35,9 @@ class Holder(ABC):
     @property
     @abstractmethod
     def closed(self) -> bool: ...
+
+    left: frozenset[str] = frozenset()
+    """What loading leaves that runs would share, so that each loads the script anew; by the words of `words.LEFT`."""
 
     @abstractmethod
     async def load(self, source: str, limits: Limits) -> Raw:
@@ -78,6 +81,8 @@ class BoxedProgram(Program, Generic[B]):
         for lane in others:
             lane.begin()
         self.loaded = await first.loaded()
+        if first.box is not None and first.box.left:
+            self._sandbox.progress(words.reload(first.box.left, self._sandbox.isolation))
 
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution]:
         if self.loaded.status != "ok":

@@ -21,10 +21,12 @@ class Request(NamedTuple):
 class Run:
     """How far a run has come."""
 
-    def __init__(self, requests: list[Request], shared: bool) -> None:
+    def __init__(self, requests: list[Request], shared: bool, loads: bool = False) -> None:
+        """`loads`: the child loads the script before the first call."""
         self.requests = requests
-        self.mark = secrets.token_bytes(16) if shared else b""
-        """What the child prints after each call that others follow."""
+        self.loads = loads
+        self.mark = secrets.token_bytes(16) if shared or loads else b""
+        """What the child prints after loading, and after each call that others follow."""
         self.place = 0
         self.timing = Timing()
         self.broken = False

@@ -72,6 +72,26 @@ def memory(pids: list[int], limit: int) -> int:
     return exact
 
 
+def threads(pid: int) -> int:
+    """How many a process has; 1 where the kernel does not tell."""
+    try:
+        return len(_tasks(pid))
+    except OSError:
+        return 1
+
+
+def shares_memory(pid: int) -> bool:
+    """Whether it has memory to write to that its forks share, as far as the kernel tells."""
+    try:
+        return any(rights[1:2] == "w" and rights[3:] == "s" for rights in _rights(pid))
+    except OSError:
+        return False
+
+
+def _rights(pid: int) -> list[str]:
+    return [line.split(None, 2)[1] for line in _text(f"{_PROC}/{pid}/maps").splitlines()]
+
+
 def threads_of(uid: int) -> int:
     """How many threads of this user there are."""
     found = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sandboxes.kernel.plan import PROTECTS, Tier
 from sandboxes.replies import DEATHS, Death
@@ -12,6 +12,26 @@ DEATHS_HERE = DEATHS | {
     "ended": Death("crash", "Crash", "its process has ended: {why}"),
     "unreadable": Death("crash", "Crash", "the script broke the process that runs it: {why}"),
 }
+
+
+LEFT = {
+    "descriptors": "an open file, socket or event loop",
+    "threads": "a thread",
+    "processes": "a process",
+    "files": "a file in the temporary folder",
+    "memory": "shared memory",
+    "signals": "a signal handler or a timer",
+    "hooks": "a hook in Python itself",
+    "patches": "a change to a module of Python itself",
+}
+"""What loading a script may leave that its runs would share, by the words of process/inside/leftovers.py."""
+
+
+def reload(left: Iterable[str], isolation: str) -> str:
+    """Why a script is loaded anew for each call or batch."""
+    found = " and ".join(words for name, words in LEFT.items() if name in left)
+    each = "row" if isolation == "call" else "batch"
+    return f"loading leaves {found}, so the script is loaded anew for each {each}; do that inside evaluate to be faster"
 
 
 def none_works(name: str, refused: Mapping[Tier, str], wanted: Tier | None) -> str:

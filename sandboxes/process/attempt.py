@@ -14,14 +14,16 @@ from sandboxes.kernel.runs import Run
 class Attempt:
     """One child's run. `wake` is called when something has come from it."""
 
-    def __init__(self, run: Run, limits: Limits, wake: Callable[[], None]) -> None:
+    def __init__(self, run: Run, limits: Limits, wake: Callable[[], None], source: bytes | None) -> None:
+        """`source`: of the script, where the child loads it."""
         self.run = run
+        payloads = [*([] if source is None else [source]), *(request.payload for request in run.requests)]
         with contextlib.ExitStack() as made:  # there may be no descriptor for the last
             self.results = made.enter_context(contextlib.closing(Results(wake, replies.longest(limits))))
             self.printed = made.enter_context(
-                contextlib.closing(Printed(wake, limits.output, limits.flood, run.mark, len(run.requests)))
+                contextlib.closing(Printed(wake, limits.output, limits.flood, run.mark, len(payloads)))
             )
-            self._requests = Requests([request.payload for request in run.requests])
+            self._requests = Requests(payloads)
             made.pop_all()
         self.ahead: Attempt | None = None
         """The one that was announced while this one ended."""

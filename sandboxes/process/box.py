@@ -1,14 +1,15 @@
-"""A box with a Python in it that forks: load a script, run calls, each run in a child of its own."""
+"""A box with a Python in it that forks: load a script or what it imports, and do each run in a child of its own."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes import replies
 from sandboxes.base import Limits
 from sandboxes.errors import SandboxLostError
-from sandboxes.kernel import shortage, tree
+from sandboxes.kernel import shortage, tree, words
 from sandboxes.kernel.doubt import is_error, was_killed
 from sandboxes.kernel.pipes import Printed, Results
 from sandboxes.kernel.plan import Plan
@@ -24,6 +25,15 @@ PROMPT = 0.05
 STOP = 0.3
 """Seconds that stopping a run may take, which takes some milliseconds; then the whole box is ended."""
 
+ENDING = 0.1
+"""Seconds in which a thread that Python has joined is gone for the kernel too."""
+
+MODULES = 1 << 18
+"""Bytes of the names of all modules that a script imports, at most."""
+
+_OF_MODULES = frozenset(("descriptors", "threads", "processes", "files", "memory"))
+"""What matters where no script has run, only what it imports: hooks and patches of packages are none of a row's."""
+
 ROOM = 1 << 30
 """Bytes, on top of the memory limit, that importing packages may reserve without using them."""
 
@@ -35,15 +45,41 @@ class ForkingBox(LoadingBox):
         super().__init__(plan)
         self._reserved = self._held = 0
         """Bytes that the inner process has reserved and holds when the script is loaded: what a child starts with."""
+        self._source: bytes | None = None
+        """Of the script, where each run loads it."""
+        self.left: frozenset[str] = frozenset()
+        """What is left of loading that runs would share; see `words.LEFT`."""
+        self.modules = b""
+        """Those that the script has imported, a line each."""
 
     async def load(self, source: str, limits: Limits) -> Raw:
-        self._channel.longest = replies.longest(limits)
+        return await self._begin("load", source.encode("utf-8", "surrogatepass"), limits)
+
+    async def imports(self, modules: bytes, source: str, limits: Limits) -> bool:
+        """
+        Has it import the modules, after which each run loads the script anew in a child of its own.
+
+        False: something is left of them too, or they cannot be imported here; the box is of no more use.
+        """
+        self._source = source.encode("utf-8", "surrogatepass")
+        raw = await self._begin("import", modules, limits)
+        return raw.how == "reply" and not self.left & _OF_MODULES
+
+    async def threads(self) -> int:
+        """Of the inner process, when it has loaded or imported; one that ends has some time for it."""
+        until = self._loop.time() + ENDING
+        while (found := tree.threads(self._inner)) > 1 and self._loop.time() < until:
+            await asyncio.sleep(0.002)
+        return found
+
+    async def _begin(self, do: str, what: bytes, limits: Limits) -> Raw:
+        self._channel.longest = replies.longest(limits) + MODULES
         printed = Printed(self._event.set, limits.output, limits.flood)
         began = self._loop.time()
         until = began + limits.load_timeout
         try:
-            message = {"do": "load", "seed": 0, "memory": limits.memory + ROOM}
-            await self._channel.say(message, [source.encode("utf-8", "surrogatepass")], [printed.write])
+            message = {"do": do, "seed": 0, "memory": limits.memory + ROOM}
+            await self._channel.say(message, [what], [printed.write])
             printed.handed_over()
             self._watch.begin(limits.memory)
             while (told := await self._loaded(printed, until)) is None:
@@ -67,7 +103,16 @@ class ForkingBox(LoadingBox):
             if "loaded" not in message:
                 why = message.get("failed", "it broke the process that holds the script")
                 return "ended", str(why).encode("utf-8", "replace")
-            return ("ended", b"it left processes behind") if self._left_behind() else ("reply", reply)
+            if self._left_behind():
+                return "ended", b"it left processes behind"
+            left, end = message.get("left"), message["loaded"]
+            if type(end) is not int or not isinstance(left, list):
+                return "ended", b"it broke the process that holds the script"
+            self.left = frozenset(words.LEFT.keys() & {*map(str, left)})
+            if tree.shares_memory(self._inner):
+                self.left |= {"memory"}
+            self.modules = reply[end:]
+            return "reply", reply[:end]
         if printed.flooded:
             return "flood", b""
         if not self.alive:
@@ -78,7 +123,7 @@ class ForkingBox(LoadingBox):
         rest = list(requests)
         ahead: Attempt | None = None
         while rest and self.alive:
-            attempt = ahead or await self._announced(Run(rest if shared else rest[:1], shared), limits)
+            attempt = ahead or await self._announced(self._run(rest if shared else rest[:1], shared), limits)
             following = rest[1:2] if not shared and self._plan.boot["confined"] else []
             async with contextlib.aclosing(self._attempt(attempt, following, limits)) as told:
                 async for raw in told:
@@ -88,11 +133,14 @@ class ForkingBox(LoadingBox):
         if ahead is not None:
             ahead.close()
 
+    def _run(self, requests: list[Request], shared: bool) -> Run:
+        return Run(requests, shared, self._source is not None)
+
     async def _announced(self, run: Run, limits: Limits) -> Attempt:
         """A run that the zygote knows of, and whose child waits for its requests."""
-        attempt = Attempt(run, limits, self._event.set)
-        message = {"do": "run", "calls": len(run.requests), "mark": run.mark.hex()}
-        message["memory"] = self._reserved + max(0, limits.memory - self._held)
+        attempt = Attempt(run, limits, self._event.set, self._source)
+        message = {"do": "run", "calls": len(run.requests), "mark": run.mark.hex(), "loads": run.loads}
+        message["memory"] = self._reserved + max(0, limits.memory - self._held) + (ROOM if run.loads else 0)
         try:
             await self._channel.say(message, (), attempt.theirs)
         except SandboxLostError:
@@ -114,10 +162,13 @@ class ForkingBox(LoadingBox):
         try:
             self._watch.begin(limits.memory)
             attempt.begin(self._loop.time())
+            failed = await self._loading(attempt, limits) if run.loads else None
+            if failed is not None:  # it loads once and not always: a script that draws lots
+                run.broken, run.place = True, len(run.requests)
+                for request in run.requests:
+                    yield failed._replace(call=request.call)
             while run.place < len(run.requests) and not run.broken:
-                while (told := await self._told(run, results, printed, limits.timeout)) is None:
-                    await self._channel.pause(run.timing.until(limits.timeout, results.begun) + 0.001)
-                how, payload, took = told
+                how, payload, took = await self._happens(attempt, limits.timeout)
                 spent = run.timing.took(took, self._loop.time())
                 kept, said = printed.cut(how == "reply")
                 call = run.requests[run.place].call
@@ -125,7 +176,7 @@ class ForkingBox(LoadingBox):
                     break
                 run.timing.next(results.arrivals)
                 if following and how == "reply" and run.ended is None:
-                    attempt.ahead = await self._announced(Run(following, False), limits)
+                    attempt.ahead = await self._announced(self._run(following, False), limits)
                 yield Raw(call, how, payload, spent, kept, said)
                 run.timing.look(self._loop.time())
             done = True
@@ -139,6 +190,24 @@ class ForkingBox(LoadingBox):
                 if (ahead := attempt.ahead) is not None and done:
                     await finish(lambda: self._given_up(ahead))
                 raise
+
+    async def _loading(self, attempt: Attempt, limits: Limits) -> Raw | None:
+        """How loading the script went in the run's child; None where well."""
+        run = attempt.run
+        how, payload, took = await self._happens(attempt, limits.load_timeout)
+        spent = run.timing.took(took, self._loop.time())
+        kept, said = attempt.printed.cut(how == "reply")
+        if replies.is_well(how, payload):
+            run.timing.next(attempt.results.arrivals)
+            return None
+        return Raw(0, how, payload, spent, kept, said, loading=True)
+
+    async def _happens(self, attempt: Attempt, timeout: float) -> tuple[str, bytes, float]:
+        """What `_told` tells, as soon as it does."""
+        run, results = attempt.run, attempt.results
+        while (told := await self._told(run, results, attempt.printed, timeout)) is None:
+            await self._channel.pause(run.timing.until(timeout, results.begun) + 0.001)
+        return told
 
     async def _told(
         self, run: Run, results: Results, printed: Printed, timeout: float

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sandboxes.base import Capabilities, Execution, Limits, SandboxConfig
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.kernel.plan import PROTECTS, Inner, Shown, plan
+from sandboxes.kernel.program import Holder
 from sandboxes.kernel.sandbox import BoxedSandbox, TierConfig
 from sandboxes.kernel.tiers import Make
 from sandboxes.kernel.view import View, view
 from sandboxes.masks import Masks, maskable
 from sandboxes.process.box import ForkingBox
+from sandboxes.process.holder import ForkingHolder
 from sandboxes.replies import Raw
 from sandboxes.variables import chosen
 
@@ -94,6 +96,9 @@ class ProcessSandbox(BoxedSandbox[ForkingBox]):
         host = await asyncio.to_thread(view)
         packages = await self._installed(host) if self._packages or self._lock else None
         return _makes(Shown(_INNER, host, packages, files, variables, config.network))
+
+    async def holder(self) -> Holder:
+        return ForkingHolder(await self.box(), self.box)
 
     async def _installed(self, host: View) -> Path:
         from sandboxes.packages import install, resolve

@@ -25,7 +25,13 @@ _FIRST = (
     "kernel/timing",
 )
 _INNER: dict[Language, tuple[str, ...]] = {
-    "python": ("inside/answers", "process/inside/pages", "process/inside/child", "process/inside/inner"),
+    "python": (
+        "inside/answers",
+        "process/inside/pages",
+        "process/inside/leftovers",
+        "process/inside/child",
+        "process/inside/inner",
+    ),
     "typescript": ("deno/line", "deno/threads", "deno/inside/inner"),
 }
 _BOX = (

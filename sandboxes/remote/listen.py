@@ -15,7 +15,7 @@ from sandboxes import replies
 from sandboxes.base import Execution, Limits, Model
 from sandboxes.errors import SandboxLostError
 from sandboxes.kernel import runs
-from sandboxes.kernel.words import DEATHS_HERE
+from sandboxes.kernel.words import DEATHS_HERE, LEFT
 from sandboxes.replies import Raw
 from sandboxes.text import clean
 
@@ -80,6 +80,8 @@ class Listener:
         """How loading went; where not well, each call's execution repeats it."""
         self.lost = ""
         """Why a row, or some, have no execution: the machine ran short of something. It goes on with the others."""
+        self.left: frozenset[str] = frozenset()
+        """What loading leaves that runs would share, so that each loads the script anew; by the words of `LEFT`."""
         self.finished = False
         """The harness has said all; every call that was sent has had its execution, but for what is `lost`."""
         self._ids = list(ids)
@@ -96,7 +98,7 @@ class Listener:
         """Seconds that all of it can take on the slowest honest machine."""
         if self._limits is None:
             return _START + _SLACK
-        one = self._limits.load_timeout + self._limits.timeout + _SLACK
+        one = 2 * self._limits.load_timeout + self._limits.timeout + _SLACK
         return min(_LONGEST, _START + one * (len(self._ids) + 1))
 
     def patience(self) -> float:
@@ -105,7 +107,8 @@ class Listener:
             return _START
         if self._limits is None or not (self._waiting or self._loading):
             return _SLACK
-        loads = self._loading or self._loads_again
+        # The first row also waits for what the script imports.
+        loads = 2 if self.left else self._loading or self._loads_again
         return _SLACK + loads * self._limits.load_timeout + (not self._loading) * self._limits.timeout
 
     def feed(self, piece: bytes) -> list[Execution]:
@@ -158,8 +161,10 @@ class Listener:
                 raise UnclearError("the machine did not say hello first")
             case {"loading": True, **rest} if not rest and self.loaded is not None and self._waiting:
                 self._loading = True
-            case {"loaded": dict(told), **rest} if not rest and self._loading and self._limits is not None:
-                return self._loads(self._limits, told)
+            case {"loaded": dict(told), **rest} if (
+                self._loading and self._limits is not None and not {*rest} - {"left"}
+            ):
+                return self._loads(self._limits, told, rest.get("left", []))
             case {"row": int(row), "told": dict(told), **rest} if not rest and self._limits is not None:
                 return self._row(self._limits, row, told)
             case {"done": int(count), **rest} if not rest and not self._waiting and count == len(self._ids):
@@ -168,9 +173,12 @@ class Listener:
                 raise UnclearError("the machine said a word out of turn")
         return []
 
-    def _loads(self, limits: Limits, told: dict[str, Any]) -> list[Execution]:
+    def _loads(self, limits: Limits, told: dict[str, Any], left: list[str]) -> list[Execution]:
         if why := _lost(told):
             raise UnclearError(why)
+        self.left = frozenset(left)
+        if not self.left <= LEFT.keys():
+            raise ValueError("words that are not known")
         found = replies.execution(_raw(0, told, limits), limits, loading=True, deaths=DEATHS_HERE)
         self._loading = False
         if self.loaded is None:
@@ -221,7 +229,7 @@ def _raw(call: int, told: dict[str, Any], limits: Limits) -> Raw:
     times = isinstance(took, float) and math.isfinite(took) and 0 <= took <= _LONGEST * 2
     if not (known and sizes and times and type(said) is int and len(output) <= said):
         raise ValueError("no row")
-    return Raw(call, how, payload, took, output, said)
+    return Raw(call, how, payload, took, output, said, told.get("loading") is True)
 
 
 def _bytes(text: Any) -> bytes:

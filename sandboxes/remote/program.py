@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sandboxes.base import Call, Execution, Limits, Program
 from sandboxes.errors import SandboxLostError
+from sandboxes.kernel import words
 from sandboxes.remote import talk
 from sandboxes.remote.again import again
 from sandboxes.remote.provider import LOST, Command, Ended, Machine, Provider
@@ -98,6 +99,8 @@ class RemoteProgram(Program):
             async for execution in hearing.executions():
                 yield execution
             if not calls:
+                if listener.left:
+                    self._sandbox.progress(words.reload(listener.left, self._sandbox.isolation))
                 yield self._sandbox.shown(hearing.loaded())
         finally:
             try:

@@ -6,6 +6,7 @@ script does to it reaches no further than the results of this run; the host chec
 """
 
 import builtins
+import gc
 import json
 import os
 import random
@@ -20,6 +21,9 @@ answers.hidden.add(__file__)
 __builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
 
 _scan = json.JSONDecoder().scan_once  # the C function, which asks nothing of what a script may have patched
+_COROUTINE = 0x80  # inspect.CO_COROUTINE, whose module takes long to import
+_SEED = 0  # while a script loads
+
 _now = time.perf_counter
 _pid = os.getpid
 _urandom = os.urandom
@@ -36,6 +40,7 @@ def run(channel, evaluate, message, requests, results, output, boot):
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
+        _own_input()
         if boot["scope"]:
             confine.landlock_scope(boot["network"])
         if message["memory"]:
@@ -43,8 +48,21 @@ def run(channel, evaluate, message, requests, results, output, boot):
         if not boot["forks"]:
             confine.no_processes()
         mark, own = bytes.fromhex(message["mark"]), _pid()
-        seed(None)
         asked = open(requests, "rb", buffering=_CHUNK)  # noqa: SIM115  (until the end)
+        if message["loads"]:
+            seed(_SEED)
+            (length,) = wire.HEAD.unpack(_exactly(asked, wire.HEAD.size))
+            began = _now()
+            evaluate, answer = load(_exactly(asked, length).decode("utf-8", "surrogatepass"))
+            took = _now() - began
+            flush()
+            if _pid() != own:
+                return
+            _all(1, mark)
+            _all(results, _pack(len(answer), 0, took) + answer)
+            if evaluate is None:
+                return
+        seed(None)
         for place in range(message["calls"]):
             (length,) = wire.HEAD.unpack(_exactly(asked, wire.HEAD.size))
             # Read within the call: its arguments may be what is too much.
@@ -57,6 +75,30 @@ def run(channel, evaluate, message, requests, results, output, boot):
             _all(results, _pack(len(answer), place, took) + answer)
     finally:
         os._exit(0)
+
+
+def load(source):
+    """The script's `evaluate`, None where it did not load; and the reply that says how it went."""
+    loaded = []
+
+    def step():
+        found = answers.load(source)
+        if getattr(getattr(found, "__code__", None), "co_flags", 0) & _COROUTINE:
+            import asyncio  # noqa: F401  (once here, rather than in every fork)
+
+            gc.freeze()
+        loaded.append(found)
+        return "null"
+
+    told = reply(answers.told(step))
+    return (loaded or [None])[0], told
+
+
+def _own_input():
+    """The descriptor that it has is open once for all: what a run sets there, a later one finds."""
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.close(null)
 
 
 def _answered(evaluate, asked, length):

@@ -1,8 +1,11 @@
 """
-The process that holds the loaded script. It forks a child for each run, and cleans up after it.
+The process that forks a child for each run, and cleans up after it. It holds the loaded script, or the packages alone.
 
-The host does not trust it: scripts run here while they load. It only makes things quick: what it fails to do in time,
-the host does by ending the whole box.
+It holds the script where loading leaves nothing that forks would share: see `leftovers`. Else the host has another box
+import what the script imported, and no more, and each child loads the script anew.
+
+The host does not trust it: scripts or packages run here. It only makes things quick: what it fails to do in time, the
+host does by ending the whole box.
 """
 
 import gc
@@ -17,12 +20,12 @@ import answers
 import child
 import confine
 import ends
+import leftovers
 import pages
 import wire
 
 answers.hidden.add(__file__)
 
-_COROUTINE = 0x80  # inspect.CO_COROUTINE, whose module takes long to import
 _END = signal.SIGKILL
 
 
@@ -31,16 +34,35 @@ def serve(channel, boot):
     evaluate = None
     while True:
         message, parts, fds = wire.receive(channel)
-        if message["do"] == "load":
-            evaluate, told = _load(message, parts, fds, boot)
-            ends.end_all(0, boot["confined"])
-            _wipe(boot["tmp"])
-            wire.send(channel, {"loaded": True}, [told])
+        if message["do"] in ("load", "import"):
+            evaluate = _begin(channel, message, parts, fds, boot)
         elif message["do"] == "run":  # and a `stop` that came too late is none
             _runs(channel, evaluate, message, fds, boot)
 
 
-def _load(message, parts, fds, boot):
+def _begin(channel, message, parts, fds, boot):
+    """Loads the script, or imports modules; tells the host how it went, what is left of it, and what was imported."""
+    _prepare(message, fds, boot)
+    before = leftovers.Before(boot["tmp"] and boot["tmp"][0], (vars(child), vars(pages), globals()))
+    evaluate, told = (_load if message["do"] == "load" else _import)(parts[0].decode("utf-8", "surrogatepass"), boot)
+    child.flush()
+    os.dup2(0, 1)  # /dev/null, as the host opened it
+    os.dup2(0, 2)
+    try:
+        left = before.found()
+        modules = before.imported()
+    except BaseException:  # what is bound before a script runs can be broken nevertheless
+        left, modules = ["patches"], []
+    ends.end_all(0, boot["confined"])
+    _wipe(boot["tmp"])
+    if boot["tmp"] and before.kept() and "descriptors" not in left:
+        left.append("memory")
+    parts = [told, "\n".join(modules).encode("utf-8", "replace")]
+    wire.send(channel, {"loaded": len(told), "left": left}, parts)
+    return evaluate
+
+
+def _prepare(message, fds, boot):
     os.dup2(fds[0], 1)
     os.dup2(fds[0], 2)
     os.close(fds[0])
@@ -53,23 +75,27 @@ def _load(message, parts, fds, boot):
         import site
 
         site.addsitedir(boot["packages"])
-    loaded = []
 
-    def step():
-        loaded.append(answers.load(parts[0].decode("utf-8", "surrogatepass")))
-        if getattr(getattr(loaded[0], "__code__", None), "co_flags", 0) & _COROUTINE:
-            import asyncio  # noqa: F401  (once here, rather than in every fork)
 
-            gc.freeze()
-        if boot["packages"] and sys.platform.startswith("linux"):
-            pages.collapse()
-        return "null"
+def _load(source, boot):
+    evaluate, told = child.load(source)
+    if evaluate is not None and boot["packages"] and sys.platform.startswith("linux"):
+        pages.collapse()
+    return evaluate, told
 
-    told = child.reply(answers.told(step))
-    child.flush()
-    os.dup2(0, 1)  # /dev/null, as the host opened it
-    os.dup2(0, 2)
-    return (loaded or [None])[0], told
+
+def _import(names, boot):
+    """As far as that can be done: a child that misses one imports it itself."""
+    for name in names.split("\n"):
+        try:
+            __import__(name)
+        except BaseException:
+            continue
+    gc.collect()
+    gc.freeze()
+    if boot["packages"] and sys.platform.startswith("linux"):
+        pages.collapse()
+    return None, child.reply(answers.told(lambda: "null"))
 
 
 def _runs(channel, evaluate, message, pipes, boot):

@@ -10,12 +10,15 @@ from timing import Timing
 class Run:
     """A child's run, and the pipes to it."""
 
-    def __init__(self, payloads, limits, ports):
+    def __init__(self, payloads, limits, ports, source=None):
+        """`source`: of the script, where the child loads it before the first call."""
         self.calls = len(payloads)
-        self.mark = os.urandom(16) if self.calls > 1 else b""
-        """What the child prints after each call that others follow."""
+        if source is not None:
+            payloads = [source, *payloads]
+        self.mark = os.urandom(16) if len(payloads) > 1 else b""
+        """What the child prints after loading, and after each call that others follow."""
         self.results = Results(nothing, limits["longest"], ports)
-        self.printed = Printed(nothing, limits["output"], limits["flood"], self.mark, self.calls, ports)
+        self.printed = Printed(nothing, limits["output"], limits["flood"], self.mark, len(payloads), ports)
         self._requests = Requests(payloads, ports)
         self.place = 0
         self.timing = Timing()

@@ -33,6 +33,8 @@ class Box:
         self.closed = False
         self.tells = {}
         """What it adds to the harness's greeting."""
+        self.left = []
+        """What loading leaves that runs would share; such a box is not used: each run loads the script in another."""
         self._look_at = self._limit = 0
         self._owner = None
         """The user whose files on the machine are a run's own, where it has no place of its own."""

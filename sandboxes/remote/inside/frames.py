@@ -72,9 +72,14 @@ class Voice:
         raise Gone
 
 
-def told(how, payload, took, kept, said, status=None):
-    """What became of a row, or of loading, as `listen` reads it."""
+def told(how, payload, took, kept, said, status=None, loading=False):
+    """
+    What became of a row, or of loading, as `listen` reads it.
+
+    `loading`: of a row before which the script was to be loaded anew, and did not load.
+    """
     found = {"how": how, "payload": _text(payload), "took": took, "output": _text(kept), "said": said}
+    found |= {"loading": True} if loading else {}
     return found if status is None else found | {"status": status}
 
 

@@ -81,8 +81,9 @@ def _answer(boxes, voice, settings, rows):
     box = boxes.open()
     voice.say(hello=boxes.hello(box))
     place = barren = 0
-    well = settings["source"] is not None and _load(box, voice, settings)
-    while well and place < len(rows):
+    if settings["source"] is not None:
+        box = _loaded(box, boxes, voice, settings, rows)
+    while box is not None and place < len(rows):
         first = place
         # What comes later in the run may be what ended the box before anything could be told.
         begun = rows[: place + 1] if barren else rows
@@ -95,15 +96,16 @@ def _answer(boxes, voice, settings, rows):
             raise Failed("boxes end before they tell of a row")
         if place < len(rows) and not box.alive:
             voice.say(loading=True)
-            box = boxes.open()
-            well = _load(box, voice, settings)
-    box.close()
+            box = _loaded(boxes.open(), boxes, voice, settings, rows)
+    if box is not None:
+        box.close()
     voice.say(done=len(rows))
 
 
-def _load(box, voice, settings):
-    """Whether it went well, and says how."""
-    how, payload, *rest = box.load(settings["source"].encode("utf-8", "surrogatepass"), settings["limits"])
+def _loaded(box, boxes, voice, settings, rows):
+    """The box to go on with, None where loading did not go well; says how it went."""
+    source, limits = settings["source"].encode("utf-8", "surrogatepass"), settings["limits"]
+    how, payload, *rest = box.load(source, limits)
     well = False
     if how == "reply":
         # What is said of it and what follows from it must be the same, whatever a script has put together.
@@ -113,10 +115,21 @@ def _load(box, voice, settings):
             payload = _WELL if well else payload
         except (ValueError, RecursionError):
             payload = b"no JSON"
-    voice.say(loaded=frames.told(how, payload, *rest))
-    if not well:
+    voice.say(loaded=frames.told(how, payload, *rest), **({"left": box.left} if well and box.left else {}))
+    if well and (not box.left or not rows):
+        return box
+    box.close()
+    return _imported(box.modules, boxes, source, limits) if well else None
+
+
+def _imported(modules, boxes, source, limits):
+    """A box with what the script imported and not the script; with none, where the modules leave something too."""
+    for names in (modules, b""):
+        box = boxes.open()
+        if box.imports(names, source, limits):
+            return box
         box.close()
-    return well
+    raise Failed("no process without the script could be made ready for it")
 
 
 class _Boxes:

@@ -9,6 +9,7 @@ import os
 from pipes import Printed
 
 import guardian
+import leftovers
 import needs
 import tree
 from attempt import Run
@@ -27,6 +28,12 @@ _ROOM = 1 << 30
 
 _LONGEST = 1 << 18
 """Bytes of what a box says of its loading, at most; rows have pipes of their own."""
+
+
+_WELL = b'{"status":"ok"'
+"""How a reply begins that says that the script has loaded, as it does where the script has not written it itself."""
+
+_OF_MODULES = {*leftovers.IMPORTED}
 
 
 class Room:
@@ -59,20 +66,38 @@ class Room:
 class Holder(Box):
     """A box: made, used for one script, closed."""
 
+    modules = b""
+    """Those that the script has imported, a line each."""
+
+    _source = None
+    """Of the script, where each run loads it."""
+
     def load(self, source, limits):
         """
         How loading went: how, the reply or why, seconds, what was printed, how much that was.
 
         The box is of no more use where that was not well.
         """
+        return self._load("load", source, limits)
+
+    def imports(self, modules, source, limits):
+        """
+        Has it import the modules, after which each run loads the script anew in a child of its own.
+
+        False: something is left of them too, or they cannot be imported here; the box is of no more use.
+        """
+        self._source = source
+        return self._load("import", modules, limits)[0] == "reply" and not _OF_MODULES & {*self.left}
+
+    def _load(self, do, what, limits):
         self._channel.longest = _LONGEST
         printed = Printed(nothing, limits["output"], limits["flood"], loop=self._ports)
         began = now()
         try:
             self._begin(limits["memory"])
-            message = {"do": "load", "seed": 0, "memory": limits["memory"] + _ROOM}
+            message = {"do": do, "seed": 0, "memory": limits["memory"] + _ROOM}
             with contextlib.suppress(Broken):  # the script has ended it, as is found below
-                self._channel.say(message, [source], [printed.write])
+                self._channel.say(message, [what], [printed.write])
             printed.handed_over()
             until = began + limits["load_timeout"]
             while (found := self._loaded(printed, until)) is None:
@@ -83,8 +108,8 @@ class Holder(Box):
                 how, payload = full, b""
             kept, said = printed.cut()
             self._reserved, self._held = self._scale.start()
-            if self._owner is not None:
-                sweep(self._owner)
+            if self._owner is not None and sweep(self._owner) and how == "reply" and "files" not in self.left:
+                self.left.append("files")
             return how, payload, took, kept, said
         finally:
             printed.close()
@@ -99,7 +124,16 @@ class Holder(Box):
                 return self._ended(True, _words(message.get("failed", "it broke the process that holds the script")))
             if is_error(reply) and (short := self._shortage.since(True)):
                 return "lost", short.encode()
-            return ("ended", b"it left processes behind") if tree.children(self._inner) else ("reply", reply)
+            if tree.children(self._inner):
+                return "ended", b"it left processes behind"
+            left, end = message.get("left"), message["loaded"]
+            if type(end) is not int or not isinstance(left, list):
+                return "ended", b"it broke the process that holds the script"
+            self.left = [word for word in leftovers.ALL if word in left]
+            if tree.shares_memory(self._inner) and "memory" not in self.left:
+                self.left.append("memory")
+            self.modules = reply[end:]
+            return "reply", reply[:end]
         if printed.flooded:
             return "flood", b""
         if not self.alive:
@@ -121,20 +155,25 @@ class Holder(Box):
 
     def _attempt(self, payloads, limits):
         """One child: the rows it came through, and the one that ended it."""
-        run = Run(payloads, limits, self._ports)
+        run = Run(payloads, limits, self._ports, self._source)
         try:
             self._begin(limits["memory"])
             message = {"do": "run", "calls": len(payloads), "mark": run.mark.hex()}
+            message["loads"] = self._source is not None
             message["memory"] = self._reserved + max(0, limits["memory"] - self._held)
-            if not self._reserved:  # the kernel does not tell
+            if message["loads"] or not self._reserved:  # it imports, or the kernel does not tell
                 message["memory"] += _ROOM
             with contextlib.suppress(Broken):  # the script has ended it, as is found below
                 self._channel.say(message, (), run.theirs)
             run.begin()
+            failed = self._loading(run, limits) if message["loads"] else None
+            if failed is not None:  # it loads once and not always: a script that draws lots
+                run.broken, run.place = True, len(payloads)
+                self._settle(run)
+                yield from [failed] * (1 if failed[0] == "lost" else len(payloads))  # the others had not begun
+                return
             while run.place < len(payloads) and not run.broken:
-                while (found := self._told(run, limits["timeout"])) is None:
-                    self._wait(run.timing.until(limits["timeout"], run.results.begun))
-                how, payload, took = found
+                how, payload, took = self._happens(run, limits["timeout"])
                 doubtful = is_doubtful(how, payload)
                 if doubtful and run.place:
                     break  # it is tried again, in a child of its own
@@ -152,6 +191,23 @@ class Holder(Box):
             run.close()
             if not run.settled:
                 self._settle(run)
+
+    def _loading(self, run, limits):
+        """How loading the script went in the run's child, as of a row; None where well."""
+        how, payload, took = self._happens(run, limits["load_timeout"])
+        spent = run.timing.took(took, now())
+        kept, said = run.printed.cut(how == "reply")
+        if how == "reply" and payload.startswith(_WELL):
+            run.timing.next(run.results.arrivals)
+            return None
+        status = run.ended.get("ended") if run.ended and how == "ended" else None
+        return how, payload, spent, kept, said, status, True
+
+    def _happens(self, run, timeout):
+        """What `_told` tells, as soon as it does."""
+        while (found := self._told(run, timeout)) is None:
+            self._wait(run.timing.until(timeout, run.results.begun))
+        return found
 
     def _told(self, run, timeout):
         """

@@ -8,12 +8,15 @@ _OPEN = ("/tmp", "/var/tmp", "/dev/shm")
 
 
 def sweep(uid):
-    """Everything there that belongs to this user, of which no process may be left."""
+    """Everything there that belongs to this user, of which no process may be left. Whether there was anything."""
+    found = False
     for top in _OPEN:
         with contextlib.suppress(OSError):
             for entry in list(os.scandir(top)):
                 if entry.stat(follow_symlinks=False).st_uid == uid:
+                    found = True
                     _remove(top, entry)
+    return found
 
 
 def _remove(top, entry):

@@ -11,14 +11,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.groups import MEMORY, limited
 from tests.sandboxes.hostile.driven import ROOT
 
-MEMORY, EATEN = 450, 600  # MB: what the group may have; what a script takes that goes beyond it
+EATEN = MEMORY + 150  # MB that a script takes
 
 DRIVER = """
 import asyncio, json, resource, sys
@@ -99,15 +99,14 @@ CROWDED = "SandboxLostError: the machine, or its container, has no room for anot
 class Group:
     """A group of processes with limits of its own."""
 
-    def __init__(self, folders: list[Path], pids: Path) -> None:
+    def __init__(self, folders: list[str]) -> None:
         self._folders = folders
-        self._pids = pids
 
     def run(self, backend: str, rows: list[str], source: str, **options: Any) -> tuple[dict[int, str], str]:
         """What became of the rows, by their numbers, and why not of all."""
         given = {
-            "groups": [str(folder) for folder in self._folders],
-            "pids": str(self._pids),
+            "groups": self._folders,
+            "pids": self._folders[-1],
             "backend": backend,
             "rows": rows,
             "source": source,
@@ -131,28 +130,8 @@ class Group:
 
 @pytest.fixture(scope="module")
 def group() -> Iterator[Group]:
-    """Of this machine's root alone. Where it can be made is known by trying."""
-    name = f"evalcell-test-{os.getpid()}"
-    top = Path("/sys/fs/cgroup")
-    apart = [top / "memory" / name, top / "pids" / name]  # of older systems: each kind of resource has its own
-    folders = apart if (top / "memory").is_dir() else [top / name]
-    limit = "memory.limit_in_bytes" if folders == apart else "memory.max"
-    made: list[Path] = []
-    try:
-        for folder in folders:
-            folder.mkdir()
-            made.append(folder)
-        (folders[0] / limit).write_text(str(MEMORY << 20))
-        for swap in ("memory.swap.max", "memory.memsw.limit_in_bytes"):
-            if (folders[0] / swap).exists():
-                (folders[0] / swap).write_text("0" if "max" in swap else str(MEMORY << 20))
-        (folders[-1] / "pids.max").read_text()
-        yield Group(folders, folders[-1])
-    except OSError as e:
-        pytest.skip(f"no group of processes with limits can be made here ({e})")
-    finally:
-        for folder in made:
-            folder.rmdir()
+    with limited() as folders:
+        yield Group(folders)
 
 
 @pytest.mark.parametrize(("tier", "isolation"), [("A", "batch"), ("B", "call")])

@@ -18,6 +18,7 @@ import pytest
 from sandboxes import Call, Execution, Isolation, Limits, SandboxUnavailableError
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.remote import talk
+from tests.groups import MEMORY, limited
 from tests.remote.room import PYTHON
 from tests.remote.ways import EACH_WAY, LIMITS, OWN, Running, Way, ask, asked, refused, rows
 
@@ -411,3 +412,35 @@ def test_a_python_that_obeys_no_variable_says_its_hash_seed_and_starts_no_script
     running = Running(OWN, asked("def evaluate(x): return x"), rows(1), change=deaf, variables={})
     with pytest.raises(talk.UnclearError, match="hash seed is not 0"):
         running.answer()
+
+
+ENTERS = """
+import os, sys
+count = int(sys.argv[1])
+for folder in sys.argv[2:2 + count]:
+    with open(folder + "/cgroup.procs", "w") as file: file.write("0")
+os.execvp(sys.argv[2 + count], sys.argv[2 + count:])
+"""
+EATS = f"""
+import os, signal
+def evaluate(x):
+    if x == "much": return len(b"x" * ({MEMORY + 150} << 20))
+    if x == "kills itself": os.kill(os.getpid(), signal.SIGKILL)
+    return x
+"""
+
+
+@pytest.mark.parametrize("isolation", ["batch", "call"])
+def test_a_row_that_the_machine_has_no_memory_for_is_lost_and_the_others_go_on(isolation: Isolation) -> None:
+    with limited() as folders:
+        enters = (str(PYTHON), "-I", "-S", "-c", ENTERS, str(len(folders)), *folders)
+        way = replace(OWN, before=enters)
+        found = ask(
+            EATS,
+            rows("a", "much", "b", "kills itself", "c"),
+            isolation,
+            way,
+            LIMITS.model_copy(update={"timeout": 60, "memory": 2000 << 20}),
+        )
+    assert [(e.call, e.status) for e in found.executions] == [(10, "ok"), (12, "ok"), (13, "crash"), (14, "ok")]
+    assert found.listener.lost.startswith("the machine, or its container, ran out of memory")

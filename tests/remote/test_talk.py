@@ -126,6 +126,25 @@ def test_it_does_not_matter_how_the_bytes_are_cut(cuts: list[int]) -> None:
         listener.feed(b"x")
 
 
+def test_a_row_that_the_machine_ended_has_no_execution_and_the_others_have() -> None:
+    listener = listening()
+    hello, loaded, first, _, last, done = honest(listener)
+    lost = frame(listener, row=1, told=told("lost", b"it ran out of memory"))
+    found = [e for line in (hello, loaded, first, lost, last, done) for e in listener.feed(line)]
+    assert [(e.call, e.value) for e in found] == [(100, 0), (102, 2)]
+    assert (listener.lost, listener.finished) == ("it ran out of memory", True)
+    for again in (lost, frame(ready(), row=0, told=told("lost", b""))):
+        with pytest.raises(talk.UnclearError):
+            ready().feed(again)
+
+
+def test_a_script_that_the_machine_cannot_load_loses_the_machine() -> None:
+    listener = listening()
+    listener.feed(honest(listener)[0])
+    with pytest.raises(talk.UnclearError, match="ran out of memory"):
+        listener.feed(frame(listener, loaded=told("lost", b"it ran out of memory")))
+
+
 def test_an_unclear_answer_is_a_lost_machine() -> None:
     assert issubclass(talk.UnclearError, SandboxLostError)
 

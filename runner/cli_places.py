@@ -7,20 +7,28 @@ from datetime import timedelta
 import click
 
 from runner import cli_options
+from sandboxes.base import Language
 
 
 @click.command()
 @click.option("--live", is_flag=True, help="List the machines that run now at the providers whose keys are set.")
 @click.option("--try", "name", metavar="NAME", help="Open the sandbox NAME and run a script of one row in it.")
+@click.option("--with", "packages", metavar="PKG", multiple=True, help="With --try: install this there first.")
+@cli_options.language("With --try: the language of its script.  [default: the sandbox's first]")
 @cli_options.env_file
-def sandboxes(live: bool, name: str | None, env_file: str | None) -> int:
+def sandboxes(
+    live: bool, name: str | None, packages: tuple[str, ...], language: Language | None, env_file: str | None
+) -> int:
     """
     List the sandboxes: available or what to install, and what they can do here.
 
-    --live and --try ask the providers themselves; a machine that --try makes is ended, and may cost some seconds.
+    --live and --try ask the providers themselves; a machine that --try makes is ended, and may cost some seconds. It
+    takes the steps of a run: with --with those of one with packages, with --lang ts those of one in TypeScript.
     """
     if live and name is not None:
         raise click.UsageError("--live and --try are two questions; ask one at a time")
+    if name is None and (packages or language):
+        raise click.UsageError("--with and --lang go with --try NAME")
     if live:
         from runner.cli_machines import list_live
 
@@ -28,7 +36,7 @@ def sandboxes(live: bool, name: str | None, env_file: str | None) -> int:
     if name is not None:
         from runner.cli_try import try_sandbox
 
-        return try_sandbox(name, env_file)
+        return try_sandbox(name, env_file, packages, language)
     if env_file is not None:
         raise click.UsageError("--env-file goes with --live or --try NAME")
     from runner.cli_lists import list_sandboxes

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -99,6 +99,8 @@ class RemoteSandbox(Sandbox):
         """Where the packages are in every machine."""
         self.uncut = ""
         """Why the provider leaves machines a network that scripts may not use, which the harness has to see to."""
+        self.step: Callable[[str], AbstractContextManager[list[str]]] = lambda name: nullcontext([])
+        """Entered before each thing that a machine needs, by its name, and left after; the list takes words of it."""
         self.variables: dict[str, str] = {}
         """For scripts."""
         self.masks = Masks(())
@@ -226,11 +228,14 @@ class RemoteSandbox(Sandbox):
         wants = bool(self._packages or self._lock)
         deadline = asyncio.get_running_loop().time() + config.install_timeout
         if provider.bakes and wants and self._lock is None:
-            self._lock = await locked(self._packages, provider.python or "", "x86_64", self._say, deadline)
+            with self.step("resolve"):
+                self._lock = await locked(self._packages, provider.python or "", "x86_64", self._say, deadline)
         baked = self._lock.text if self._lock and provider.bakes else None
         online = config.network or (wants and not provider.bakes)
         for last in (False, False, True):
-            machine = await lifecycle.create(network=online, memory=self.remote.machine_memory, lock=baked)
+            with self.step("order") as words:
+                machine = await lifecycle.create(network=online, memory=self.remote.machine_memory, lock=baked)
+                words.append(f"machine {machine.id}")
             try:
                 await self._prepare(provider, machine, wants, deadline)
                 return machine
@@ -248,24 +253,32 @@ class RemoteSandbox(Sandbox):
 
         why = machine.uncut
         if self._greeting is None:
-            self._greeting = await greeted(provider, machine, self.remote.pauses)
-            if self.language == "python":
-                refuse_unsettled(provider.name, self._greeting)
+            with self.step("greet") as words:
+                self._greeting = await greeted(provider, machine, self.remote.pauses)
+                words.append(f"Python {self._greeting.python}, {self._greeting.system}")
+                if self.language == "python":
+                    refuse_unsettled(provider.name, self._greeting)
             if not {"pids", "orphans"} & set(self._greeting.protects):
                 self._say(f"{provider.name}: {STRAYS}")
         if wants and not provider.bakes:
             if self._lock is None:
                 python, kind = self._greeting.python, self._greeting.machine
-                self._lock = await locked(self._packages, python, kind, self._say, deadline)
-            self._folder = await installed(provider, machine, self._lock, self._say, deadline)
+                with self.step("resolve"):
+                    self._lock = await locked(self._packages, python, kind, self._say, deadline)
+            with self.step("install"):
+                self._folder = await installed(provider, machine, self._lock, self._say, deadline)
             if not self.config.network:
-                why = await uncut(provider, machine, self.remote.pauses)
+                with self.step("cut") as words:
+                    why = await uncut(provider, machine, self.remote.pauses)
+                    words.append("the service leaves it open" if why else "the machine has no network any more")
         elif wants:
             self._folder = "site"
         if self.config.files:
-            await self._files.send(provider, machine, self.remote.pauses, self._say, deadline)
+            with self.step("files"):
+                await self._files.send(provider, machine, self.remote.pauses, self._say, deadline)
         if self.language == "typescript" and self._greeting.deno is None:
-            self._greeting = await greeted(provider, machine, self.remote.pauses, self.language, self._folder)
+            with self.step("deno"):
+                self._greeting = await greeted(provider, machine, self.remote.pauses, self.language, self._folder)
         if why and not (self.config.network or self.uncut):
             self._say(offline(provider.name, why, self._greeting))
             self.uncut = self.masks.text(why)

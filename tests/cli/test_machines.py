@@ -100,7 +100,19 @@ def test_a_provider_that_cannot_be_asked_is_never_said_to_have_nothing(folders: 
         server.shutdown()
 
 
-@pytest.mark.parametrize("words", [["--live", "--try", "wasm"], ["--env-file", "x"], ["--try", "nowhere"]])
+MEANINGLESS = [
+    ["--with", "numpy"],
+    ["--lang", "ts"],
+    ["--live", "--lang", "ts"],
+    ["--try", "wasm", "--with", "numpy"],
+    ["--try", "wasm", "--lang", "ts"],
+    ["--try", "deno", "--with", "numpy"],
+]
+
+
+@pytest.mark.parametrize(
+    "words", [["--live", "--try", "wasm"], ["--env-file", "x"], ["--try", "nowhere"], *MEANINGLESS]
+)
 def test_wrong_usage_of_sandboxes(words: list[str]) -> None:
     result = evalcell("sandboxes", *words)
     assert result.exit_code == 2
@@ -194,9 +206,10 @@ def test_a_try_tells_its_steps_and_leaves_nothing(folders: Folders) -> None:
     result = evalcell("sandboxes", "--try", "folder", FOLDER_KEY=KEY)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["open", "load", "run", "close", "look", "it"]
+    assert [line.split()[0] for line in lines] == ["order", "greet", "open", "load", "run", "close", "look", "it"]
     version = ".".join(map(str, sys.version_info[:3]))
-    assert lines[1].split(None, 3)[3].startswith(f"Python {version}")
+    assert lines[3].split(None, 3)[3].startswith(f"Python {version}")
+    assert lines[4].endswith("one row, and the right result; the script reaches no network")
     assert (folders.machines, folders.ledger.open_entries()) == ([], [])
     assert not folders.holds(KEY)
     assert KEY not in result.output
@@ -213,7 +226,7 @@ def test_a_try_that_fails_says_at_which_step(folders: Folders, tmp_path: Path) -
     (tmp_path / "file").write_text("")
     result = evalcell("sandboxes", "--try", "folder", FOLDER_KEY=KEY, EVALCELL_STATE_DIR=str(tmp_path / "file"))
     assert result.exit_code == 3
-    assert [line.split()[0] for line in result.stdout.splitlines()] == ["open", "close"]
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["order", "open", "close"]
     assert "failed" in result.stdout
     assert "EVALCELL_STATE_DIR" in result.stderr
     assert folders.machines == []

@@ -115,7 +115,7 @@ def test_a_try_tells_what_is_wrong_with_a_provider(
     trying.server.fault("create", "status:403", times=100)
     result = evalcell(*words)
     assert result.exit_code == 3
-    assert [line.split()[0] for line in result.stdout.splitlines()] == ["open", "close"]
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["order", "open", "close"]
     (line,) = result.stderr.splitlines()
     assert line.startswith("evalcell: ")
     assert "Traceback" not in result.output

@@ -15,7 +15,8 @@ from runner.evaluator import parse_evaluator
 from sandboxes import Isolation, SandboxConfig, SandboxLostError, UnsupportedConfigError, registry
 from sandboxes.deno.binary import find_deno
 from sandboxes.kernel.view import reachable
-from tests.remote.served import config, server
+from tests.cli.commands import evalcell
+from tests.remote.served import config, env_file, server
 from tests.remote.ways import EACH_WAY, LIMITS, OWN, Running, Way, ask, asked, rows
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines run Linux")
@@ -118,6 +119,18 @@ def test_a_run(name: str) -> None:
     told = [result.error.message for result in failed if result.error]
     assert "npm packages and other modules are not available" in told[0]
     assert "node:fs is not available in the sandbox" in told[1]
+    assert not ready.state().machines
+
+
+def test_a_try_starts_deno_there() -> None:
+    ready = server("vercel")
+    ready.clear()
+    result = evalcell("sandboxes", "--try", "vercel", "--lang", "ts", "--env-file", env_file("vercel"))
+    assert result.exit_code == 0, result.output
+    steps = {line.split()[0]: line for line in result.stdout.splitlines()}
+    named = ["order", "greet", "resolve", "install", "cut", "deno", "open", "load", "run", "close", "look", "it"]
+    assert list(steps) == named
+    assert f"Deno {metadata.version('deno')}" in steps["load"]
     assert not ready.state().machines
 
 

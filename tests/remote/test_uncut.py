@@ -14,6 +14,7 @@ import pytest
 from sandboxes import SandboxLostError, SandboxUnavailableError
 from sandboxes.e2b import E2BProvider
 from sandboxes.remote.provider import GoneError, Order, RefusedError
+from tests.cli.commands import evalcell
 from tests.packages.wheels import wheel
 from tests.remote import test_daytona
 from tests.remote.e2b_use import order, ran, using
@@ -79,6 +80,30 @@ def test_without_packages_no_less_is_kept_and_told(trying: Trying) -> None:
     trying.after(tried)
     assert tried.scores == {"0": 0, "1": 1}
     assert any("kept off the network" in line for line in tried.said) == (trying.name == "daytona")
+
+
+def test_a_try_takes_the_steps_of_a_run_with_packages(trying: Trying) -> None:
+    words = ["sandboxes", "--try", trying.name, "--env-file", str(trying.env_file), "--with", "tiny"]
+    result = evalcell(*words)
+    assert result.exit_code == 0, result.output
+    steps = {line.split()[0]: line for line in result.stdout.splitlines()}
+    named = ["order", "greet", "resolve", "install", "cut", "open", "load", "run", "close", "look", "it"]
+    assert list(steps) == named
+    assert "the service leaves it open" in steps["cut"]
+    assert steps["run"].endswith("one row, and the right result with tiny 1.5; the script reaches no network")
+    assert WHY[trying.name] in result.stderr
+    assert trying.server.state().machines == []
+
+
+def test_a_try_names_the_step_that_fails_and_the_next_one(trying: Trying) -> None:
+    words = ["sandboxes", "--try", trying.name, "--env-file", str(trying.env_file), "--with", "tiny>2"]
+    result = evalcell(*words)
+    assert result.exit_code == 2  # what cannot be had is the caller's to change
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert [line[0] for line in lines] == ["order", "greet", "resolve", "open", "close"]
+    assert [line[-1] for line in lines[2:4]] == ["failed", "failed"]
+    assert "tiny>2" in result.stderr
+    assert trying.server.state().machines == []
 
 
 def test_a_self_hosted_e2b_makes_machines_in_version_1(uncutting: tuple[str, Server]) -> None:

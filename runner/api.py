@@ -22,6 +22,7 @@ from runner.engine import score
 from runner.errors import DatasetError, InputError
 from runner.fields import TOLERANCE
 from runner.judged import CasesReport, JudgedCase, few, judge, report
+from runner.mapping import bind
 from runner.parity import Comparison, Parity, Side, open_cases, pair, together
 from runner.shown import shown
 from runner.summary import Summary, Tally
@@ -93,7 +94,7 @@ async def stream(
     """
     script, config = _chosen(evaluator, sandbox, language, dataset)
     _refuse(limits, mapping)
-    with _cases(_named(dataset, evaluator)) as cases:
+    with _cases(_named(dataset, evaluator), bind(script, mapping).columns) as cases:
         async with create(config) as opened:
             found = score(script, cases, opened, limits=limits, mapping=mapping, seed=seed)
             async with aclosing(found):
@@ -205,12 +206,12 @@ def _chosen(
 
 
 @contextmanager
-def _cases(dataset: Path | Rows) -> Iterator[Iterable[Case]]:
+def _cases(dataset: Path | Rows, columns: frozenset[str] | None) -> Iterator[Iterable[Case]]:
     if isinstance(dataset, str | os.PathLike):
-        with open_dataset(dataset) as opened:
+        with open_dataset(dataset, columns=columns) as opened:
             yield opened
     else:
-        yield cases_from_rows(dataset)
+        yield cases_from_rows(dataset, columns=columns)
 
 
 def _wait(work: Coroutine[Any, Any, T]) -> T:

@@ -10,7 +10,8 @@ from io import BufferedReader
 from typing import Any
 
 from runner.errors import DatasetError
-from runner.rows import DECODER, MAX_ROW, Row, RowError, TooLong, UnreadError, check_depth, columns, too_deep
+from runner.rows import DECODER, Row, check_depth, columns
+from runner.values import MAX_ROW, RowError, TooLong, UnreadError, too_deep
 
 CHUNK = 1 << 16
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")

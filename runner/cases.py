@@ -16,9 +16,10 @@ from runner.choose import is_path
 from runner.errors import CasesError
 from runner.fields import TOLERANCE
 from runner.ids import Ids
-from runner.rows import Row, RowError, as_json, cases, columns, parse_json
+from runner.rows import Row, as_json, cases, columns, parse_json
 from runner.shown import listed, printable, shown, suggestion, whole
 from runner.types import Case, ErrorKind, Evaluator, Finite, InputMapping
+from runner.values import RowError
 from sandboxes.base import Language, Model
 
 MAX_BYTES = 16 << 20

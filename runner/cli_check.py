@@ -99,7 +99,8 @@ async def _try(
         tried.problems += await opened.problems(evaluator.source) or []
         if dataset is None or tried.problems:
             return
-        with open_dataset(dataset, stdin=given.standard_input() if dataset == "-" else None) as cases:
+        stdin = given.standard_input() if dataset == "-" else None
+        with open_dataset(dataset, stdin=stdin, columns=bind(evaluator, mapping).columns) as cases:
             found = score(evaluator, islice(cases, _TRIED), opened, mapping=mapping)
             async with aclosing(found):
                 async for result in found:

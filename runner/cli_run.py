@@ -52,7 +52,7 @@ def run(options: Options) -> int:
     gates = [parse_gate(text, evaluator.outputs) for text in options.gates]
     most = None if options.max_failed is None else parse_max_failed(options.max_failed)
     mapping = given.mapping(options.paths, options.literals, evaluator)
-    bind(evaluator, mapping)
+    columns = bind(evaluator, mapping).columns
     limits = given.limits(options.timeout, options.memory)
     choice = options.choice(evaluator, options.evaluator, find_files(options.dataset, options.evaluator))
     sandbox = create(choice.config)
@@ -62,7 +62,8 @@ def run(options: Options) -> int:
     path = find_dataset(options.dataset, options.evaluator)
     inputs = _inputs(options, path, choice.config.files.values())
     outputs = Outputs(options.files, inputs=inputs, lock=options.lock, outputs=tuple(evaluator.outputs))
-    with open_dataset(path, stdin=given.standard_input() if path == "-" else None) as dataset:
+    stdin = given.standard_input() if path == "-" else None
+    with open_dataset(path, stdin=stdin, columns=columns) as dataset:
         if not options.quiet:
             tables.err().say(tables.text(f"sandbox: {choice.why}", "dim"))
         work = _Work(Run(options, evaluator, mapping, limits, sandbox), dataset, outputs, gates, most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -13,11 +13,13 @@ from typing import Any, BinaryIO, Self, cast
 
 from runner.array import array_rows
 from runner.errors import DatasetError
-from runner.formats import ParquetRows, csv_rows, jsonl_rows, lines
+from runner.formats import csv_rows, jsonl_rows, lines
 from runner.ids import Ids
-from runner.rows import Row, UnreadError, cases, cases_from_rows
+from runner.parquet import ParquetRows
+from runner.rows import Row, cases, cases_from_rows
 from runner.shown import CHECK, close_name, printable, whole
 from runner.types import Case
+from runner.values import UnreadError
 
 __all__ = ["Dataset", "cases_from_rows", "open_dataset"]
 
@@ -38,11 +40,13 @@ class Dataset:
         rows: Iterable[Row],
         close: Callable[[], object],
         count: Callable[[], int | None] = lambda: None,
+        unread: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self._rows: Iterable[Row] | None = rows
         self._close = close
         self._count = count
+        self._unread = unread
         self._ids = Ids()
         self.complete = True
         """False once the rest of the file could not be read: nobody knows how many rows it has."""
@@ -53,7 +57,7 @@ class Dataset:
         if rows is None:
             raise DatasetError(f"{self.name} has been read; open it again")
         try:
-            yield from cases(self._watched(rows), self._ids)
+            yield from cases(self._watched(rows), self._ids, self._unread)
         except OSError as error:
             raise DatasetError(f"{self.name} cannot be read on: {error.strerror or error}") from None
 
@@ -89,9 +93,13 @@ class Dataset:
         self.close()
 
 
-def open_dataset(path: str | os.PathLike[str], *, stdin: BinaryIO | None = None) -> Dataset:
+def open_dataset(
+    path: str | os.PathLike[str], *, stdin: BinaryIO | None = None, columns: Collection[str] | None = None
+) -> Dataset:
     """
     Opens a dataset by its suffix; `-` is JSONL on `stdin`.
+
+    `columns` are those that are needed; others are left out where that saves decoding them. None is all.
 
     Raises DatasetError for what cannot be read as a whole; a row that cannot is a broken case instead.
     """
@@ -107,8 +115,8 @@ def open_dataset(path: str | os.PathLike[str], *, stdin: BinaryIO | None = None)
     file = _open(path)
     if suffix == ".parquet":
         file.close()
-        rows = ParquetRows(path)
-        return Dataset(name, rows, rows.close, lambda: len(rows))
+        rows = ParquetRows(path, columns)
+        return Dataset(name, rows, rows.close, lambda: rows.count, rows.unread)
     try:
         _skip_bom(file, name)
         if suffix == ".json":

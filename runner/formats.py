@@ -1,19 +1,15 @@
-"""JSONL, JSON, CSV and Parquet files as rows, one at a time."""
+"""JSONL and CSV files as rows, one at a time."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
 from io import BufferedReader
-from pathlib import Path
-from typing import Any
 
 from runner.errors import DatasetError
-from runner.rows import MAX_ROW, Row, RowError, TooLong, UnreadError, as_json, columns, decoded, parse_json
-from runner.shown import printable, shown
-
-BATCH = 256
-"""Parquet rows that are decoded at once."""
+from runner.rows import Row, columns, parse_json
+from runner.shown import shown
+from runner.values import MAX_ROW, RowError, TooLong, UnreadError, decoded
 
 
 def lines(file: BufferedReader) -> Iterator[bytes | None]:
@@ -92,11 +88,13 @@ def _header(cells: list[str] | None, name: str) -> list[str]:
     if cells is None:
         raise DatasetError(f"{name} has no header; its first line must name the columns: id,input,output,reference")
     header = [cell.strip() for cell in cells]
+    seen: set[str] = set()
     for at, column in enumerate(header, 1):
         if not column:
             raise DatasetError(f"{name}: column {at} has no name; name it in the first line, or leave it out")
-        if header.index(column) != at - 1:
+        if column in seen:
             raise DatasetError(f"{name}: two columns are named {shown(column, 60)}; rename one")
+        seen.add(column)
     for mark, word in ((";", "semicolons"), ("\t", "tabs")):
         if len(header) == 1 and mark in header[0]:
             raise DatasetError(f"{name} seems to separate its columns by {word}; save it with commas")
@@ -123,61 +121,3 @@ def _csv_body(reader: Iterator[list[str]], text: _CsvLines, header: list[str], n
         except csv.Error as error:
             kind = UnreadError if text.ended else RowError
             yield f"{name}:{number}", kind(f"not CSV: {error}; is a quote left open?")
-
-
-class ParquetRows:
-    """The rows of a Parquet file. Raises DatasetError, at once, for one that cannot be used."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            import pyarrow.parquet as parquet
-        except ImportError:
-            raise DatasetError(f'{path.name}: Parquet needs pyarrow: pip install "evalcell[parquet]"') from None
-        self.name = path.name
-        try:
-            # Without these, a whole row group is in memory at once.
-            self._file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
-            names = self._file.schema_arrow.names
-        except Exception as error:
-            raise DatasetError(f"{path.name} cannot be read as Parquet: {printable(str(error))}") from None
-        repeated = next((column for column in names if names.count(column) > 1), None)
-        if repeated is not None:
-            self.close()
-            raise DatasetError(f"{path.name}: two columns are named {shown(repeated, 60)}; rename one")
-
-    def __len__(self) -> int:
-        return int(self._file.metadata.num_rows)
-
-    def __iter__(self) -> Iterator[Row]:
-        number = 0
-        try:
-            for batch in self._file.iter_batches(batch_size=BATCH, use_threads=False):
-                for row in _python_rows(batch):
-                    number += 1
-                    yield f"{self.name}, row {number}", row
-        except Exception as error:
-            what = UnreadError(f"{printable(str(error))}; the rest of the file cannot be read")
-            yield f"{self.name}, row {number + 1}", what
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _python_rows(batch: Any) -> Iterator[dict[str, Any] | RowError]:
-    try:
-        values = batch.to_pylist()
-    except Exception:
-        # One value that Python cannot hold, such as a date in the year 20000, must not cost its neighbours.
-        values = [_python_row(batch.slice(at, 1)) for at in range(batch.num_rows)]
-    for value in values:
-        try:
-            yield value if isinstance(value, RowError) else as_json(value)
-        except RowError as error:
-            yield error
-
-
-def _python_row(batch: Any) -> Any:
-    try:
-        return batch.to_pylist()[0]
-    except Exception as error:
-        return RowError(f"a value cannot be read: {printable(str(error))}")

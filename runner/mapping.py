@@ -71,6 +71,19 @@ class Binding:
         return tuple(positional), keywords
 
     @property
+    def columns(self) -> frozenset[str] | None:
+        """The columns that are needed of a row, whose id is always one; None for all of them."""
+        found = {"id"}
+        for source in self._sources:
+            if _is_literal(source):
+                continue
+            named = source.path.columns if source.path else frozenset({source.name})
+            if named is None or (source.by_name and source.name == "metadata"):
+                return None
+            found |= named
+        return frozenset(found)
+
+    @property
     def mapping(self) -> InputMapping:
         """What is filled, with the columns that bind by name as the paths that they are."""
         return InputMapping(
@@ -219,13 +232,13 @@ def _look_up(path: Path, document: dict[str, Any], name: str, case: Case) -> Any
 
 def _in_metadata(path: Path, case: Case) -> str:
     """A hint, where the path begins with a column that stands in `metadata`, or nothing."""
-    if path.first not in case.metadata:
+    if path.first not in case.metadata and path.first not in case.unread:
         return ""
     return f"; other columns are in metadata: {path.text.replace('$', '$.metadata', 1)}"
 
 
 def _lacks(case: Case, name: str) -> str:
-    near = suggestion(name, case.metadata)
+    near = suggestion(name, [*case.metadata, *case.unread])
     return (
         f"{case.where}: the row has no `{name}`{near}; add the column, map another to `{name}`"
         f"{_others(case)}, or give the parameter a default"
@@ -235,7 +248,8 @@ def _lacks(case: Case, name: str) -> str:
 def _others(case: Case) -> str:
     """The columns that could be mapped."""
     own = [column for column in BY_NAME if column in case.present - {"id", "metadata"}]
-    every = [*own, *(f"metadata.{key}" for key in case.metadata)]
+    unread = [name if name in BY_NAME else f"metadata.{name}" for name in case.unread]
+    every = [*own, *(f"metadata.{key}" for key in case.metadata), *unread]
     return f" (it has {listed(every)})" if every else ""
 
 

@@ -18,6 +18,7 @@ from runner.engine import score
 from runner.errors import DatasetError, InputError
 from runner.fields import KEPT, TOLERANCE, fields, same, windows
 from runner.judged import filling
+from runner.mapping import bind
 from runner.rows import cases_from_rows
 from runner.shown import printable, whole
 from runner.types import Case, Evaluator, InputMapping, Result
@@ -118,7 +119,8 @@ def open_cases(
     """
     if not isinstance(dataset, str | os.PathLike):
         rows = list(islice(dataset, limit))
-        return lambda: nullcontext(cases_from_rows(rows))
+        columns = _columns(sides)
+        return lambda: nullcontext(cases_from_rows(rows, columns=columns))
     if os.fspath(dataset) == "cases":
         worked: Iterable[WorkedCase] = read_cases(find_cases(evaluator))
         for side in sides:
@@ -129,7 +131,8 @@ def open_cases(
     path = find_dataset(os.fspath(dataset), name)
     if path == "-" or (os.path.exists(path) and not Path(path).is_file()):
         raise DatasetError(f"{printable(whole(path))} can be read once only, and parity reads it again; save it first")
-    return lambda: _read(path, limit)
+    columns = _columns(sides)
+    return lambda: _read(path, limit, columns)
 
 
 async def together(
@@ -230,9 +233,15 @@ def _found(named: Named | Evaluator, language: Language | None, sandbox: str | S
     return find_evaluator(name, language)
 
 
+def _columns(sides: Sequence[Side]) -> frozenset[str] | None:
+    """Those that any side needs; None for all."""
+    every = [bind(side.evaluator, side.mapping).columns for side in sides]
+    return None if None in every else frozenset(name for one in every for name in one or ())
+
+
 @contextmanager
-def _read(path: str, limit: int | None) -> Iterator[Iterable[Case]]:
-    with open_dataset(path) as dataset:
+def _read(path: str, limit: int | None, columns: frozenset[str] | None) -> Iterator[Iterable[Case]]:
+    with open_dataset(path, columns=columns) as dataset:
         yield islice(dataset, limit)
 
 

@@ -17,7 +17,7 @@ from jsonpath_rfc9535.filter_expressions import (
     PrefixExpression,
     RootFilterQuery,
 )
-from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment
+from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
 from jsonpath_rfc9535.selectors import FilterSelector, IndexSelector, JSONPathSelector, NameSelector
 
 from runner.shown import listed, printable
@@ -55,6 +55,17 @@ class Path:
     def first(self) -> str | None:
         """The column that it looks into, where it can match once."""
         return self._keys[0] if self._keys and isinstance(self._keys[0], str) else None
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The columns that it may look into, those in `metadata` by their own names; None where that may be all."""
+        if "$" in self.text[1:]:
+            return None
+        first, *rest = [_names(segment) for segment in self._query.segments[:2]] or [None]
+        if first is None or "metadata" not in first:
+            return first
+        inner = rest[0] if rest else None
+        return None if inner is None else first | inner
 
     def value(self, document: Any) -> Any:
         """The match of a singular path, or the list of every match. Raises NoMatchError, PathError."""
@@ -151,6 +162,13 @@ def _keys(query: JSONPathQuery) -> tuple[str | int, ...] | None:
         elif isinstance(selector, IndexSelector):
             keys.append(selector.index)
     return tuple(keys)
+
+
+def _names(segment: JSONPathSegment) -> frozenset[str] | None:
+    """What a segment selects, where it does so by names alone."""
+    names = [selector.name for selector in segment.selectors if isinstance(selector, NameSelector)]
+    by_names = len(names) == len(segment.selectors) and not isinstance(segment, JSONPathRecursiveDescentSegment)
+    return frozenset(names) if by_names else None
 
 
 def _descendants(values: Sequence[Any]) -> Iterator[Any]:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, time, timedelta
-from decimal import Decimal
-from pathlib import PurePath
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
-from uuid import UUID
 
 from runner.ids import Ids
 from runner.shown import printable, shown, whole
 from runner.types import Case
+from runner.values import MAX_DEPTH, RowError, json_text, too_deep
 
-MAX_ROW = 8 << 20
-"""Bytes of one row as it stands in the file. A longer one is skipped without being held."""
-MAX_DEPTH = 500
-"""Lists and objects within one another; beyond, most code that a row meets runs out of stack."""
 MAX_ID = 1000
 """Characters of an id: it stands in every result."""
 
@@ -26,29 +19,8 @@ COLUMNS = ("input", "output", "reference", "metadata")
 _OWN = frozenset({"id", *COLUMNS})
 
 
-class RowError(ValueError):
-    """Why one row cannot be used."""
-
-
-class UnreadError(RowError):
-    """Neither this row nor anything behind it can be read."""
-
-
 Row = tuple[str, "dict[str, Any] | RowError"]
 """Where it stands, and its columns."""
-
-
-class TooLong(RowError):
-    def __init__(self, more: str = "") -> None:
-        super().__init__(f"the row is longer than {MAX_ROW >> 20} MB{more}")
-
-
-def decoded(data: bytes) -> str:
-    """Raises RowError."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise RowError(f"not UTF-8 at byte {error.start + 1}; save the file as UTF-8") from None
 
 
 def parse_json(text: str) -> Any:
@@ -88,10 +60,6 @@ def check_depth(value: Any, text: str) -> None:
         level = [x for x in inner if isinstance(x, dict | list)]
 
 
-def too_deep() -> RowError:
-    return RowError(f"nested more than {MAX_DEPTH} levels deep")
-
-
 def _constant(name: str) -> NoReturn:
     raise RowError(f"{name} is not JSON; write null")
 
@@ -106,42 +74,27 @@ def _float(digits: str) -> float:
 DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float)
 
 
-def as_json(row: object) -> dict[str, Any]:
+def as_json(row: object, columns: Collection[str] | None = None) -> dict[str, Any]:
     """
     A row of Python values as JSON values: dates as ISO text, NaN and the like as null, arrays as lists.
 
-    Raises RowError for what has no such form.
+    Raises RowError for what has no such form, unless that is in no column that is needed: None is all.
     """
     if not isinstance(row, Mapping):
         hint = '; a data frame gives its rows by to_dict("records")' if isinstance(row, str) else ""
         raise RowError(f"a row must be a mapping, not {shown(row)}{hint}")
-    text = _written(row)
-    if len(text) > MAX_ROW:
-        raise TooLong()
-    value: dict[str, Any] = _parse_missing(text)
-    return value
-
-
-def _written(row: Mapping[str, Any]) -> str:
-    column = None
     try:
-        plain = dict(row)
-        try:
-            return json.dumps(plain, default=_plain)
-        except Exception:
-            for column, value in plain.items():
-                json.dumps({column: value}, default=_plain)
+        return read_json(json_text(row))
+    except RowError:
+        if columns is None:
             raise
-    except RecursionError:
-        raise too_deep() from None
-    except Exception as error:
-        where = "" if column is None else f"column {shown(column, 60)}: "
-        raise RowError(f"{where}{printable(str(error))}") from None
+    return read_json(json_text({name: value for name, value in row.items() if name in columns}))
 
 
-def _parse_missing(text: str) -> Any:
+def read_json(text: str) -> dict[str, Any]:
+    """What `json_text` has written, with NaN as null. Raises RowError for what JSON has no words for."""
     try:
-        value = _MISSING_DECODER.decode(text)
+        value: dict[str, Any] = _MISSING_DECODER.decode(text)
     except RecursionError:
         raise too_deep() from None
     check_depth(value, text)
@@ -156,35 +109,8 @@ def _nan_is_null(name: str) -> None:
 _MISSING_DECODER = json.JSONDecoder(parse_constant=_nan_is_null)
 
 
-def _plain(value: Any) -> Any:
-    """For what is no JSON type by itself."""
-    if type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    if isinstance(value, date | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, Decimal):
-        return _number(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return decoded(bytes(value))
-    if isinstance(value, UUID | PurePath):
-        return str(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if callable(getattr(value, "tolist", None)):
-        return value.tolist()
-    raise RowError(f"a value of type {printable(type(value).__name__, 60)} cannot be written as JSON")
-
-
-def _number(value: Decimal) -> float | int:
-    if value.is_finite() and value.adjusted() < 30 and value == value.to_integral_value():
-        return int(value)
-    return float(value)
-
-
-def cases(rows: Iterable[Row], ids: Ids) -> Iterator[Case]:
-    """One case for each row, numbered from 1, with ids that differ."""
+def cases(rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = ()) -> Iterator[Case]:
+    """One case for each row, numbered from 1, with ids that differ. `unread` are columns that the rows lack."""
     for number, (where, row) in enumerate(rows, 1):
         name = str(number)
         try:
@@ -207,16 +133,23 @@ def cases(rows: Iterable[Row], ids: Ids) -> Iterator[Case]:
             reference=row.get("reference"),
             metadata=metadata,
             present=frozenset(present),
+            unread=unread,
         )
 
 
-def cases_from_rows(rows: Iterable[Mapping[str, Any]], where: str = "row") -> Iterator[Case]:
-    """Python rows as cases; one that cannot be used is a broken case. Messages name it by `where` and number."""
+def cases_from_rows(
+    rows: Iterable[Mapping[str, Any]], where: str = "row", columns: Collection[str] | None = None
+) -> Iterator[Case]:
+    """
+    Python rows as cases; one that cannot be used is a broken case. Messages name it by `where` and number.
+
+    What is wrong with others than `columns` does no harm; None is all.
+    """
 
     def read() -> Iterator[Row]:
         for number, row in enumerate(rows, 1):
             try:
-                yield f"{where} {number}", as_json(row)
+                yield f"{where} {number}", as_json(row, columns)
             except RowError as error:
                 yield f"{where} {number}", error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SkipValidation, model_validator
 
 from sandboxes.base import Language, Model
 
@@ -126,6 +126,8 @@ class Case(Model):
     metadata: dict[str, Any] = Field(default_factory=dict)
     present: frozenset[str] = frozenset()
     """Which of id, input, output, reference and metadata the row has; null is present, absent is not."""
+    unread: SkipValidation[tuple[str, ...]] = ()
+    """Columns that the row has and nobody asked for, as far as they are known."""
     broken: str | None = None
     """Why the row cannot be used; nothing else of it holds then."""
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from runner.dataset import Dataset, open_dataset
 from runner.errors import DatasetError
-from runner.rows import MAX_DEPTH, MAX_ROW
+from runner.values import MAX_DEPTH, MAX_ROW
 from tests.runner.reading import broken, lines, read, refusal, written
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -117,6 +117,13 @@ def test_csv_with_an_open_quote_is_bounded(tmp_path: Path) -> None:
     assert cases[-1].output == "x" * 1000
     field = written(tmp_path, "c.csv", "id,output\na," + "x" * (MAX_ROW + 1) + "\nb,2\n")
     assert [case.broken is None for case in read(field)] == [False, True]
+
+
+def test_csv_of_very_many_columns(tmp_path: Path) -> None:
+    header = ",".join(f"c{number}" for number in range(200_000))
+    (case,) = read(written(tmp_path, "d.csv", f"{header}\n{',' * 199_999}\n"))
+    assert len(case.metadata) == 200_000
+    assert "two columns are named 'c7'" in refusal(written(tmp_path, "d.csv", f"{header},c7\n"))
 
 
 @pytest.mark.parametrize(

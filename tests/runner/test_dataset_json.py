@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from runner.array import array_rows
 from runner.errors import DatasetError
-from runner.rows import RowError, decoded, parse_json
+from runner.rows import parse_json
+from runner.values import RowError, decoded
 from tests.runner.reading import broken, read, written
 
 SHARED = Path(__file__).parents[3] / "shared"

@@ -1,13 +1,11 @@
-"""Rows of Python values, from Parquet or from a caller, and the ids of rows."""
+"""Rows of Python values from a caller, and the ids of rows."""
 
 from __future__ import annotations
 
 import json
-import sys
 from array import array
 from collections.abc import Iterator, Mapping
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,59 +14,8 @@ from hypothesis import strategies as st
 
 from runner.dataset import cases_from_rows, open_dataset
 from runner.ids import Ids
-from runner.rows import MAX_ROW
-from tests.runner.reading import broken, read, refusal, written
-
-
-def test_parquet(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    table = pa.table(
-        {
-            "id": [1, 2, 3],
-            "output": [1.5, float("nan"), float("inf")],
-            "reference": [{"a": [1, None]}, None, {"a": []}],
-            "metadata": ['{"k": 1}', None, ""],
-            "blob": [b"text", b"\xff", None],
-            "at": pa.array([1000, 2000, 2**62], pa.timestamp("ms")),
-            "map": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int64())),
-        }
-    )
-    path = tmp_path / "d.parquet"
-    parquet.write_table(table, path)
-    assert open_dataset(path).total() == 3
-    first, second, third = read(path)
-    assert (first.id, first.output, first.reference) == ("1", 1.5, {"a": [1, None]})
-    assert first.metadata == {"k": 1, "blob": "text", "at": "1970-01-01T00:00:01", "map": [["k", 1]]}
-    assert "d.parquet, row 2: column 'blob': not UTF-8" in broken(second)
-    assert "d.parquet, row 3: a value cannot be read: " in broken(third)
-
-    parquet.write_table(table.select(["id", "output"]), path)
-    assert read(path)[1].output is None
-    assert "infinite" in broken(read(path)[2])
-    parquet.write_table(pa.table([[1], [2]], names=["a", "a"]), path)
-    assert "two columns are named 'a'" in refusal(path)
-
-
-def test_parquet_that_breaks_off(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "d.parquet"
-    table = pa.table({"output": [str(n) * 50 for n in range(5000)]})
-    parquet.write_table(table, path, row_group_size=1000, use_dictionary=False, compression="none")
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2 : len(data) // 2 + 20_000] = b"\xff" * 20_000
-    path.write_bytes(data)
-    cases = read(path)
-    assert len(cases) >= 1000
-    assert "the rest of the file cannot be read" in broken(cases[-1])
-
-
-def test_without_pyarrow_the_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    path = written(tmp_path, "d.parquet", "")
-    assert refusal(path) == 'd.parquet: Parquet needs pyarrow: pip install "evalcell[parquet]"'
+from runner.values import MAX_ROW
+from tests.runner.reading import broken
 
 
 def test_ids_are_made_unique() -> None:
@@ -128,6 +75,14 @@ def test_python_rows_that_cannot_be_used() -> None:
     for number, case in enumerate(bad, 1):
         assert broken(case).startswith(f"item {number}: ")
     assert "column 'output': a value of type set cannot be written as JSON" in broken(bad[4])
+
+
+def test_what_is_wrong_with_a_column_that_is_not_needed_does_no_harm() -> None:
+    rows: list[Any] = [{"output": 1, "image": b"\xff", "tags": {"a"}}, {"output": {2}, "image": b"\xff"}]
+    good, bad = cases_from_rows(rows, columns={"id", "output"})
+    assert (good.output, good.metadata) == (1, {})
+    assert "column 'output': a value of type set" in broken(bad)
+    assert "column 'image': not UTF-8" in broken(next(cases_from_rows(rows)))
 
 
 def test_arrays_are_lists() -> None:

@@ -67,6 +67,7 @@ def _told(error: Exception) -> int:
     from runner.errors import InputError
     from runner.results import WriteError
     from sandboxes.errors import SandboxError, UnsupportedConfigError
+    from sandboxes.kernel.shortage import why
 
     # The messages of InputError may hold a source line and a caret under it.
     lines = "\n".join(printable(line, 600) for line in in_options(str(error)).splitlines()[:6])
@@ -75,6 +76,9 @@ def _told(error: Exception) -> int:
         return WRONG_USAGE
     if isinstance(error, SandboxError | WriteError):
         click.echo(f"evalcell: {lines}", err=True)
+        return COULD_NOT_JUDGE
+    if isinstance(error, Exception) and (short := why(error)):
+        click.echo(f"evalcell: {short}", err=True)
         return COULD_NOT_JUDGE
     words = f"{type(error).__name__}: {lines}" if lines else type(error).__name__
     click.echo(f"evalcell failed unexpectedly: {words}; run `evalcell --debug …` and report it", err=True)

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,12 +102,13 @@ class Group:
 
     def __init__(self, folders: list[str]) -> None:
         self._folders = folders
+        self.pids = folders[-1]
 
     def run(self, backend: str, rows: list[str], source: str, **options: Any) -> tuple[dict[int, str], str]:
         """What became of the rows, by their numbers, and why not of all."""
         given = {
             "groups": self._folders,
-            "pids": self._folders[-1],
+            "pids": self.pids,
             "backend": backend,
             "rows": rows,
             "source": source,
@@ -191,3 +193,33 @@ def test_a_machine_that_allows_too_few_open_files_is_told(group: Group, backend:
     found, why = group.run(backend, ["little"], PYTHON, hard=50)
     assert found == {}
     assert f"needs {needed} open files (ulimit -n), and this process may have 50" in why
+
+
+CLI = """
+import os, sys
+folder, more = sys.argv.pop(1), int(sys.argv.pop(1))
+with open(folder + "/cgroup.procs", "w") as file: file.write("0")
+from runner.cli import main
+with open(folder + "/pids.max", "w") as file: file.write(str(1 + more))
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("more", [0, 1, 2, 3])
+def test_a_command_that_finds_no_room_could_not_judge(group: Group, more: int, tmp_path: Path) -> None:
+    (tmp_path / "same.py").write_text("def evaluate(output): return output\n")
+    (tmp_path / "rows.csv").write_text("output\na\n")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", CLI, group.pids, str(more), "run", "same.py", "rows.csv", "--sandbox", "process"],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        Path(group.pids, "pids.max").write_text("max")
+    assert done.returncode == 3, done.stderr
+    assert "has no room for another process; stop some" in done.stderr
+    assert "unexpectedly" not in done.stderr
+    assert "Traceback" not in done.stderr

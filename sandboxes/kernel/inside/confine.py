@@ -8,7 +8,6 @@ landlock_view (while the paths can still be reached), give_up_uid, drop_capabili
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -156,8 +155,11 @@ def own_users() -> bool:
     if _libc.unshare(_NEW_USERS) != 0:
         return False
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-        with contextlib.suppress(OSError), open(f"/proc/self/{name}", "w") as file:
-            file.write(text)
+        try:
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+        except OSError:  # contextlib takes long to import
+            continue
     return True
 
 

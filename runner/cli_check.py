@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -13,7 +13,7 @@ from runner.asked import Asked
 from runner.choose import Choice, find_dataset, find_evaluator, find_files
 from runner.cli import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli_words import in_options
-from runner.dataset import open_dataset
+from runner.dataset import Dataset, open_dataset
 from runner.engine import refuse_unfit, score
 from runner.mapping import bind
 from runner.parameters import about
@@ -51,8 +51,11 @@ def check(options: Options) -> int:
         return DONE
     tried = _Tried()
     rows = None if dataset is None else find_dataset(dataset, script)
-    if interrupt.run(_try(evaluator, rows, sandbox, mapping, tried)):
-        return INTERRUPTED
+    stdin = given.standard_input() if rows == "-" else None
+    # Opened here, where a file that hangs holds up no event loop.
+    with nullcontext() if rows is None else open_dataset(rows, stdin=stdin, columns=binding.columns) as cases:
+        if interrupt.run(_try(evaluator, cases, sandbox, mapping, tried)):
+            return INTERRUPTED
     if tried.problems:
         where = printable(whole(script))
         for problem in tried.problems:
@@ -93,18 +96,16 @@ class _Tried:
 
 
 async def _try(
-    evaluator: Evaluator, dataset: str | None, sandbox: Sandbox, mapping: InputMapping, tried: _Tried
+    evaluator: Evaluator, cases: Dataset | None, sandbox: Sandbox, mapping: InputMapping, tried: _Tried
 ) -> None:
     async with sandbox as opened:
         tried.problems += await opened.problems(evaluator.source) or []
-        if dataset is None or tried.problems:
+        if cases is None or tried.problems:
             return
-        stdin = given.standard_input() if dataset == "-" else None
-        with open_dataset(dataset, stdin=stdin, columns=bind(evaluator, mapping).columns) as cases:
-            found = score(evaluator, islice(cases, _TRIED), opened, mapping=mapping)
-            async with aclosing(found):
-                async for result in found:
-                    tried.results.append(result)
+        found = score(evaluator, islice(cases, _TRIED), opened, mapping=mapping)
+        async with aclosing(found):
+            async for result in found:
+                tried.results.append(result)
 
 
 def _facts(evaluator: Evaluator, bound: dict[str, str], choice: Choice) -> list[tuple[str, RenderableType]]:

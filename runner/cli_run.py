@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
@@ -89,14 +89,22 @@ class _Work:
 
     def do(self) -> bool:
         """Returns whether a signal stopped it."""
+        self._progress.total = self._total()
         try:
             interrupted = interrupt.run(self._score())
-        except Exception:
-            with suppress(WriteError):  # what went wrong first is what is told
-                self._end("failed")
+        except Exception as e:
+            self._end("failed", str(e))
             raise
         self._end("interrupted" if interrupted else "finished")
         return interrupted
+
+    def kept(self, rows: int) -> str:
+        """Where so many rows are, in words."""
+        if not self._run.options.files:
+            return "with -o FILE they would be kept"
+        short = [f"{path} took {_rows(count)}" for path, count in self._outputs.rows.items() if count != rows]
+        have = [path for path, count in self._outputs.rows.items() if count == rows]
+        return "; ".join([*([f"they are in {', '.join(have)}"] if have else []), *short])
 
     def summary(self, state: State) -> Summary:
         """Gates are judged once all rows are done."""
@@ -105,31 +113,34 @@ class _Work:
             return summary
         return judge(summary, self._gates, self._max_failed, complete=self._dataset.complete)
 
-    def _end(self, state: State) -> None:
-        self._outputs.end(state, self.summary(state), self._dataset.notes)
+    def _end(self, state: State, error: str | None = None) -> None:
+        try:
+            self._outputs.end(state, self.summary(state), self._dataset.notes, error)
+        except WriteError as e:
+            if state == "finished":
+                raise
+            tables.err().say(tables.text(f"evalcell: {e}", "bold red", tables.ERROR))  # beside what went wrong first
 
     async def _score(self) -> None:
         run, limit = self._run, self._run.options.limit
         cases: Iterable[Case] = self._dataset if limit is None else islice(self._dataset, limit)
-        async with run.sandbox as opened:
-            with ExitStack() as stack:
-                stack.enter_context(self._outputs)
-                self._outputs.begin(run)
-                stack.enter_context(self._progress)
-                self._progress.total = self._total()
-                began = perf_counter()
-                found = score(
-                    run.evaluator,
-                    cases,
-                    opened,
-                    limits=run.limits,
-                    mapping=run.mapping,
-                    seed=run.options.seed,
-                )
+        async with run.sandbox as opened, self._outputs:
+            await self._outputs.begin(run)
+            began = perf_counter()
+            found = score(
+                run.evaluator,
+                cases,
+                opened,
+                limits=run.limits,
+                mapping=run.mapping,
+                seed=run.options.seed,
+            )
+            with self._progress:
                 async with aclosing(found):
                     try:
                         async for result in found:
                             self._take(result)
+                            await self._outputs.room()
                     finally:
                         self._seconds = perf_counter() - began
 
@@ -150,7 +161,11 @@ def _report(work: _Work, dataset: Dataset, options: Options, interrupted: bool) 
         for note in dataset.notes:
             err.say(tables.text(f"note: {note}"))
     if interrupted:
-        when = f"after {_rows(summary.rows)}; {_kept(options)}" if summary.rows else "before the first row was done"
+        when = (
+            f"after {_rows(summary.rows)}; {work.kept(summary.rows)}"
+            if summary.rows
+            else "before the first row was done"
+        )
         err.say(tables.text(f"interrupted {when}", "yellow"))
         err.print(tables.summary_view(summary))
         return INTERRUPTED
@@ -198,10 +213,6 @@ def _nothing(summary: Summary) -> str:
 
 def _rows(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
-
-
-def _kept(options: Options) -> str:
-    return f"they are in {', '.join(options.files)}" if options.files else "with -o FILE they would be kept"
 
 
 def _inputs(options: Options, path: str, files: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from io import BufferedReader
@@ -27,6 +28,9 @@ SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
 COUNTED = 64 << 20
 """Bytes of a JSONL file up to which its rows are counted beforehand; that takes about 0.1 s."""
 
+_PATIENCE = 0.5
+"""Seconds that another thread may take to read one row, before its file is left open."""
+
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BOM = b"\xef\xbb\xbf"
 
@@ -48,6 +52,7 @@ class Dataset:
         self._count = count
         self._unread = unread
         self._ids = Ids()
+        self._reading = threading.Lock()
         self.complete = True
         """False once the rest of the file could not be read: nobody knows how many rows it has."""
 
@@ -56,10 +61,16 @@ class Dataset:
         rows, self._rows = self._rows, None
         if rows is None:
             raise DatasetError(f"{self.name} has been read; open it again")
-        try:
-            yield from cases(self._watched(rows), self._ids, self._unread)
-        except OSError as error:
-            raise DatasetError(f"{self.name} cannot be read on: {error.strerror or error}") from None
+        found = cases(self._watched(rows), self._ids, self._unread)
+        while True:
+            with self._reading:
+                try:
+                    case = next(found, None)
+                except OSError as error:
+                    raise DatasetError(f"{self.name} cannot be read on: {error.strerror or error}") from None
+            if case is None:
+                return
+            yield case
 
     def total(self) -> int | None:
         """How many cases there are, where that is cheap to know."""
@@ -82,9 +93,13 @@ class Dataset:
             yield row
 
     def close(self) -> None:
-        """Safe twice."""
-        self._close()
-        self._ids.close()
+        """Safe twice. A file in which another thread hangs stays open: to close it would hang as well."""
+        if self._reading.acquire(timeout=_PATIENCE):
+            try:
+                self._close()
+                self._ids.close()
+            finally:
+                self._reading.release()
 
     def __enter__(self) -> Self:
         return self

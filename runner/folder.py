@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from runner.detached import Detached
 from runner.errors import OutputError
 from runner.results import ResultsFiles, WriteError, same_file
 from runner.shown import printable
 from runner.types import Result
 
 ROWS, MANIFEST, LOCK = "results.jsonl", "manifest.json", "requirements.lock"
+_RESERVED = 64 << 10
 
 
 def is_folder(path: str) -> bool:
@@ -37,6 +41,7 @@ class ResultsFolder:
         self._read = [*inputs] if lock is None else [*inputs, lock]
         self._outputs = outputs
         self._rows: ResultsFiles | None = None
+        self._reserve: IO[bytes] | None = None
         _check_folder(path, self._folder)
         self._keeps_lock = lock is not None and same_file(lock, self.lock)
         for name in (ROWS, MANIFEST):
@@ -53,31 +58,66 @@ class ResultsFolder:
         """Where the lock of a run with packages is."""
         return str(self._folder / LOCK)
 
-    def open(self, manifest: Mapping[str, Any], lock: str | None) -> None:
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many whole rows are in it, by its path."""
+        return {} if self._rows is None else {self.path: sum(self._rows.rows.values())}
+
+    async def open(self, manifest: Mapping[str, Any], lock: str | None) -> None:
         """Makes the folder if need be, empties the rows and writes the rest. Raises OutputError and WriteError."""
+        self._rows = await Detached(self._make, "evalcell-folder").get()
+        await self._rows.open()
+        await Detached(lambda: self._begin(manifest, lock), "evalcell-folder").get()
+
+    def add(self, result: Result) -> None:
+        """Takes one row, without waiting. Raises WriteError."""
+        if self._rows is not None:
+            self._rows.add(result)
+
+    async def room(self) -> None:
+        """Waits as long as too many rows are still to be written. Raises WriteError."""
+        if self._rows is not None:
+            await self._rows.room()
+
+    def write(self, manifest: Mapping[str, Any]) -> None:
+        """Puts a manifest in the place of the last one, whole or not at all. Raises WriteError."""
+        content = json.dumps(manifest, indent=2, default=str) + "\n"
+        try:
+            self._replace(MANIFEST, content)
+        except WriteError:
+            if self._reserve is None:
+                raise
+            self._reserve.close()
+            self._replace(MANIFEST, content)
+
+    async def close(self) -> None:
+        """Finishes the rows. Raises WriteError. Safe twice."""
+        if self._rows is not None:
+            await self._rows.close()
+
+    async def give_up(self, kind: type[BaseException]) -> None:
+        """Finishes what can be finished, after this kind of failure, of which alone is told."""
+        if self._rows is not None:
+            await self._rows.give_up(kind)
+
+    def _make(self) -> ResultsFiles:
         try:
             self._folder.mkdir(exist_ok=True)
         except OSError as e:
             raise OutputError(f"-o {self.path} cannot be made ({e.strerror}); choose another place") from e
-        self._rows = ResultsFiles([str(self._folder / ROWS)], inputs=self._read, outputs=self._outputs)
-        self._rows.open()
+        return ResultsFiles([str(self._folder / ROWS)], inputs=self._read, outputs=self._outputs)
+
+    def _begin(self, manifest: Mapping[str, Any], lock: str | None) -> None:
         if lock is not None and not self._keeps_lock:
             self._replace(LOCK, lock)
         self.write(manifest)
-
-    def add(self, result: Result) -> None:
-        """Writes one row. Raises WriteError."""
-        if self._rows is not None:
-            self._rows.add(result)
-
-    def write(self, manifest: Mapping[str, Any]) -> None:
-        """Puts a manifest in the place of the last one, whole or not at all. Raises WriteError."""
-        self._replace(MANIFEST, json.dumps(manifest, indent=2, default=str) + "\n")
-
-    def close(self) -> None:
-        """Finishes the rows. Raises WriteError. Safe twice."""
-        if self._rows is not None:
-            self._rows.close()
+        # Room for the manifest's last state, which is given back when the rows have filled the disk.
+        try:
+            self._reserve = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  (ends with us)
+            self._reserve.write(bytes(_RESERVED))
+        except OSError as e:
+            if e.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise _write_error(self._folder, e) from e
 
     def _check(self, name: str, inputs: Sequence[str]) -> None:
         path = self._folder / name
@@ -104,10 +144,14 @@ class ResultsFolder:
                 os.fsync(file.fileno())
             os.replace(unfinished, path)
         except OSError as e:
-            raise WriteError(f"{path} could not be written ({e.strerror or e}); make room, or choose another") from e
+            raise _write_error(path, e) from e
         finally:
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
+
+
+def _write_error(path: Path, error: OSError) -> WriteError:
+    return WriteError(f"{path} could not be written ({error.strerror or error}); make room, or choose another")
 
 
 def _check_folder(path: str, folder: Path) -> None:

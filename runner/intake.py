@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _AHEAD_SECONDS = 0.05  # of work in rows read ahead: fewer of the large ones, so that memory is bounded
-_PATIENCE = 1.0  # seconds; a thread that hangs in a read cannot be stopped, only left behind
+_PATIENCE = 0.5  # seconds; a thread that hangs in a read cannot be stopped, only left behind
 
 
 class Intake(Generic[T]):

@@ -18,6 +18,8 @@ from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, NoReturn, TypeVar
 
+from runner.detached import Outcome
+
 T = TypeVar("T")
 
 _EXIT = 130
@@ -55,22 +57,6 @@ def leave(code: int) -> NoReturn:
     sys.exit(code)
 
 
-class _Outcome(Generic[T]):
-    """What a function returned or raised, for another thread."""
-
-    def __init__(self, function: Callable[[], T]) -> None:
-        self._error: BaseException | None = None
-        try:
-            self._value = function()
-        except BaseException as e:
-            self._error = e
-
-    def get(self) -> T:
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-
 class _Command(Generic[T]):
     """A command's body in its thread, and what the main thread does for it."""
 
@@ -78,7 +64,7 @@ class _Command(Generic[T]):
         self._body = body
         self._stop = _Stop()
         self._asked: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._outcome: _Outcome[T] | None = None
+        self._outcome: Outcome[T] | None = None
 
     def result(self) -> T:
         thread = threading.Thread(target=copy_context().run, args=(self._run,), name="evalcell-command", daemon=True)
@@ -95,12 +81,12 @@ class _Command(Generic[T]):
 
     def _run(self) -> None:
         _COMMAND.set(self)
-        self._outcome = _Outcome(self._body)
+        self._outcome = Outcome(self._body)
         self._asked.put(None)
 
     def in_main_thread(self, work: Coroutine[Any, Any, None]) -> bool:
-        answer: SimpleQueue[_Outcome[bool]] = SimpleQueue()
-        self._asked.put(lambda: answer.put(_Outcome(lambda: self._stop.run(work))))
+        answer: SimpleQueue[Outcome[bool]] = SimpleQueue()
+        self._asked.put(lambda: answer.put(Outcome(lambda: self._stop.run(work))))
         return answer.get().get()
 
 

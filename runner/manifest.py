@@ -43,6 +43,7 @@ def begun(run: Run, lock: str) -> dict[str, Any]:
     return {
         "evalcell": installed(),
         "state": "unfinished",
+        "error": None,
         "started": _written(_now()),
         "finished": None,
         "command": shlex.join(_command(run, lock if sandbox.lock is not None else options.lock)),
@@ -69,17 +70,23 @@ def begun(run: Run, lock: str) -> dict[str, Any]:
 
 
 def ended(
-    begun: dict[str, Any], state: State, summary: Summary, notes: Sequence[str], seconds: float
+    begun: dict[str, Any],
+    state: State,
+    summary: Summary,
+    notes: Sequence[str],
+    seconds: float,
+    error: str | None = None,
 ) -> dict[str, Any]:
     """
     The manifest of a run that is over, from that of its beginning, `seconds` ago by `elapsed`.
 
-    The end is counted from the beginning: the machine's date may have been set meanwhile.
+    `error` is what it failed with. The end is counted from the beginning: the machine's date may have been set
+    meanwhile.
     """
     dataset = begun["dataset"] | {"rows": summary.rows, "notes": list(notes)}
     figures = summary.model_dump(mode="json")
     finished = _written(datetime.fromisoformat(begun["started"]) + timedelta(seconds=seconds))
-    return begun | {"state": state, "finished": finished, "dataset": dataset, "summary": figures}
+    return begun | {"state": state, "error": error, "finished": finished, "dataset": dataset, "summary": figures}
 
 
 def elapsed() -> float:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+from runner.detached import Detached
 from runner.errors import OutputError
 from runner.folder import ResultsFolder, is_folder
 from runner.manifest import Run, State, begun, elapsed, ended
 from runner.results import ResultsFiles, WriteError
 from runner.summary import Summary
 from runner.types import Result
+
+_PATIENCE = 0.5
+"""Seconds to write the manifest of a run that was stopped."""
 
 
 class Outputs:
@@ -38,39 +42,60 @@ class Outputs:
         self._manifest: dict[str, Any] | None = None
         self._began = 0.0
 
-    def begin(self, run: Run) -> None:
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many whole rows are in each file and the folder, by its path."""
+        return self._files.rows | (self._folder.rows if self._folder else {})
+
+    async def begin(self, run: Run) -> None:
         """Creates all of it; the run's sandbox is open. Raises OutputError and WriteError."""
-        self._files.open()
+        await self._files.open()
         if self._folder is not None:
             manifest, self._began = begun(run, self._folder.lock), elapsed()
-            self._folder.open(manifest, run.sandbox.lock)
+            await self._folder.open(manifest, run.sandbox.lock)
             self._manifest = manifest
 
     def add(self, result: Result) -> None:
-        """Writes one result everywhere. Raises WriteError."""
+        """Takes one result for all of it, without waiting. Raises WriteError."""
         self._files.add(result)
         if self._folder is not None:
             self._folder.add(result)
 
-    def close(self) -> None:
+    async def room(self) -> None:
+        """To be awaited between two results: waits for what is too slow. Raises WriteError."""
+        await self._files.room()
+        if self._folder is not None:
+            await self._folder.room()
+
+    async def close(self) -> None:
         """Finishes what holds rows. Raises WriteError. Safe twice."""
         try:
-            self._files.close()
+            await self._files.close()
         finally:
             if self._folder is not None:
-                self._folder.close()
+                await self._folder.close()
 
-    def end(self, state: State, summary: Summary, notes: Sequence[str]) -> None:
-        """Says in the manifest how the run ended, if it began. Raises WriteError."""
-        if self._folder is not None and self._manifest is not None:
-            self._folder.write(ended(self._manifest, state, summary, notes, elapsed() - self._began))
+    def end(self, state: State, summary: Summary, notes: Sequence[str], error: str | None = None) -> None:
+        """
+        Says in the manifest how the run ended, if it began. Raises WriteError, also where that takes too long.
 
-    def __enter__(self) -> Self:
+        Only a run that was finished waits for it as long as it takes.
+        """
+        folder, manifest = self._folder, self._manifest
+        if folder is None or manifest is None:
+            return
+        last = ended(manifest, state, summary, notes, elapsed() - self._began, error)
+        try:
+            Detached(lambda: folder.write(last), "evalcell-folder").wait(None if state == "finished" else _PATIENCE)
+        except TimeoutError:
+            raise WriteError(f"{folder.path} hangs: its manifest still says unfinished; look at the disk") from None
+
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | BaseException | None) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: TracebackType | BaseException | None) -> None:
         if kind is None:
-            self.close()
+            await self.close()
         else:
-            with suppress(WriteError):
-                self.close()
+            folder = [self._folder.give_up(kind)] if self._folder else []
+            await asyncio.gather(self._files.give_up(kind), *folder)

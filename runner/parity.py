@@ -14,6 +14,7 @@ import templates
 from runner.cases import WorkedCase, find_cases, for_language, read_cases
 from runner.choose import find_dataset, find_evaluator, is_path
 from runner.dataset import open_dataset
+from runner.detached import Detached
 from runner.engine import score
 from runner.errors import DatasetError, InputError
 from runner.fields import KEPT, TOLERANCE, fields, same, windows
@@ -147,7 +148,8 @@ async def together(
         streams = []
         for side in sides:
             opened = await stack.enter_async_context(side.sandbox)
-            rows = stack.enter_context(cases())
+            # In a thread, as a file may hang.
+            rows = await Detached(lambda: stack.enter_context(cases()), "evalcell-dataset").get()
             streams.append(await stack.enter_async_context(aclosing(_scored(side, rows, opened, limits, seed))))
         while True:
             # One after another is no slower: each has rows in work and results in store meanwhile.

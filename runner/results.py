@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import importlib.util
 import os
@@ -9,19 +10,26 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from runner.errors import OutputError
+from runner.spool import Spool
 from runner.types import Result
 from runner.writers import CsvWriter, JsonlWriter, JsonWriter, ParquetWriter, Row, Writer
 
-_WRITERS: dict[str, type[Writer]] = {
+_WRITERS: dict[str, type[Writer[Any]]] = {
     ".jsonl": JsonlWriter,
     ".json": JsonWriter,
     ".csv": CsvWriter,
     ".parquet": ParquetWriter,
 }
 SUFFIXES = ", ".join(_WRITERS)
+
+
+_HURRY = 1.0
+"""Seconds that the rest of the rows gets after a signal."""
+_LATE = 10.0
+"""And after a failure, which nobody waits at the keyboard for."""
 
 
 class WriteError(OSError):
@@ -32,6 +40,7 @@ class ResultsFiles:
     """
     Any number of results files. Nothing is touched before `open`, which empties files that exist.
 
+    Each is written by a thread of its own, so that one which hangs holds up neither the event loop nor the others.
     `inputs` are the files that the run reads, `taken` those that it writes besides. Raises OutputError for a path
     that must or can not be written.
     """
@@ -49,52 +58,73 @@ class ResultsFiles:
             _check(path, inputs, [*taken, *paths[:number]])
         self._paths = tuple(paths)
         self._outputs = tuple(outputs) if len(outputs) > 1 else ()
-        self._writers: list[tuple[str, Writer]] = []
+        self._spools: list[Spool] = []
+        self._closed = False
 
-    def open(self) -> None:
-        """Creates the files. Raises OutputError."""
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many whole rows each file has, by its path."""
+        return {spool.path: spool.rows for spool in self._spools}
+
+    async def open(self) -> None:
+        """Creates the files. Raises OutputError, and WriteError where there is no room."""
         for path in self._paths:
+            new = not os.path.lexists(path)
+            spool = Spool(path, _WRITERS[_suffix(path)](self._outputs))
+            self._spools.append(spool)
             try:
-                self._writers.append((path, _WRITERS[_suffix(path)](path, self._outputs)))
+                await spool.open()
             except OSError as e:
-                self._give_up()
+                if new and not spool.whole:
+                    with suppress(OSError):
+                        os.unlink(path)  # it is no file of its format
                 raise _open_error(path, e) from e
 
     def add(self, result: Result) -> None:
-        """Writes one result to all files. Raises WriteError."""
-        if self._writers:
+        """Takes one result for all files, without waiting. Raises WriteError."""
+        if self._spools:
             row = as_row(result)
-            for path, writer in self._writers:
-                try:
-                    writer.add(row)
-                except OSError as e:
-                    raise _write_error(path, e) from e
+            for spool in self._spools:
+                if spool.failure is not None:
+                    raise _write_error(spool)
+                spool.add(row)
 
-    def close(self) -> None:
-        """Finishes all files, even when one fails; then raises WriteError for the first. Safe twice."""
-        failed: WriteError | None = None
-        while self._writers:
-            path, writer = self._writers.pop(0)
-            try:
-                writer.close()
-            except OSError as e:
-                failed = failed or _write_error(path, e)
-        if failed:
-            raise failed
+    async def room(self) -> None:
+        """Waits as long as some file has too much to be written. Raises WriteError."""
+        for spool in self._spools:
+            await spool.room()
+            if spool.failure is not None:
+                raise _write_error(spool)
 
-    def _give_up(self) -> None:
-        with suppress(WriteError):
-            self.close()
+    async def close(self, patience: float | None = None) -> None:
+        """
+        Finishes all files, even when one fails; then raises WriteError for the first. Safe twice.
 
-    def __enter__(self) -> Self:
-        self.open()
+        A file for which that takes more than `patience` seconds is left as it is.
+        """
+        if self._closed:
+            return
+        self._closed = patience is not None
+        await asyncio.gather(*(spool.close(patience) for spool in self._spools))
+        self._closed = True
+        for spool in self._spools:
+            if spool.failure is not None:
+                raise _write_error(spool)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | BaseException | None) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: TracebackType | BaseException | None) -> None:
         if kind is None:
-            self.close()
+            await self.close()
         else:
-            self._give_up()
+            await self.give_up(kind)
+
+    async def give_up(self, kind: type[BaseException]) -> None:
+        """Finishes what can be finished, after this kind of failure, of which alone is told."""
+        with suppress(WriteError):
+            await self.close(_LATE if issubclass(kind, Exception) else _HURRY)
 
 
 def as_row(result: Result) -> Row:
@@ -154,10 +184,20 @@ def _reason(error: OSError) -> str:
 
 
 def _open_error(path: str, error: OSError) -> OSError | OutputError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
         return WriteError(f"{path} cannot be written ({_reason(error)}); make room, or choose another place")
     return OutputError(f"-o {path} cannot be written ({_reason(error)}); choose another place")
 
 
-def _write_error(path: str, error: OSError) -> WriteError:
-    return WriteError(f"{path} could not be written any further ({_reason(error)}); what was written stays")
+def _write_error(spool: Spool) -> Exception:
+    error = spool.failure
+    if not isinstance(error, OSError):
+        return error or AssertionError(spool.path)
+    rows = f"{spool.rows:,} whole row{'' if spool.rows == 1 else 's'}"
+    what = (
+        f"{rows} {'is' if spool.rows == 1 else 'are'} in it"
+        if spool.whole
+        else f"it may end within a row, after {rows}"
+    )
+    step = "make room, or choose another place, and run again"
+    return WriteError(f"{spool.path} could not be written any further ({_reason(error)}); {what}; {step}")

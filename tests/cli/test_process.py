@@ -177,7 +177,8 @@ def test_a_full_disk_is_3_in_one_line(here: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (3, "")
     assert err.splitlines() == [
-        "evalcell: x.jsonl could not be written any further (No space left on device); what was written stays"
+        "evalcell: x.jsonl could not be written any further (No space left on device); it may end within a row, after "
+        "0 whole rows; make room, or choose another place, and run again"
     ]
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import importlib.util
 import json
 import os
+import subprocess
+import sys
 import tracemalloc
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +45,17 @@ FAILED = result(2, outcome="failed", score=None, label=None, error=ResultError(k
 
 
 def write(path: Path, *results: Result, outputs: tuple[str, ...] = ()) -> None:
-    with ResultsFiles([str(path)], outputs=outputs) as files:
-        for one in results:
-            files.add(one)
+    write_all([path], results, outputs)
+
+
+def write_all(paths: Sequence[Path], results: Iterable[Result], outputs: tuple[str, ...] = ()) -> None:
+    async def work() -> None:
+        async with ResultsFiles([str(path) for path in paths], outputs=outputs) as files:
+            for one in results:
+                files.add(one)
+                await files.room()
+
+    asyncio.run(work())
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -120,51 +133,46 @@ def test_csv_keeps_a_spreadsheet_from_running_what_a_script_said(tmp_path: Path)
 
 def test_several_files_are_written_at_once(tmp_path: Path) -> None:
     paths = [tmp_path / f"x.{suffix}" for suffix in FORMATS]
-    with ResultsFiles([str(p) for p in paths]) as files:
-        for n in range(7000):
-            files.add(result(n))
+    write_all(paths, map(result, range(7000)))
     assert [len(read(p)) for p in paths] == [7000] * 4
 
 
-def test_a_line_is_on_disk_before_the_next_row_comes(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    with ResultsFiles([str(path)]) as files:
-        for n in range(1, 4):
-            files.add(result(n))
-            assert len(read(path)) == n
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
+def test_a_file_can_be_read_whenever_a_row_was_written(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x.{suffix}"
 
+    async def work() -> None:
+        async with ResultsFiles([str(path)]) as files:
+            for n in range(4):
+                while len(read(path)) < n:  # the thread writes it by itself
+                    await asyncio.sleep(0.001)
+                assert files.rows == {str(path): n}
+                assert [row["id"] for row in read(path)] == [f"row{i}" for i in range(1, n + 1)]
+                files.add(result(n + 1))
 
-def test_json_is_valid_whenever_it_is_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.writers._FLUSH_SECONDS", -1)
-    path = tmp_path / "x.json"
-    with ResultsFiles([str(path)]) as files:
-        assert read(path) == []
-        for n in range(1, 4):
-            files.add(result(n))
-            assert [row["id"] for row in read(path)] == [f"row{i}" for i in range(1, n + 1)]
+    asyncio.run(asyncio.wait_for(work(), 60))
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_an_interrupted_file_holds_what_was_done(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"x.{suffix}"
 
-    def interrupted() -> None:
-        with ResultsFiles([str(path)]) as files:
+    async def interrupted() -> None:
+        async with ResultsFiles([str(path)]) as files:
             files.add(result())
-            raise KeyboardInterrupt
+            raise asyncio.CancelledError
 
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(interrupted())
     assert len(read(path)) == 1
 
 
 def test_an_existing_file_is_overwritten_but_not_before_the_run(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("old\n" * 1000)
-    files = ResultsFiles([str(path)])
+    ResultsFiles([str(path)])
     assert path.read_text().startswith("old")
-    with files:
-        files.add(result())
+    write(path, result())
     assert len(read(path)) == 1
 
 
@@ -202,29 +210,59 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatc
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
-def test_a_full_disk_is_told_and_the_other_files_are_finished(tmp_path: Path, suffix: str) -> None:
+def test_what_can_not_be_cut_is_told_and_the_other_files_are_finished(tmp_path: Path, suffix: str) -> None:
     full, good = tmp_path / f"full.{suffix}", tmp_path / "good.json"
     full.symlink_to("/dev/full")
+    with pytest.raises(WriteError, match=rf"full.{suffix} c.* be written .*No space left.*choose another"):
+        write_all([good, full], map(result, range(1000)))
+    assert isinstance(read(good), list)
 
-    def fill() -> None:
-        with ResultsFiles([str(good), str(full)]) as files:
-            for n in range(100):
-                files.add(result(n))
 
-    with pytest.raises(WriteError, match=f"full.{suffix}.*No space left"):
-        fill()
-    if suffix != "json":
-        assert read(good)
+FILLS = """
+import asyncio, json, resource, sys
+from runner.results import WriteError
+from tests.runner.test_results import Path, result, write
+
+path, most, rows = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+try:
+    write(path, *(result(n, stdout="x" * (n % 50)) for n in range(rows)))
+except WriteError as e:
+    print(e)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX limits")
+@pytest.mark.parametrize(("suffix", "rows"), [*((suffix, 400) for suffix in FORMATS[:3]), ("parquet", 12_000)])
+def test_a_full_disk_leaves_whole_rows_in_a_valid_file(tmp_path: Path, suffix: str, rows: int) -> None:
+    """A limit on the size of a file stands for the disk: it, too, ends a write in the middle."""
+    root = Path(__file__).parents[2]
+    written = []
+    for most in (20_000, 20_001, 20_013) if suffix != "parquet" else (60_000,):
+        path = tmp_path / f"x{most}.{suffix}"
+        words = [sys.executable, "-c", FILLS, str(path), str(most), str(rows)]
+        done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=100)
+        found = read(path)
+        assert 10 < len(found) < rows
+        assert [row["id"] for row in found] == [f"row{n}" for n in range(len(found))]
+        assert done.stdout == (
+            f"{path} could not be written any further (File too large); {len(found):,} whole rows are in it; "
+            "make room, or choose another place, and run again\n"
+        ), done.stderr
+        written.append(path.stat().st_size)
+    assert all(20_000 - 300 < size <= 20_013 for size in written) or suffix == "parquet"
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path, suffix: str) -> None:
-    with ResultsFiles([str(tmp_path / f"x.{suffix}")]) as files:
-        files.add(result())
-        one = result(stdout="x" * 2000)
+    one = result(stdout="x" * 2000)
+
+    def results() -> Iterator[Result]:
+        yield one
         tracemalloc.start()
-        for _ in range(12_000):
-            files.add(one)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
+        yield from repeat(one, 12_000)
+
+    write_all([tmp_path / f"x.{suffix}"], results())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     assert peak < 16_000_000

@@ -9,15 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import termios
 import time
-from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_process import COMMAND, ENV, here, start
+from tests.cli.test_process import COMMAND, ENV, here, start, wait_for_rows
 
 __all__ = ["here"]
 
@@ -97,13 +95,7 @@ def test_a_signal_ends_a_run_whose_output_nobody_reads_and_keeps_the_others(
     fcntl.fcntl(reader, 1031, 4096)  # F_SETPIPE_SZ: some twenty rows
     files = [a for name in ("x.jsonl", "y.json", "run/") for a in ("-o", name)]
     process = start(here, "run", "slow.py", "data.jsonl", "--sandbox", "fake", *files)
-    size = array("i", [0])
-
-    def full() -> bool:
-        fcntl.ioctl(reader, termios.FIONREAD, size)
-        return size[0] == 4096
-
-    wait_until(full)
+    wait_for_rows(here / "run" / "results.jsonl", 100)  # which are more than the pipe holds
     process.send_signal(number)
     _, err = process.communicate(timeout=30)
     os.close(reader)

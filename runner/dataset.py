@@ -45,7 +45,11 @@ class Dataset:
         close: Callable[[], object],
         count: Callable[[], int | None] = lambda: None,
         unread: tuple[str, ...] = (),
+        *,
+        ends_reads: bool = False,
     ) -> None:
+        # `ends_reads`: whether `close` also ends a read that another thread waits for.
+        self._ends_reads = ends_reads
         self.name = name
         self._rows: Iterable[Row] | None = rows
         self._close = close
@@ -94,11 +98,14 @@ class Dataset:
 
     def close(self) -> None:
         """Safe twice. A file in which another thread hangs stays open: to close it would hang as well."""
-        if self._reading.acquire(timeout=_PATIENCE):
-            try:
+        idle = self._reading.acquire(timeout=0 if self._ends_reads else _PATIENCE)
+        try:
+            if idle or self._ends_reads:
                 self._close()
+            if idle:
                 self._ids.close()
-            finally:
+        finally:
+            if idle:
                 self._reading.release()
 
     def __enter__(self) -> Self:
@@ -131,7 +138,7 @@ def open_dataset(
     if suffix == ".parquet":
         file.close()
         rows = ParquetRows(path, columns)
-        return Dataset(name, rows, rows.close, lambda: rows.count, rows.unread)
+        return Dataset(name, rows, rows.close, lambda: rows.count, rows.unread, ends_reads=True)
     try:
         _skip_bom(file, name)
         if suffix == ".json":

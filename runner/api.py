@@ -90,6 +90,9 @@ async def stream(
     """
     Each result as it comes, in the dataset's order. Opens and closes the sandbox.
 
+    Whoever stops early, by closing it (`contextlib.aclosing`) or by being cancelled, in whatever way and however often,
+    goes on when nothing of it is left. One that is only forgotten is closed by the event loop, some time later.
+
     Takes and raises what `evaluate` does.
     """
     script, config = _chosen(evaluator, sandbox, language, dataset)

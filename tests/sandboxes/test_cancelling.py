@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator
-from contextlib import aclosing, suppress
+from contextlib import aclosing, nullcontext, suppress
 
 import anyio
 import pytest
@@ -16,7 +16,8 @@ import pytest
 from runner.dataset import cases_from_rows
 from runner.engine import score
 from runner.evaluator import parse_evaluator
-from runner.types import Result
+from runner.parity import Side, together
+from runner.types import InputMapping, Result
 from sandboxes.kernel import tree
 from tests.descriptors import held
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, unavailable
@@ -189,3 +190,17 @@ def test_a_sandbox_that_is_opened_and_closed_by_hand(
     whole.run(opened, nothing_left)
     for n in (2, whole.waits // 2, whole.waits - 4, whole.waits - 2):
         Stopping(n, *WAYS[way]).run(opened, nothing_left)
+
+
+def test_two_sandboxes_that_are_compared(chosen: Backend, waits: int, nothing_left: Callable[[], None]) -> None:
+    evaluator = parse_evaluator(SCRIPTS[chosen.language], name="tried", language=chosen.language)
+    cases = [*cases_from_rows([{"id": str(n), "output": "x" * n} for n in range(ROWS)])]
+
+    async def compared() -> None:
+        sides = [Side(evaluator, chosen.make(chosen.isolation), InputMapping()) for _ in range(2)]
+        async with aclosing(together(sides, lambda: nullcontext(cases), limits=LIMITS)) as rows:
+            async for row in rows:
+                assert len({result.score for result in row}) == 1
+
+    for n in (waits // 2, waits):  # while the second one is opened, and among the rows
+        Stopping(n, scoped=True).run(compared, nothing_left)

@@ -62,8 +62,8 @@ class Trying:
         self.env_file.write_text("".join(f"{key}='{value}'\n" for key, value in server.environment.items()))
 
     def sandbox(self, lifetime: int | None = None, **options: Any) -> RemoteSandbox:
-        """One machine, and waits that are short; its `lifetime` may be shorter than a user is allowed to ask for."""
-        short: dict[str, Any] = {"start_timeout": 3, "wait": 3, "slack": 1, "close_timeout": 15, "pauses": QUICK}
+        """One machine, and pauses that are short; its `lifetime` may be shorter than a user is allowed to ask for."""
+        short: dict[str, Any] = {"start_timeout": 30, "wait": 30, "slack": 20, "close_timeout": 30, "pauses": QUICK}
         config = RemoteConfig(backend=self.name, env_file=str(self.env_file), **{"jobs": 1} | short | options)
         found = find(self.name)(config)
         assert isinstance(found, RemoteSandbox)

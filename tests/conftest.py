@@ -44,7 +44,8 @@ def open_folder() -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _compiled_once() -> None:
-    """On a new machine the sandbox is compiled before the first test, which would otherwise wait for it and see it."""
-    compiled(lambda line: None)
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """On a new machine the sandbox is compiled before the first test, which would wait for it longer than it may."""
+    if not (hasattr(session.config, "workerinput") or session.config.option.collectonly):
+        compiled(lambda line: None)

@@ -147,7 +147,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "endless": (endless, "is not a regular file"),
     "a pipe": (waiting, "is not a regular file"),
     "no path": (lambda folder: folder / "a\0b", r"a\\x00b' cannot be read"),
-    "huge": (huge, r"is too large: all files together may have 64 MB .* choose --sandbox process"),
+    "huge": (huge, r"is too large: all files together may have 64 MB .* choose the process sandbox"),
 }
 
 
@@ -200,7 +200,11 @@ LIES: dict[str, tuple[Liar, type[Exception], str]] = {
     "no place": (Liar(sealed("opt/")), UnreachableError, "did not arrive"),
     "a way out": (Liar(sealed("/opt/../")), UnreachableError, "did not arrive"),
     "flood": (Liar(lambda asked: b"x" * (1 << 20)), UnreachableError, "says more"),
-    "too slow": (Liar(lambda asked: b"", code=None), SandboxUnavailableError, "too long; .* --install-timeout"),
+    "too slow": (
+        Liar(lambda asked: b"", code=None),
+        SandboxUnavailableError,
+        "too long; .* SandboxConfig\\(install_timeout=…\\)",
+    ),
     "no room": (
         Liar(lambda asked: b'{"failed": "No space left \\u001b[31m\\ud800"}'),
         SandboxUnavailableError,

@@ -64,8 +64,8 @@ class ParquetRows:
 
     def __iter__(self) -> Iterator[Row]:
         number = 0
-        while self.close.alive and (line := self._line()) != b"null\n":
-            if not self.close.alive:
+        while (line := self._line()) != b"null\n":
+            if not line and not self.close.alive:
                 return
             number += 1
             row: dict[str, Any] | RowError
@@ -88,7 +88,10 @@ class ParquetRows:
 
     def _line(self) -> bytes:
         """The next one, with its end; nothing where there is none."""
-        line = self._lines.readline(MAX_ROW + 2)
+        try:
+            line = self._lines.readline(MAX_ROW + 2)
+        except ValueError:  # closed
+            return b""
         return line if line.endswith(b"\n") else b""
 
     def _told(self) -> dict[str, Any]:

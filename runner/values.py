@@ -63,10 +63,10 @@ def _written(row: Mapping[str, Any]) -> str:
     try:
         plain = dict(row)
         try:
-            return json.dumps(plain, default=_plain)
+            return _ENCODER.encode(plain)
         except Exception:
             for column, value in plain.items():
-                json.dumps({column: value}, default=_plain)
+                _ENCODER.encode({column: value})
             raise
     except RecursionError:
         raise too_deep() from None
@@ -102,3 +102,6 @@ def _number(value: Decimal) -> float | int:
     if value.is_finite() and value.adjusted() < 30 and value == value.to_integral_value():
         return int(value)
     return float(value)
+
+
+_ENCODER = json.JSONEncoder(default=_plain)

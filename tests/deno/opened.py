@@ -12,7 +12,7 @@ from sandboxes.deno import DenoConfig, DenoSandbox
 
 T = TypeVar("T")
 
-LIMITS = Limits(timeout=5, load_timeout=10, memory=128 << 20)
+LIMITS = Limits(timeout=30, load_timeout=30, memory=128 << 20)
 
 
 class Opened:

@@ -12,7 +12,7 @@ from sandboxes import Call, Execution, Limits, SandboxUnavailableError
 from sandboxes.kernel.plan import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 
-LIMITS = Limits(timeout=5, load_timeout=20, memory=256 << 20)
+LIMITS = Limits(timeout=30, load_timeout=30, memory=256 << 20)
 
 Evaluate = Callable[..., Execution]
 

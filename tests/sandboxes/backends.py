@@ -19,7 +19,7 @@ from tests.sandboxes.languages import Script
 
 T = TypeVar("T")
 
-LIMITS = Limits(timeout=5, load_timeout=10, memory=128 << 20)
+LIMITS = Limits(timeout=30, load_timeout=30, memory=128 << 20)
 
 QUICK = LIMITS.model_copy(update={"timeout": 0.3})
 """For a script that never ends. Any other may find a busy machine."""

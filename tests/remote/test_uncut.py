@@ -72,7 +72,8 @@ def test_packages_are_used_and_scripts_kept_off_the_network_there(trying: Trying
     told = [line for line in tried.said if "kept off the network" in line]
     assert len(told) == 1
     assert WHY[trying.name] in told[0]
-    assert told[0].endswith("by network, seccomp")
+    # Which there are is a matter of this machine's kernel.
+    assert {*told[0].rpartition("themselves, by ")[2].split(", ")} <= {"network", "seccomp"}
 
 
 def test_without_packages_no_less_is_kept_and_told(trying: Trying) -> None:

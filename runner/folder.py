@@ -63,6 +63,11 @@ class ResultsFolder:
         """How many whole rows are in it, by its path."""
         return {} if self._rows is None else {self.path: sum(self._rows.rows.values())}
 
+    @property
+    def hangs(self) -> bool:
+        """Whether its rows were left behind."""
+        return self._rows is not None and self._rows.hang
+
     async def open(self, manifest: Mapping[str, Any], lock: str | None) -> None:
         """Makes the folder if need be, empties the rows and writes the rest. Raises OutputError and WriteError."""
         self._rows = await Detached(self._make, "evalcell-folder").get()

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 _EXIT = 130
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
-_LAST_WORDS = 5.0
+_LAST_WORDS = 20.0
 """Seconds for what is printed once the work was stopped: whoever should read it may have stopped, too."""
 
 

@@ -15,8 +15,10 @@ from runner.results import ResultsFiles, WriteError
 from runner.summary import Summary
 from runner.types import Result
 
-_PATIENCE = 0.5
+_PATIENCE = 2.0
 """Seconds to write the manifest of a run that was stopped."""
+_TRY = 0.2
+"""The same where the rows beside it could not be written: the disk hangs."""
 
 
 class Outputs:
@@ -85,8 +87,9 @@ class Outputs:
         if folder is None or manifest is None:
             return
         last = ended(manifest, state, summary, notes, elapsed() - self._began, error)
+        patience = None if state == "finished" else _TRY if folder.hangs else _PATIENCE
         try:
-            Detached(lambda: folder.write(last), "evalcell-folder").wait(None if state == "finished" else _PATIENCE)
+            Detached(lambda: folder.write(last), "evalcell-folder").wait(patience)
         except TimeoutError:
             raise WriteError(f"{folder.path} hangs: its manifest still says unfinished; look at the disk") from None
 

@@ -26,7 +26,7 @@ _WRITERS: dict[str, type[Writer[Any]]] = {
 SUFFIXES = ", ".join(_WRITERS)
 
 
-_HURRY = 1.0
+_HURRY = 1.5
 """Seconds that the rest of the rows gets after a signal."""
 _LATE = 10.0
 """And after a failure, which nobody waits at the keyboard for."""
@@ -65,6 +65,11 @@ class ResultsFiles:
     def rows(self) -> dict[str, int]:
         """How many whole rows each file has, by its path."""
         return {spool.path: spool.rows for spool in self._spools}
+
+    @property
+    def hang(self) -> bool:
+        """Whether some file was left behind: its disk or reader does nothing."""
+        return self._closed and not all(spool.closed for spool in self._spools)
 
     async def open(self) -> None:
         """Creates the files. Raises OutputError, and WriteError where there is no room."""

@@ -35,16 +35,20 @@ class ParquetRows:
         self.name = printable(path.name)
         if find_spec("pyarrow") is None:
             raise DatasetError(f'{self.name}: Parquet needs pyarrow: pip install "evalcell[parquet]"')
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _BOOT, json.dumps(sys.path), os.path.abspath(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            # pyarrow's own allocators reserve far more than they use.
-            env=os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"},
-            # A Ctrl-C is for us; we end it.
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _BOOT, json.dumps(sys.path), os.path.abspath(path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                # pyarrow's own allocators reserve far more than they use.
+                env=os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"},
+                # A Ctrl-C is for us; we end it.
+                start_new_session=True,
+            )
+        except OSError as error:
+            why = printable(error.strerror or str(error))
+            raise DatasetError(f"{self.name}: no process to decode it can be started: {why}; stop others") from None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._lines = self._process.stdout

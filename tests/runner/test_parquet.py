@@ -339,3 +339,9 @@ def test_close_ends_a_read_in_another_thread(tmp_path: Path) -> None:
     rows.close()
     reader.join(60)
     assert not reader.is_alive()
+
+
+def test_a_decoder_that_cannot_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = endless(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    assert "d.parquet: no process to decode it can be started: No such file" in refusal(path)

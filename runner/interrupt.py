@@ -51,8 +51,12 @@ def run(work: Coroutine[Any, Any, None]) -> bool:
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the process, though a thread hangs in a file. What was printed is flushed by then."""
-    if any(thread.daemon and thread.is_alive() for thread in threading.enumerate()):
+    """
+    Ends the process, though a thread hangs in a file. What was printed is flushed by then.
+
+    After a signal it ends at once: a second one, while Python tidies up, would end it as if killed.
+    """
+    if code == _EXIT or any(thread.daemon and thread.is_alive() for thread in threading.enumerate()):
         os._exit(code)
     sys.exit(code)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import click
 
 from runner import cli_options
-from sandboxes.base import Language
+
+if TYPE_CHECKING:
+    from sandboxes.base import Language
 
 
 @click.command()

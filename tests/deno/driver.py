@@ -21,7 +21,7 @@ from sandboxes.kernel.plan import Tier
 from tests.deno.scripts import SHELL
 from tests.descriptors import held
 from tests.sandboxes.hostile.driver import QUIET, Driver, left_behind, run
-from tests.sandboxes.hostile.scripts import CLEAN
+from tests.sandboxes.hostile.scripts import ATTACK, CLEAN
 
 STEADY = 0.3
 """Seconds without a change, after which the boxes that get ready beside a call are there."""
@@ -47,8 +47,9 @@ class DenoDriver(Driver):
 
     async def settle(self) -> None:
         """Waits until all that a program keeps ready is there."""
-        for program in (self.shell, self.clean):
-            await run(program, [CLEAN, CLEAN, CLEAN], Limits())
+        ends_its_box = (ATTACK, "while (true);")  # after the first one another box stands ready
+        await run(self.shell, [CLEAN, ends_its_box, CLEAN], Limits(timeout=1))
+        await run(self.clean, [CLEAN, CLEAN, CLEAN], Limits())
         clock = asyncio.get_running_loop().time
         since = clock()
         while clock() < since + STEADY:

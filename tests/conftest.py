@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,11 @@ __all__ = ["pytest_addoption", "pytest_configure"]
 # How long an example takes says how busy the machine is.
 settings.register_profile("evalcell", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("evalcell")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As a shell starts what runs in its background: what the tests start would be deaf to Ctrl-C as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

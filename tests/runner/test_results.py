@@ -144,9 +144,8 @@ def test_a_file_can_be_read_whenever_a_row_was_written(tmp_path: Path, suffix: s
     async def work() -> None:
         async with ResultsFiles([str(path)]) as files:
             for n in range(4):
-                while len(read(path)) < n:  # the thread writes it by itself
+                while files.rows != {str(path): n}:  # the thread writes it by itself
                     await asyncio.sleep(0.001)
-                assert files.rows == {str(path): n}
                 assert [row["id"] for row in read(path)] == [f"row{i}" for i in range(1, n + 1)]
                 files.add(result(n + 1))
 

@@ -21,9 +21,14 @@ settings.register_profile("evalcell", deadline=None, suppress_health_check=[Heal
 settings.load_profile("evalcell")
 
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As a shell starts what runs in its background: what the tests start would be deaf to Ctrl-C as well.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's background and nohup start things deaf to some signals; what the tests start would be deaf to them, too.
+for _name, _default in (
+    ("SIGINT", signal.default_int_handler),
+    ("SIGHUP", signal.SIG_DFL),
+    ("SIGTERM", signal.SIG_DFL),
+):
+    if _name in signal.Signals.__members__ and signal.getsignal(signal.Signals[_name]) is signal.SIG_IGN:
+        signal.signal(signal.Signals[_name], _default)
 
 
 @pytest.fixture(scope="session")

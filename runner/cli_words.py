@@ -27,6 +27,8 @@ _PHRASES = (
     ),
     (re.compile(r"\bleave the language out\b"), "leave --lang out"),
     (re.compile(r"^the gate (?=['\"])"), "--fail-if "),
+    (re.compile(r"^the env-file "), "--env-file "),
+    (re.compile(r"^the file (?=\w+=)"), "--file "),
     (re.compile(r"\bmax_failed\b"), "--max-failed"),
     (re.compile(r"\braise the timeout\b"), "raise --timeout"),
     (re.compile(r"\braise the memory limit\b"), "raise --memory"),

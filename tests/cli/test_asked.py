@@ -152,7 +152,7 @@ def test_an_env_file_that_is_none_is_one_line(here: Path, content: bytes | None,
         result = evalcell(command, "length.py", "data.jsonl", *others, "--env-file", "my.env")
         assert result.exit_code == 2
         (line,) = result.stderr.splitlines()
-        assert line.startswith("evalcell: the env-file my.env ")
+        assert line.startswith("evalcell: --env-file my.env ")
         assert said in line
 
 

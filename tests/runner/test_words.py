@@ -65,6 +65,8 @@ def test_each_field_that_a_message_names_has_an_option() -> None:
         ("such as InputMapping(paths={'gold': 'metadata.gold'})", "--map gold=metadata.gold"),
         ("give it a value: InputMapping(literals={'least': …})", "--set least=…"),
         ('add `dependencies = ["six"]` to the', 'add --with six, or `dependencies = ["six"]` to the'),
+        ("the env-file keys.env cannot be read", "--env-file keys.env cannot be read"),
+        ("the file MODEL=m.json is not a regular file", "--file MODEL=m.json is not"),
         ("choose the wasm sandbox, or", "choose --sandbox wasm, or"),
         ("add the column, map another to `gold` (it has `x`)", "map another with --map gold=PATH (it has"),
     ],

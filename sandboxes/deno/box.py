@@ -126,13 +126,14 @@ class DenoBox(FolderBox, LoadingBox):
         self._watch.begin(memory + limits.memory + SPARE)
         well = False
         try:
+            sent = self._loop.time()
             self._say([mark, *(request.payload for request in run.requests)])
             how, payload, _ = await self._next((BEGUN, GONE), 0, self._loop.time() + limits.load_timeout)
             if how == "ended" and self._settling is not None:
                 return  # the call had not begun: a run before it has left what ended the process
             self._printed.cut()
             loads = how == "frame" and line.is_well(payload)
-            run.timing.start(self._arrivals.onward)
+            run.timing.start(self._arrivals.onward, sent)
             while run.place < len(run.requests) and not run.broken:
                 took = -1.0
                 if loads:  # else that is what became of each call: a script that loads once and not always

@@ -27,9 +27,10 @@ class Timing:
         """When the call at hand did, at the earliest."""
         self._start = self._told = self._looked = 0.0
 
-    def start(self, now: float) -> None:
-        """The first call begins."""
-        self.began = self._start = now
+    def start(self, now: float, sent: float | None = None) -> None:
+        """The first call begins, as far as is known; not before `sent`, where that is earlier."""
+        self.began = now
+        self._start = now if sent is None else sent
         self._told = 0.0
 
     def took(self, said: float, now: float) -> float:

@@ -149,6 +149,7 @@ class Holder(Box):
         self._begin(memory + limits["memory"] + line.SPARE)
         well = False
         try:
+            sent = now()
             self._asked.say([mark, *payloads])
             how, payload, _ = self._next((line.BEGUN, line.GONE), 0, now() + limits["load_timeout"])
             if how == "ended" and self._settling:
@@ -157,7 +158,7 @@ class Holder(Box):
             loads = how == "frame" and line.is_well(payload)
             place, broken = 0, False
             timing = Timing()
-            timing.start(self._told.arrivals.onward)
+            timing.start(self._told.arrivals.onward, sent)
             while place < len(payloads) and not broken:
                 took = -1.0
                 if loads:  # else that is what became of each row: a script that loads once and not always

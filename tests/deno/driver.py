@@ -23,7 +23,7 @@ from tests.descriptors import held
 from tests.sandboxes.hostile.driver import QUIET, Driver, left_behind, run
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN
 
-STEADY = 0.3
+STEADY = 1.0
 """Seconds without a change, after which the boxes that get ready beside a call are there."""
 LOOKS = 3
 """How often in a row a thread must be seen running to count as busy."""
@@ -50,6 +50,10 @@ class DenoDriver(Driver):
         ends_its_box = (ATTACK, "while (true);")  # after the first one another box stands ready
         await run(self.shell, [CLEAN, ends_its_box, CLEAN], Limits(timeout=1))
         await run(self.clean, [CLEAN, CLEAN, CLEAN], Limits())
+        for program in (self.shell, self.clean):
+            coming = [lane.box._coming for lane in cast(Any, program)._lanes if lane.box and lane.box._coming]
+            if coming:
+                await asyncio.wait(coming)
         clock = asyncio.get_running_loop().time
         since = clock()
         while clock() < since + STEADY:

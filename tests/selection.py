@@ -3,8 +3,8 @@ Which tests a run leaves out, and which tests one worker keeps together.
 
 pytest runs all that it is asked for. With `--each-commit` it leaves out what other commits try, and says how much:
 
-- of the tests marked `hostile(backend)` it runs an eighth, another one with each commit, and all of those whose backend
-  has changed since `EVALCELL_TEST_SINCE` (a commit), or since the first parent of the commit that is tested;
+- of the tests marked `rotating(what, area)` it runs an eighth, another one with each commit, and all of those whose
+  area or file has changed since `EVALCELL_TEST_SINCE` (a commit), or since the first parent of the commit that is tested;
 - of the tests marked `thorough(reason)` it runs none: others that it runs stand for them.
 """
 
@@ -24,13 +24,17 @@ import pytest
 
 _BOXED = ("sandboxes/kernel/", "tests/sandboxes/hostile/")
 _ANSWERS = "sandboxes/inside/"
+_VERSIONS = "tests/requirements.txt"
 
 FOLDERS: dict[str, tuple[str, ...]] = {
-    "wasm": ("sandboxes/wasm/", _ANSWERS, "tests/sandboxes/hostile/"),
-    "process": ("sandboxes/process/", _ANSWERS, "tests/process/hostile/", *_BOXED),
-    "deno": ("sandboxes/deno/", "tests/deno/hostile/", *_BOXED),
+    "wasm": ("sandboxes/wasm/", _ANSWERS, "tests/sandboxes/hostile/", _VERSIONS),
+    "process": ("sandboxes/process/", _ANSWERS, "tests/process/hostile/", *_BOXED, _VERSIONS),
+    "deno": ("sandboxes/deno/", "tests/deno/hostile/", *_BOXED, _VERSIONS),
+    "remote": ("sandboxes/remote/", "sandboxes/process/inside/", "sandboxes/kernel/inside/", _ANSWERS, _VERSIONS),
+    "templates": ("templates/", _VERSIONS),
+    "runner": ("runner/", _VERSIONS),
 }
-"""The code that each backend's hostile tests are about; what runs on a provider's machine has no rotating ones."""
+"""By area, what its rotating tests are about."""
 
 PARTS = 8
 OPENED = re.compile(
@@ -44,13 +48,15 @@ LONG = 40
 
 @dataclass
 class Rotation:
-    """Which hostile tests a commit runs."""
+    """Which rotating tests a commit runs."""
 
     commit: str = ""
     """Empty outside of a clone."""
     since: str = ""
     changed: dict[str, str] = field(default_factory=dict)
-    """By backend, a file of its code that has changed."""
+    """By area, a file of it that has changed."""
+    files: frozenset[str] = frozenset()
+    """All files that have changed."""
 
     @property
     def part(self) -> int:
@@ -58,11 +64,13 @@ class Rotation:
 
     def runs(self, nodeid: str, names: Iterable[str]) -> bool:
         number = int.from_bytes(hashlib.sha256(nodeid.encode()).digest()[:4], "big")
-        return number % PARTS == self.part or any(name in self.changed for name in names)
+        if number % PARTS == self.part or nodeid.partition("::")[0] in self.files:
+            return True
+        return any(name in self.changed for name in names)
 
     def __str__(self) -> str:
         of = f"of commit {self.commit[:8]}" if self.commit else "as no commit is known here"
-        why = f", and all of {', '.join(self.changed)} ({self._reason()})" if self.changed else ""
+        why = f"; all of {', '.join(self.changed)} ({self._reason()})" if self.changed else ""
         return f"eighth {self.part} {of}{why}"
 
     def _reason(self) -> str:
@@ -83,11 +91,12 @@ def rotation(root: Path) -> Rotation:
     if not since:
         return Rotation(commit, "", dict.fromkeys(FOLDERS, ""))
     told = (_git(root, "diff", "--name-only", since), _git(root, "ls-files", "--others", "--exclude-standard"))
-    return Rotation(commit, since, affected([line for text in told for line in (text or "").splitlines()]))
+    files = [line for text in told for line in (text or "").splitlines()]
+    return Rotation(commit, since, affected(files), frozenset(files))
 
 
 def affected(paths: Sequence[str]) -> dict[str, str]:
-    """The backends whose code is among these files, each with one of them."""
+    """The areas that have some of these files, each with one of them."""
     return {
         name: next(path for path in paths if path.startswith(folders))
         for name, folders in FOLDERS.items()
@@ -142,16 +151,18 @@ class Selection:
         return made
 
     def _leave_out(self, items: list[pytest.Item]) -> None:
-        hostile = [(item, mark.args) for item in items if (mark := item.get_closest_marker("hostile"))]
+        rotating = {item: mark.args for item in items if (mark := item.get_closest_marker("rotating"))}
         thorough = {item: mark.args[0] for item in items if (mark := item.get_closest_marker("thorough"))}
         out = set(thorough)
-        if unknown := {name for _, names in hostile for name in names} - FOLDERS.keys():
+        if unknown := {area for _, *areas in rotating.values() for area in areas} - FOLDERS.keys():
             raise pytest.UsageError(f"tests/selection.py does not say where the code of {unknown} is")
-        if hostile:
+        if rotating:
             chosen = rotation(self._config.rootpath)
-            out |= {item for item, names in hostile if not chosen.runs(item.nodeid, names)}
-            run = sum(item not in out for item, _ in hostile)
-            self._told.append(f"hostile: {run:,} of {len(hostile):,} run, {chosen}")
+            out |= {item for item, (_, *areas) in rotating.items() if not chosen.runs(item.nodeid, areas)}
+            self._told.append(f"of those below, which take turns: {chosen}")
+        for what, count in Counter(what for what, *_ in rotating.values()).most_common():
+            run = sum(mark[0] == what and item not in out for item, mark in rotating.items())
+            self._told.append(f"{what}: {run:,} of {count:,} run")
         for reason, count in Counter(thorough.values()).most_common():
             self._told.append(f"left out: {count:,}, {reason}")
         if out:

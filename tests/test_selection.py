@@ -13,8 +13,8 @@ from tests.selection import FOLDERS, PARTS, Rotation, affected, group, rotation
 
 ROOT = Path(__file__).parents[1]
 
-NO_WALL = {"packages", "remote"}
-"""Folders below sandboxes/ that no rotating test attacks."""
+NO_TURNS = {"packages"}
+"""Folders below sandboxes/ that no rotating test is about."""
 
 SAMPLE = """
 import os, pathlib, pytest
@@ -24,7 +24,7 @@ def worker():
     with open("workers", "a") as file:
         print(os.environ.get("PYTEST_XDIST_WORKER"), file=file)
 
-@pytest.mark.hostile("process")
+@pytest.mark.rotating("hostile", "process")
 @pytest.mark.parametrize("n", range(40))
 def test_hostile(n): pass
 
@@ -66,26 +66,32 @@ def commit(folder: Path, name: str) -> str:
     return git(folder, "rev-parse", "HEAD")
 
 
-def test_each_hostile_test_is_run_in_one_eighth() -> None:
+def test_each_rotating_test_is_run_in_one_eighth() -> None:
     eighths = [Rotation(f"{n:08x}") for n in range(PARTS)]
     run = [[eighth.runs(f"tests/test_x.py::test[{n}]", ["wasm"]) for eighth in eighths] for n in range(400)]
     assert {sum(each) for each in run} == {1}
     assert all(25 < sum(of) < 75 for of in zip(*run, strict=True))
 
 
-def test_all_of_a_backend_whose_code_changed_are_run() -> None:
+def test_all_of_an_area_that_changed_are_run() -> None:
     changed = affected(["README.md", "sandboxes/kernel/box.py"])
     assert changed == dict.fromkeys(["process", "deno"], "sandboxes/kernel/box.py")
     assert str(Rotation("3" * 40, "4" * 40, changed)) == (
-        "eighth 3 of commit 33333333, and all of process, deno (changed since 44444444: sandboxes/kernel/box.py)"
+        "eighth 3 of commit 33333333; all of process, deno (changed since 44444444: sandboxes/kernel/box.py)"
     )
     assert all(Rotation("0", "1", changed).runs(str(n), ["deno"]) for n in range(20))
     assert not all(Rotation("0", "1", changed).runs(str(n), ["wasm"]) for n in range(20))
 
 
-def test_the_table_names_folders_that_are_there() -> None:
-    assert [name for names in FOLDERS.values() for name in names if not (ROOT / name).is_dir()] == []
-    walled = {path.parent.name for path in (ROOT / "sandboxes").glob("*/*.py")} - NO_WALL
+def test_all_of_a_file_that_changed_are_run() -> None:
+    rotation = Rotation("0", "1", files=frozenset(["tests/test_x.py"]))
+    assert all(rotation.runs(f"tests/test_x.py::test[{n}]", ["wasm"]) for n in range(20))
+    assert not all(rotation.runs(f"tests/test_y.py::test[{n}]", ["wasm"]) for n in range(20))
+
+
+def test_the_table_names_what_is_there() -> None:
+    assert [name for names in FOLDERS.values() for name in names if not (ROOT / name).exists()] == []
+    walled = {path.parent.name for path in (ROOT / "sandboxes").glob("*/*.py")} - NO_TURNS
     assert {
         name.split("/")[1] for names in FOLDERS.values() for name in names if name.startswith("sandboxes/")
     } == walled
@@ -141,13 +147,16 @@ def test_outside_of_a_clone_the_eighth_is_always_the_same(
 
 @pytest.mark.parametrize("parallel", [(), ("-n", "2", "--dist", "loadgroup")], ids=["alone", "two workers"])
 def test_what_is_left_out_is_told_at_the_end(clone: Path, parallel: tuple[str, ...]) -> None:
-    (clone / "pytest.ini").write_text("[pytest]\nmarkers =\n    hostile\n    thorough\n")
+    (clone / "pytest.ini").write_text("[pytest]\nmarkers =\n    rotating\n    thorough\n")
     (clone / "test_sample.py").write_text(SAMPLE)
+    commit(clone, "NOTES.md")
+    commit(clone, "README.md")
     told = said(clone, *parallel)
     (hostile,) = [line for line in told if line.startswith("hostile: ")]
     run = int(hostile.split()[1])
     chosen = rotation(clone)
-    assert hostile == f"hostile: {run} of 40 run, eighth {chosen.part} of commit {chosen.commit[:8]}"
+    assert hostile == f"hostile: {run} of 40 run"
+    assert f"of those below, which take turns: eighth {chosen.part} of commit {chosen.commit[:8]}" in told
     assert 0 < run < 20
     assert "left out: 3, tried by others" in told
     assert len(set((clone / "workers").read_text().splitlines())) == 1, "what a file's tests share is opened once"
@@ -155,7 +164,7 @@ def test_what_is_left_out_is_told_at_the_end(clone: Path, parallel: tuple[str, .
 
 
 def test_without_the_option_nothing_is_left_out(clone: Path) -> None:
-    (clone / "pytest.ini").write_text("[pytest]\nmarkers =\n    hostile\n    thorough\n")
+    (clone / "pytest.ini").write_text("[pytest]\nmarkers =\n    rotating\n    thorough\n")
     (clone / "test_sample.py").write_text(SAMPLE)
     told = said(clone, option=())
     assert "44 passed" in told[-1]

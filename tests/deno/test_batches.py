@@ -11,6 +11,8 @@ import pytest
 from sandboxes import Call, Isolation
 from tests.deno.opened import LIMITS, Opened
 
+pytestmark = pytest.mark.rotating("deno", "deno")
+
 BOTH = pytest.mark.parametrize("isolation", ["batch", "call"])
 
 BAD = {

@@ -11,6 +11,8 @@ from sandboxes.base import Problem
 from sandboxes.deno import DenoConfig, DenoSandbox
 from tests.deno.opened import Opened
 
+pytestmark = pytest.mark.rotating("deno", "deno")
+
 RIGHT = """
 /** Uses every type that is there without being imported. */
 export const evaluate: Evaluator = async ({output, reference, input, metadata, anything}: EvaluatorParams) => {

@@ -7,6 +7,8 @@ import pytest
 from sandboxes import Call
 from tests.deno.opened import Opened
 
+pytestmark = pytest.mark.rotating("deno", "deno")
+
 FOUND = [
     "export function evaluate({a}: {a: number}): number { return a }",
     "export async function evaluate({a}) { return a }",

@@ -14,7 +14,7 @@ from tests.deno.scripts import ATTACKS, LOADS, TRACES
 from tests.sandboxes.hostile.scripts import Hostile
 
 # The first test waits for others' scripts, on a busy machine long.
-pytestmark = [pytest.mark.hostile("deno"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.rotating("hostile", "deno"), pytest.mark.timeout(300)]
 
 ALL = (*LOADS, *TRACES, *ATTACKS)
 EVALUATE = "export function evaluate(): number { return 1; }\n"

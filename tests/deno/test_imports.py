@@ -7,6 +7,8 @@ import pytest
 from sandboxes import Execution
 from tests.deno.opened import Opened
 
+pytestmark = pytest.mark.rotating("deno", "deno")
+
 FOREIGN = [
     "npm:lodash",
     "npm:lodash@4.17.21/fp",

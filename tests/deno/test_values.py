@@ -13,6 +13,8 @@ from sandboxes import Isolation
 from tests.deno.opened import Opened
 from tests.runner.test_rules import TABLES
 
+pytestmark = pytest.mark.rotating("deno", "deno")
+
 RESULTS: dict[str, Any] = {
     "null": None,
     "true": True,

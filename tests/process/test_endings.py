@@ -22,6 +22,8 @@ from tests.process.conftest import run
 from tests.sandboxes.hostile.boxed import named, tools
 from tests.sandboxes.hostile.driven import ROOT
 
+pytestmark = pytest.mark.rotating("process", "process")
+
 LIMITS = Limits(timeout=30, load_timeout=30, memory=256 << 20)
 GONE = 20.0
 """Seconds in which a box must have ended when its host is gone, however busy the machine; its scripts last minutes."""

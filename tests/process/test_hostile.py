@@ -10,7 +10,7 @@ import pytest
 from tests.sandboxes.hostile.boxes import Boxes
 from tests.sandboxes.hostile.scripts import Hostile, scripts
 
-pytestmark = pytest.mark.hostile("process")
+pytestmark = pytest.mark.rotating("hostile", "process")
 
 SCRIPTS = scripts()
 

@@ -16,6 +16,8 @@ from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.cli.commands import evalcell
 from tests.process.conftest import LIMITS, run
 
+pytestmark = pytest.mark.rotating("process", "process")
+
 EVALUATE = "def evaluate(): return 1\n"
 
 LEAVES = {

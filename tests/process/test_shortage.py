@@ -19,6 +19,8 @@ import pytest
 from tests.groups import MEMORY, limited
 from tests.sandboxes.hostile.driven import ROOT
 
+pytestmark = pytest.mark.rotating("process", "process")
+
 EATEN = MEMORY + 150  # MB that a script takes
 
 DRIVER = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,15 @@ import pytest
 from tests.remote.serving import Server
 from tests.remote.trying import PROVIDERS, Trying, at, served
 
+OTHERS = re.compile(r"(?<=[_/\[-])(modal|vercel|daytona)(?=[-_.\]])")
+"""In the id of a test: it needs another provider than the one that each commit is tried with in full, which is e2b."""
+
 SERVERS = ("e2b_server", "modal_server", "vercel_server", "daytona_server")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if OTHERS.search(item.nodeid):
+        item.add_marker(pytest.mark.rotating("providers", "remote"))
 
 
 @pytest.fixture(scope="session")

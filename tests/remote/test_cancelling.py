@@ -13,7 +13,7 @@ from tests.remote.speaker import Memory, Speaker
 from tests.remote.trying import SCRIPT, Tried, Trying, scored, script
 from tests.stopping import EVERY, Stopping
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.rotating("providers", "remote")]
 
 ROWS = 18
 """Two batches, so that two machines are made at once and both work."""

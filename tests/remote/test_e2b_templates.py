@@ -81,6 +81,9 @@ def holds(name: str, opened: Opened, language: Language = "python") -> None:
         assert found.verdict == "passed", (found.where, found.differences, found.result)
 
 
+ROTATING = pytest.mark.rotating("providers", "remote")
+
+
 def written(language: Language = "python") -> list[str]:
     return [name for name in templates.names() if language in templates.languages(name)]
 
@@ -98,7 +101,7 @@ def first_of(wanted: tuple[str, ...]) -> str:
 def tried(names: list[str], firsts: set[str]) -> list[Any]:
     """These templates as parameters; make test-all alone tries those that are not the first of their kind."""
     rest = [pytest.mark.thorough("examples of templates that are judged in each way but at a provider")]
-    slow = [pytest.mark.slow]
+    slow = [pytest.mark.slow, ROTATING]
     return [
         pytest.param(name, marks=[*(slow if LARGE in str(packages(name)) else ()), *(() if name in firsts else rest)])
         for name in names
@@ -120,6 +123,7 @@ def test_examples_hold_with_packages(name: str, opened: Opened, index: str) -> N
     holds(name, opened)
 
 
+@ROTATING
 @pytest.mark.parametrize("name", tried(written("typescript"), {"json-distance"}))
 def test_examples_hold_in_typescript(name: str, opened: Opened, index: str) -> None:
     """All in one machine, in which Deno is installed as a package."""

@@ -14,6 +14,8 @@ from runner.errors import EvaluatorError
 from runner.evaluator import MAX_SOURCE
 from tests.runner.parsing import parsed
 
+pytestmark = pytest.mark.rotating("hostile", "runner")
+
 
 def repeated(text: str, before: str = "", after: str = "") -> str:
     left = MAX_SOURCE - len(before.encode()) - len(after.encode())

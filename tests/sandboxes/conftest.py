@@ -11,11 +11,24 @@ import pytest
 from tests.sandboxes.backends import BACKENDS, REMOTE, Backend, unavailable
 from tests.sandboxes.shared import SHARED
 
+OTHER_WAYS = ("instance", "B-batch", "B-call", "typescript")
+"""Each has most of its code from another one of its backend."""
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """One provider is tried with every promise; the others have its harness, and are tried with what they carry."""
+    """
+    One way of each backend is tried with every promise, by each commit.
+
+    The other providers have the harness of the one, and are tried with what they carry. Of the other ways of a backend
+    an eighth is tried.
+    """
     params = item.callspec.params if hasattr(item, "callspec") else {}
-    if "chosen" not in params or params["chosen"].id.partition("-")[0] not in REMOTE[1:]:
+    if "chosen" not in params:
+        return
+    name, _, way = params["chosen"].id.partition("-")
+    if way in OTHER_WAYS:
+        item.add_marker(pytest.mark.rotating("other ways of a backend", "remote" if name in REMOTE else name))
+    if name not in REMOTE[1:]:
         return
     mark = item.get_closest_marker("each_provider")
     ids = f"-{item.name.partition('[')[2].rstrip(']')}-"

@@ -24,7 +24,7 @@ from tests.sandboxes.hostile.judged import (
 )
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile, scripts
 
-pytestmark = pytest.mark.hostile("wasm")
+pytestmark = pytest.mark.rotating("hostile", "wasm")
 
 ATTACKS = [s for s in scripts() if not s.attacks_at_load]
 LOADS = [s for s in scripts() if s.attacks_at_load]

@@ -26,6 +26,8 @@ from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate
 from tests.sandboxes.hostile.scripts import ATTACK
 from tests.sandboxes.hosts import attack, said_by, start
 
+pytestmark = pytest.mark.rotating("wasm", "wasm")
+
 RESTORE, INSTANCE, WORKERS, *_ = BACKENDS
 
 

@@ -15,6 +15,8 @@ from sandboxes.wasm.instance import Instance
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate, run
 from tests.sandboxes.hosts import said_by
 
+pytestmark = pytest.mark.rotating("wasm", "wasm")
+
 IN_PROCESS, WORKERS = BACKENDS[0], BACKENDS[2]
 
 LOOPS_IF_TOLD = "def evaluate(x):\n    while x: pass\n    return 1\n"

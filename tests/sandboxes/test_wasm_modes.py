@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from sandboxes import Call
 from tests.sandboxes.backends import BACKENDS, LIMITS, evaluate
 from tests.sandboxes.languages import COUNTS
+
+pytestmark = pytest.mark.rotating("wasm", "wasm")
 
 WASM = [b for b in BACKENDS if b.id.startswith("wasm")]
 

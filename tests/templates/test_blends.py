@@ -18,6 +18,8 @@ from templates.pairwise.evaluator import evaluate as pairwise
 from templates.parts.overlap import overlap
 from tests.templates.scoring import PLACES, Place, score
 
+pytestmark = pytest.mark.rotating("templates", "templates")
+
 DENO: Place = ("deno", "typescript")
 TEXTS = st.text("ab é东😀_.") | st.lists(st.sampled_from(["the", "cat", "Sat", "мир", "ß"])).map(" ".join)
 WEIGHTS = st.dictionaries(st.sampled_from(sorted(AXES)), st.sampled_from([0.5, 1, 2.25, 7]), min_size=1)

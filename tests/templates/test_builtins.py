@@ -18,6 +18,8 @@ from templates.contains.evaluator import evaluate as contains
 from templates.regex_match.evaluator import evaluate as regex_match
 from tests.templates.scoring import LIMITS, PLACES, Place, need, recipe_cases, score
 
+pytestmark = pytest.mark.rotating("templates", "templates")
+
 DENO: Place = ("deno", "typescript")
 BUILT_IN = {"contains", "exact_match", "regex"}
 ASSIGNED = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) not in ("Cn", "Cs")]

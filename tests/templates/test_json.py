@@ -20,6 +20,8 @@ from templates.json_similarity.evaluator import evaluate as json_similarity
 from templates.parts.levenshtein import similarity
 from tests.templates.scoring import DENO, LIMITS, PLACES, Place, agrees, lines, need, recipe_cases, score
 
+pytestmark = pytest.mark.rotating("templates", "templates")
+
 SEED_DECIDES = {"jd-n036", "jd-n037", "jd-n038", "jd-n039", "jd-n040", "jd-n042", "jd-n051"}
 """The built-in evaluator counts 1 against 1.0 there; its documentation says that it does not."""
 DATASETS = ["datasets/json_tau_airline.jsonl", "cases/datasets/json_bfcl_perturbed.first200.jsonl"]

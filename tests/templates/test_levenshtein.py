@@ -16,6 +16,8 @@ from runner import InputError
 from templates.parts.levenshtein import edit_distance, similarity
 from tests.templates.scoring import PLACES, Place, agrees, recipe_cases, score
 
+pytestmark = pytest.mark.rotating("templates", "templates")
+
 NAME = "levenshtein-distance"
 ALPHABETS = ("ab", "abcé東😀", "\ud800a", "".join(map(chr, range(0x4E00, 0x4E80))))
 

@@ -15,6 +15,8 @@ from runner.types import Result
 from templates.regex.evaluator import evaluate as regex
 from tests.templates.scoring import Place, score
 
+pytestmark = pytest.mark.rotating("templates", "templates")
+
 DENO: Place = ("deno", "typescript")
 ASSIGNED = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) not in ("Cn", "Cs")]
 

@@ -51,6 +51,9 @@ with open("vectorizer.pickle", "wb") as file:
 """
 
 
+ROTATING = pytest.mark.rotating("templates", "templates")
+
+
 @pytest.fixture(scope="module")
 def process() -> str:
     """The backend that installs packages, where it can be opened with those of the templates."""
@@ -125,6 +128,7 @@ def test_each_is_pinned_and_maximised_between_0_and_1(name: str) -> None:
     assert re.fullmatch(r"scikit-learn==\d+\.\d+\.\d+", PIN[0])
 
 
+@ROTATING
 @pytest.mark.parametrize("name", NAMES)
 def test_each_has_a_small_demo_that_it_can_score(name: str, process: str) -> None:
     demo = templates.demo(name)
@@ -157,6 +161,7 @@ def test_char_ngram_cosine_agrees_with_the_published_cases(
         agree(result, case["expected"][reading]["value"], case["policy"][reading]["score_tol"])
 
 
+@ROTATING
 def test_half_of_a_surrogate_pair_fails_where_characters_count(process: str) -> None:
     row = {"output": "caf\ud800e", "reference": "cafe"}
     (result,) = score("char-ngram-cosine", [row])
@@ -195,6 +200,7 @@ def test_tfidf_cosine_agrees_with_the_published_cases(variable: str, file: str, 
 COMMANDS = re.findall(r"^ *(evalcell run (?!\S+ demo)[^#\n]+)", PAGE.read_text("utf-8"), re.M)
 
 
+@ROTATING
 @pytest.mark.parametrize("command", [command.strip() for command in COMMANDS])
 def test_the_page_s_commands_do_what_they_say(command: str, learnt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(learnt)
@@ -206,6 +212,7 @@ def test_the_page_s_commands_do_what_they_say(command: str, learnt: Path, monkey
     assert json.loads(done.stdout)["scored"] == 3
 
 
+@ROTATING
 def test_settings_stand_in_the_file(process: str, tmp_path: Path) -> None:
     learnt = {"settings": {"ngram_range": [1, 2], "token_pattern": r"\w"}, "idf": {"a": 1, "b": 1, "a b": 2}}
     (tmp_path / "v.json").write_text(json.dumps(learnt))
@@ -216,6 +223,7 @@ def test_settings_stand_in_the_file(process: str, tmp_path: Path) -> None:
     assert [result.score for result in results] == [pytest.approx(2 / 12**0.5), pytest.approx(1), 0]
 
 
+@ROTATING
 @pytest.mark.parametrize(
     ("files", "said"),
     [
@@ -262,6 +270,7 @@ def test_classification_agrees_with_the_published_cases(shared: Path, process: s
             assert result.error.kind == "raised"
 
 
+@ROTATING
 def test_text_labels_without_a_positive_one_fail_in_every_row(process: str) -> None:
     data = [{"output": "spam", "reference": "spam"}, {"output": "spam", "reference": "ham"}]
     for result in score("classification", data, mapping=InputMapping(literals={"metric": "f1"})):
@@ -270,6 +279,7 @@ def test_text_labels_without_a_positive_one_fail_in_every_row(process: str) -> N
         assert "--set 'positive=" in result.error.message
 
 
+@ROTATING
 @pytest.mark.parametrize(
     ("row", "given", "said"),
     [
@@ -297,6 +307,7 @@ def test_classification_says_what_can_be_chosen(literal: dict[str, Any], said: s
         bind(find_evaluator("classification"), InputMapping(literals=literal))
 
 
+@ROTATING
 def test_short_right_answers_that_token_cosine_gives_nothing(process: str) -> None:
     demo = templates.demo("classification")
     assert demo is not None
@@ -309,6 +320,7 @@ def test_short_right_answers_that_token_cosine_gives_nothing(process: str) -> No
     assert (len(right), scores.count(0)) == (int(told[1]), int(told[2]))
 
 
+@ROTATING
 @pytest.mark.parametrize("script", ["the published one", "token-cosine"])
 def test_real_rows_score_as_in_plain_python(script: str, shared: Path, process: str, plain: Callable[..., str]) -> None:
     recipe, data = shared / "recipes" / "token_cosine.py", rows(shared / "datasets" / "text_gsm8k.jsonl")

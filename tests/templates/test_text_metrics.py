@@ -20,6 +20,8 @@ from templates.rouge_l.evaluator import longest_common_subsequence
 from templates.set_f1.evaluator import evaluate as set_f1
 from tests.templates.scoring import PLACES, Place, lines, score
 
+pytestmark = pytest.mark.rotating("templates", "templates")
+
 PYTHON = [place for place in PLACES if place[1] == "python"]
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TOKENS = st.lists(st.sampled_from("abcd"), max_size=12)

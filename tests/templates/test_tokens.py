@@ -19,6 +19,8 @@ from sandboxes.deno.binary import find_deno
 from templates.token_overlap_cosine.evaluator import WORD, four_places, number_as_text
 from tests.templates.scoring import Place, agrees, lines, recipe_cases, score
 
+pytestmark = pytest.mark.rotating("templates", "templates")
+
 WAYS: list[tuple[str, Place]] = [
     ("token-cosine", ("deno", "typescript")),
     ("token-overlap-cosine", ("wasm", "python")),

@@ -7,7 +7,7 @@ from unicodedata import category, normalize
 
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _SIGNS = frozenset("=+-@\u2212")  # of other widths too, by their plain form; LibreOffice reads U+2212 as a minus
-_BLANK = ("Cc", "Cf", "Zs", "Zl", "Zp")
+_BLANK = ("Cc", "Cf", "Zs", "Zl", "Zp", "Cn", "Co")  # a newer Unicode may give the last two any meaning
 _UNSEEN = ("Cc", "Cf", "Zl", "Zp")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 _ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]")

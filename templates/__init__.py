@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from sandboxes.base import Language
@@ -27,6 +28,7 @@ _DEMOS = {
 """Whose dataset a template without its own is tried on."""
 
 
+@cache
 def names() -> tuple[str, ...]:
     """All templates, as one names them: `json-distance`."""
     folders = [p for p in _HERE.iterdir() if any((p / file).is_file() for file in _FILES.values())]

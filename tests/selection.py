@@ -4,7 +4,7 @@ Which tests a run leaves out, and which tests one worker keeps together.
 pytest runs all that it is asked for. With `--each-commit` it leaves out what other commits try, and says how much:
 
 - of the tests marked `rotating(what, area)` it runs an eighth, another one with each commit, and all of those whose
-  area or file has changed since `EVALCELL_TEST_SINCE` (a commit), or since the first parent of the commit that is tested;
+  area or file has changed since `EVALCELL_TEST_SINCE` (a commit), or since the first parent of the tested commit;
 - of the tests marked `thorough(reason)` it runs none: others that it runs stand for them.
 """
 
@@ -31,6 +31,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "process": ("sandboxes/process/", _ANSWERS, "tests/process/hostile/", *_BOXED, _VERSIONS),
     "deno": ("sandboxes/deno/", "tests/deno/hostile/", *_BOXED, _VERSIONS),
     "remote": ("sandboxes/remote/", "sandboxes/process/inside/", "sandboxes/kernel/inside/", _ANSWERS, _VERSIONS),
+    "packages": ("sandboxes/packages/", _VERSIONS),
     "templates": ("templates/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),
 }

@@ -13,9 +13,6 @@ from tests.selection import FOLDERS, PARTS, Rotation, affected, group, rotation
 
 ROOT = Path(__file__).parents[1]
 
-NO_TURNS = {"packages"}
-"""Folders below sandboxes/ that no rotating test is about."""
-
 SAMPLE = """
 import os, pathlib, pytest
 
@@ -91,7 +88,7 @@ def test_all_of_a_file_that_changed_are_run() -> None:
 
 def test_the_table_names_what_is_there() -> None:
     assert [name for names in FOLDERS.values() for name in names if not (ROOT / name).exists()] == []
-    walled = {path.parent.name for path in (ROOT / "sandboxes").glob("*/*.py")} - NO_TURNS
+    walled = {path.parent.name for path in (ROOT / "sandboxes").glob("*/*.py")}
     assert {
         name.split("/")[1] for names in FOLDERS.values() for name in names if name.startswith("sandboxes/")
     } == walled

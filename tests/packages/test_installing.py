@@ -22,6 +22,8 @@ from sandboxes.packages.installing import _settle
 from tests.disks import needs_mounts, read_only
 from tests.packages.conftest import BASE, Packages, run
 
+pytestmark = pytest.mark.rotating("packages", "packages")
+
 ROOT = Path(__file__).parents[2]
 
 INSTALL = """

@@ -17,6 +17,8 @@ from sandboxes.packages import Lock, child, facts, find_uv, resolve
 from sandboxes.packages.resolving import interpreter
 from tests.packages.conftest import BASE, Packages, run
 
+pytestmark = pytest.mark.rotating("packages", "packages")
+
 
 def test_a_set_with_all_that_it_needs_is_locked_by_hash(packages: Packages) -> None:
     lock = packages.resolve("tiny")

@@ -16,6 +16,8 @@ from tests.disks import needs_mounts, read_only
 from tests.packages.conftest import Packages
 from tests.packages.test_installing import other
 
+pytestmark = pytest.mark.rotating("packages", "packages")
+
 LONG_AGO = time.time() - 10 * 86_400
 
 HOLD = """

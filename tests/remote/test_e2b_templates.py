@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,7 @@ def written(language: Language = "python") -> list[str]:
     return [name for name in templates.names() if language in templates.languages(name)]
 
 
+@cache
 def packages(name: str) -> tuple[str, ...]:
     return find_evaluator(name, "python").packages
 

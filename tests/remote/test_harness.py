@@ -22,7 +22,10 @@ from tests.groups import MEMORY, limited
 from tests.remote.room import PYTHON
 from tests.remote.ways import EACH_WAY, LIMITS, OWN, Running, Way, ask, asked, refused, rows
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines run Linux")
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines run Linux"),
+    pytest.mark.rotating("providers", "remote"),
+]
 
 
 @EACH_WAY

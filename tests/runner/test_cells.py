@@ -50,6 +50,8 @@ def test_the_documented_rule_gives_any_text_again(texts: list[str]) -> None:
 @example("\ufeff=1+1")
 @example("\u200b\t =1+1")
 @example("\uff1d1+1")
+@example("\U00018d09=")
+@example("\ue000=")
 @example("-1.2.3")
 @settings(deadline=None)
 def test_no_cell_begins_with_what_a_spreadsheet_takes_for_a_formula(text: str) -> None:

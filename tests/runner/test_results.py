@@ -252,6 +252,7 @@ def test_a_full_disk_leaves_whole_rows_in_a_valid_file(tmp_path: Path, suffix: s
     assert all(20_000 - 300 < size <= 20_013 for size in written) or suffix == "parquet"
 
 
+@pytest.mark.rotating("bounds of work and memory", "runner")
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path, suffix: str) -> None:
     one = result(stdout="x" * 2000)

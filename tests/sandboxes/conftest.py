@@ -11,7 +11,7 @@ import pytest
 from tests.sandboxes.backends import BACKENDS, REMOTE, Backend, unavailable
 from tests.sandboxes.shared import SHARED
 
-OTHER_WAYS = ("instance", "B-batch", "B-call", "typescript")
+OTHER_WAYS = ("instance", "workers", "B-batch", "B-call", "typescript")
 """Each has most of its code from another one of its backend."""
 
 

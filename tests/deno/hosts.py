@@ -84,21 +84,24 @@ class Host:
         source: str | None = None,
         timeout: float = PATIENT,
         load_timeout: float = PATIENT,
+        lasting: bool = False,
     ) -> Answer:
         pairs: list[Batch] = [(self.isolation, batch) for batch in batches]
-        return request(*pairs, source=source, timeout=timeout, load_timeout=load_timeout)
+        return request(*pairs, source=source, timeout=timeout, load_timeout=load_timeout, lasting=lasting)
 
     def _asks(self, script: Hostile) -> Answer:
         """An attack stands among clean calls; of one box that takes turns with another, too."""
         if script in LOADS:
-            times = {"timeout": patience(script.calls), "load_timeout": patience(script.ending, LOAD_TIMEOUT)}
-            return self._request([CLEAN, CLEAN], source=script.source, **times)
+            load_timeout = patience(script.ending, LOAD_TIMEOUT)
+            return self._request(
+                [CLEAN, CLEAN], source=script.source, timeout=patience(script.calls), load_timeout=load_timeout
+            )
         if script in TRACES:
             batches = [[CLEAN] * 6] if self.isolation == "call" else [[CLEAN]] * 4
             return self._request(*batches, source=script.source)
         around = [CLEAN, (ATTACK, script.source), CLEAN]
         after = [CLEAN] if self.isolation == "batch" else [CLEAN, CLEAN]
-        return self._request(around, after, timeout=_patience(script))
+        return self._request(around, after, timeout=_patience(script), lasting=script.lasting)
 
     def judge(self, script: Hostile) -> None:
         """Whether all went as it must."""

@@ -73,7 +73,7 @@ def test_a_hostile_script_harms_nobody(hosts: dict[str, Driven], pristine: dict[
     if script.lasting:
         batches += [("batch", [attack, CLEAN]), ("batch", [CLEAN])]
     timeout = patience(script.ending)
-    for name, told in everywhere(hosts, request(*batches, timeout=timeout)).items():
+    for name, told in everywhere(hosts, request(*batches, timeout=timeout, lasting=script.lasting)).items():
         assert "raised" not in told, told["raised"]
         assert [[e["call"] for e in batch] for batch in told["batches"]] == [[*range(len(b))] for _, b in batches]
         (before, attacked, after), *shared = told["batches"]
@@ -111,7 +111,9 @@ def test_an_odd_source_is_loaded_or_refused(hosts: dict[str, Driven], source: st
 def test_hostile_scripts_side_by_side_in_worker_processes(tmp_path: Path) -> None:
     host = Driven(tmp_path, "auto", jobs=2)
     asked = [
-        request(("call", [CLEAN, (ATTACK, script.source), CLEAN]), timeout=patience(script.ending))
+        request(
+            ("call", [CLEAN, (ATTACK, script.source), CLEAN]), timeout=patience(script.ending), lasting=script.lasting
+        )
         for script in ATTACKS
     ]
     for script, told in zip(ATTACKS, host.ask({"together": asked})["together"], strict=True):

@@ -84,7 +84,7 @@ class Boxes:
                 batches.append(("batch", [CLEAN]))
             elif script.lasting and (key[0], "batch") not in self.hosts:
                 batches += [("batch", [attack]), ("batch", [CLEAN])]
-            asked[key] = request(*batches, timeout=timeout)
+            asked[key] = request(*batches, timeout=timeout, lasting=script.lasting)
         for key, told in self.ask(asked).items():
             self._as_before(key, told)
             before, attacked, after = told["batches"][0]

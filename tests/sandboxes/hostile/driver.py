@@ -37,6 +37,8 @@ from tests.sandboxes.hostile.scripts import CLEAN, SHELL
 SEED = 7
 QUIET = 15.0
 """Seconds that ended processes have to be gone, on a busy machine."""
+LONG = 8.0
+"""Seconds in which a clean call is done on any machine."""
 
 
 class Driver:
@@ -51,6 +53,16 @@ class Driver:
         if "together" in asked:
             return {"together": await asyncio.gather(*map(self.answer, asked["together"]))}
         limits = Limits.model_validate(asked["limits"])
+        told = await self._attempt(asked, limits)
+        if asked.get("source") is None and limits.timeout < LONG and _clean_is_late(asked, told):
+            # The time is meant for the attack. That a clean call did not get it done says how busy the machine is.
+            told = await self._attempt(asked, limits.model_copy(update={"timeout": LONG}))
+        told["clean"] = await run(self.clean, [CLEAN], Limits())
+        if self.name:
+            told["named"] = await self.quiet()
+        return told
+
+    async def _attempt(self, asked: dict[str, Any], limits: Limits) -> dict[str, Any]:
         told: dict[str, Any] = {}
         began = time.monotonic()
         try:
@@ -68,9 +80,6 @@ class Driver:
         except Exception:
             told["raised"] = traceback.format_exc()
         told["seconds"] = time.monotonic() - began
-        told["clean"] = await run(self.clean, [CLEAN], Limits())
-        if self.name:
-            told["named"] = await self.quiet()
         return told
 
     async def quiet(self) -> list[int]:
@@ -82,6 +91,17 @@ class Driver:
             if (found, descriptors) == (self.expected, self.descriptors) or time.monotonic() > until:
                 return [found, self.expected, descriptors, self.descriptors]
             await asyncio.sleep(0.01)
+
+
+def _clean_is_late(asked: dict[str, Any], told: dict[str, Any]) -> bool:
+    """Whether a call that no attack may have spoilt ran out of time."""
+    for (isolation, batch), executions in zip(asked["batches"], told.get("batches", ()), strict=False):
+        for call, execution in zip(batch, executions, strict=False):
+            if tuple(call) == CLEAN and execution["status"] == "timeout":
+                return True
+            if tuple(call) != CLEAN and isolation == "batch" and asked["lasting"]:
+                break
+    return False
 
 
 async def run(program: Program, batch: Sequence[Sequence[Any]], limits: Limits) -> list[dict[str, Any]]:

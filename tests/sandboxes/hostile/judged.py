@@ -28,9 +28,11 @@ def request(
     source: str | None = None,
     timeout: float = LIMITS.timeout,
     load_timeout: float = LIMITS.load_timeout,
+    lasting: bool = False,
 ) -> dict[str, Any]:
+    """What a driver is asked; `lasting` where an attack may spoil what comes after it in its batch."""
     limits = LIMITS.model_copy(update={"timeout": timeout, "load_timeout": load_timeout})
-    return {"source": source, "batches": batches, "limits": limits.model_dump()}
+    return {"source": source, "batches": batches, "limits": limits.model_dump(), "lasting": lasting}
 
 
 def everywhere(hosts: dict[str, Driven], asked: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -9,13 +9,27 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
-from ctypes import c_size_t, c_void_p
+from array import array
+from ctypes import c_int, c_long, c_size_t, c_ulong, c_void_p
+from typing import Any, NamedTuple
 
 PAGE = 4096
 _ENTRY = 8  # bytes a page
 _PRESENT, _SWAPPED, _OF_FILE = 0x80, 0x40, 0x20  # in an entry's highest byte
 _WRITTEN = bytes(bool(b & _SWAPPED or (b & _PRESENT and not b & _OF_FILE)) for b in range(256))
+_STRETCH = re.compile(rb"\x01+")
+_AT_ONCE = 1024  # stretches that one call takes: the kernel's UIO_MAXIOV
+
+
+class _Vector(NamedTuple):
+    """What one call copies: addresses and lengths, as `struct iovec` has them."""
+
+    to: array[int]
+    of: array[int]
+    pieces: int
+    size: int
 
 
 class PageMap:
@@ -26,9 +40,16 @@ class PageMap:
             raise OSError("there is no page map on this platform")
         self._fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
         # Not ctypes.memmove: it lets the GIL go, which costs more than a copy of one page.
-        self._move = ctypes.PyDLL(None).memmove
+        library = ctypes.PyDLL(None)
+        self._move = library.memmove
         self._move.argtypes = (c_void_p, c_void_p, c_size_t)
         self._move.restype = None
+        self._gather: Any = getattr(library, "process_vm_readv", None)
+        if self._gather is not None:
+            self._gather.argtypes = (c_int, c_void_p, c_ulong, c_void_p, c_ulong, c_ulong)
+            self._gather.restype = c_long
+        self._planned: tuple[int, int, bytes] | None = None
+        self._vectors: list[_Vector] = []
 
     def restore(self, address: int, pristine: int, size: int) -> int:
         """Copies every written page of `size` bytes at `address` back from `pristine`; returns how many there were."""
@@ -37,20 +58,42 @@ class PageMap:
         if len(entries) != pages * _ENTRY:
             raise OSError("the page map is shorter than the memory")
         written = entries[_ENTRY - 1 :: _ENTRY].translate(_WRITTEN)
-        start, total = written.find(1), 0
-        while start >= 0:
-            end = written.find(0, start)
-            if end < 0:
-                end = pages
-            self._move(address + start * PAGE, pristine + start * PAGE, (end - start) * PAGE)
-            total += end - start
-            start = written.find(1, end)
-        return total
+        if self._planned != (address, pristine, written):  # most calls write the same pages
+            self._vectors = _vectors(address, pristine, written)
+            self._planned = address, pristine, written
+        for vector in self._vectors:
+            self._copy(vector)
+        return sum(vector.size for vector in self._vectors) // PAGE
+
+    def _copy(self, vector: _Vector) -> None:
+        """One stretch at a time where the kernel, or a container's filter, does not copy all of them at once."""
+        if self._gather is not None:
+            to, of = vector.to.buffer_info()[0], vector.of.buffer_info()[0]
+            if self._gather(os.getpid(), to, vector.pieces, of, vector.pieces, 0) == vector.size:
+                return
+            self._gather = None
+        for place in range(0, 2 * vector.pieces, 2):
+            self._move(vector.to[place], vector.of[place], vector.of[place + 1])
 
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _vectors(address: int, pristine: int, written: bytes) -> list[_Vector]:
+    """How to copy the pages whose byte in `written` is 1."""
+    vectors = []
+    stretches = [found.span() for found in _STRETCH.finditer(written)]
+    for at in range(0, len(stretches), _AT_ONCE):
+        to, of, size = array("L"), array("L"), 0
+        for start, end in stretches[at : at + _AT_ONCE]:
+            length = (end - start) * PAGE
+            to.extend((address + start * PAGE, length))
+            of.extend((pristine + start * PAGE, length))
+            size += length
+        vectors.append(_Vector(to, of, len(to) // 2, size))
+    return vectors
 
 
 def restores_pages() -> bool:

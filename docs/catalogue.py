@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import templates
-from runner.choose import find_evaluator
-from runner.mapping import BY_NAME
-from runner.parameters import as_json, expected
+from runner.evaluators.mapping import BY_NAME
+from runner.evaluators.parameters import as_json, expected
+from runner.evaluators.resolve import find_evaluator
 from runner.types import Categorical, Continuous, Evaluator, OutputConfig, Parameter
 
 PAGE = Path(__file__).with_name("templates.md")

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from runner.api import Report, check_cases, compare, evaluate, stream
+    from runner.compare import Parity
     from runner.errors import CasesError, DatasetError, EvaluatorError, InputError, MappingError, OutputError
-    from runner.evaluator import read_evaluator
-    from runner.judged import CasesReport
-    from runner.parity import Parity
-    from runner.summary import Summary
+    from runner.evaluators.load import read_evaluator
+    from runner.examples.check import CasesReport
+    from runner.results.summary import Summary
     from runner.types import Case, Categorical, Continuous, Evaluator, Freeform, InputMapping, Result
     from sandboxes.base import Limits, SandboxConfig
     from sandboxes.errors import (
@@ -61,10 +61,10 @@ __all__ = [
 _MODULES = {
     "runner.api": ("Report", "check_cases", "compare", "evaluate", "stream"),
     "runner.errors": ("CasesError", "DatasetError", "EvaluatorError", "InputError", "MappingError", "OutputError"),
-    "runner.evaluator": ("read_evaluator",),
-    "runner.judged": ("CasesReport",),
-    "runner.parity": ("Parity",),
-    "runner.summary": ("Summary",),
+    "runner.evaluators.load": ("read_evaluator",),
+    "runner.examples.check": ("CasesReport",),
+    "runner.compare": ("Parity",),
+    "runner.results.summary": ("Summary",),
     "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),
     "sandboxes.base": ("Limits", "SandboxConfig"),
     "sandboxes.errors": (

@@ -31,11 +31,11 @@ for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
 
 def main() -> NoReturn:
     """The entry point."""
-    from runner import stdio
+    from runner.cli import streams
 
-    stdio.repair()
+    streams.repair()
 
-    from runner.cli import begin
+    from runner.cli.main import begin
 
     begin()
 

@@ -15,17 +15,17 @@ from contextlib import aclosing, contextmanager, suppress
 from time import perf_counter
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from runner.cases import WorkedCase, cases_of, find_cases, for_language, read_cases
-from runner.choose import choose, find_dataset, find_evaluator, find_files
-from runner.dataset import cases_from_rows, open_dataset
-from runner.engine import score
+from runner.compare import Comparison, Parity, Side, open_cases, pair, together
+from runner.datasets.dataset import cases_from_rows, open_dataset
+from runner.engine.local import score
 from runner.errors import DatasetError, InputError
-from runner.fields import TOLERANCE
-from runner.judged import CasesReport, JudgedCase, few, judge, report
-from runner.mapping import bind
-from runner.parity import Comparison, Parity, Side, open_cases, pair, together
-from runner.shown import shown
-from runner.summary import Summary, Tally
+from runner.evaluators.mapping import bind
+from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files
+from runner.examples.check import CasesReport, JudgedCase, few, judge, report
+from runner.examples.load import WorkedCase, cases_of, find_cases, for_language, read_cases
+from runner.results.diff import TOLERANCE
+from runner.results.summary import Summary, Tally
+from runner.text import shown
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Language, Limits, Model, SandboxConfig
 from sandboxes.registry import create

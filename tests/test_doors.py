@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 import templates
 from runner import InputMapping, check_cases, compare, evaluate, stream
-from runner.choose import choose, find_evaluator, find_files
-from runner.cli import cli
+from runner.cli.main import cli
+from runner.evaluators.resolve import choose, find_evaluator, find_files
 from runner.types import Result
 from sandboxes import SandboxConfig, SandboxUnavailableError, find
 from sandboxes.base import Language

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from runner.cli import cli
+from runner.cli.main import cli
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from runner.choose import find_evaluator
+from runner.evaluators.resolve import find_evaluator
 from sandboxes import Call
 from sandboxes.kernel.view import view
 from templates import demo

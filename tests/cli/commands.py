@@ -8,7 +8,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from runner.cli import cli
+from runner.cli.main import cli
 
 LENGTH = '"""Counts characters."""\ndef evaluate(output, weight=1):\n    return len(output) * weight\n'
 ROWS: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.asked import MAX_LOCK, Asked
+from runner.cli.sandbox_options import MAX_LOCK, Asked
 from runner.errors import InputError
 from sandboxes.base import SandboxConfig
 from sandboxes.errors import SandboxUnavailableError

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from runner.cli import cli
+from runner.cli.main import cli
 from tests.cli.commands import LENGTH, evalcell, header, run, write_rows
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def test_a_wrong_option_is_one_line(given: list[str], words: str) -> None:
 def test_output_that_finds_no_room_is_said_in_a_line() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-c", "from runner.cli import main; main()", "templates"],
+            [sys.executable, "-c", "from runner.cli.main import main; main()", "templates"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -304,7 +304,7 @@ def test_an_unexpected_exception_is_one_line_and_with_debug_a_traceback(
     def fail(*_: object) -> None:
         raise LookupError("\x1b[2Jwhoops")
 
-    monkeypatch.setattr("runner.cli_run.find_evaluator", fail)
+    monkeypatch.setattr("runner.cli.run.find_evaluator", fail)
     result = run("length.py", "data.jsonl")
     assert (result.exit_code, result.stdout) == (3, "")
     line = "evalcell failed unexpectedly: LookupError: \\x1b[2Jwhoops; run `evalcell --debug …` and report it\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import interrupt
+from runner.cli import signals
 from sandboxes.errors import SandboxError, SandboxLostError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -36,7 +36,7 @@ async def killed(number: signal.Signals) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_the_work(number: signal.Signals) -> None:
-    assert interrupt.run(killed(number)) is True
+    assert signals.run(killed(number)) is True
 
 
 def test_a_sandbox_that_is_lost_while_it_is_stopped_is_no_failure() -> None:
@@ -46,7 +46,7 @@ def test_a_sandbox_that_is_lost_while_it_is_stopped_is_no_failure() -> None:
         except asyncio.CancelledError:
             raise SandboxLostError("the worker is gone") from None
 
-    assert interrupt.run(work()) is True
+    assert signals.run(work()) is True
 
 
 def test_without_a_signal_the_work_ends_or_fails_by_itself() -> None:
@@ -56,9 +56,9 @@ def test_without_a_signal_the_work_ends_or_fails_by_itself() -> None:
     async def fail() -> None:
         raise SandboxError("no")
 
-    assert interrupt.run(fine()) is False
+    assert signals.run(fine()) is False
     with pytest.raises(SandboxError):
-        interrupt.run(fail())
+        signals.run(fail())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
@@ -70,12 +70,12 @@ def test_an_ignored_signal_stays_ignored(number: signal.Signals) -> None:
         os.kill(os.getpid(), number)
         await asyncio.sleep(0.05)
 
-    assert interrupt.run(work()) is False
+    assert signals.run(work()) is False
 
 
 TALKER = """
 import asyncio, fcntl, sys, termios
-from runner import interrupt
+from runner.cli import signals
 
 async def work():
     open(sys.argv[1], "w").close()

@@ -15,7 +15,7 @@ from threading import Thread
 import click
 import pytest
 
-from runner.cli_options import duration
+from runner.cli.options import duration
 from sandboxes.remote.ledger import own_tags
 from tests.cli.commands import evalcell
 from tests.cli.folders import KEY, Folders
@@ -238,7 +238,9 @@ SLEEPER = "import time\ndef evaluate(output):\n    time.sleep(60)\n"
 def test_what_a_killed_run_left_is_ended_by_reap_but_no_live_run(folders: Folders, here: Path) -> None:
     (here / "slow.py").write_text(SLEEPER)
     words = ["run", "slow.py", "data.jsonl", "--sandbox", "folder", "-j", "1", "--timeout", "90"]
-    code = f"import sys; sys.path[:0] = {[str(folders.installed), str(ROOT)]!r}; from runner.cli import main; main()"
+    code = (
+        f"import sys; sys.path[:0] = {[str(folders.installed), str(ROOT)]!r}; from runner.cli.main import main; main()"
+    )
     quiet = subprocess.DEVNULL
     run = subprocess.Popen([sys.executable, "-c", code, *words], env=os.environ | {"FOLDER_KEY": KEY}, stderr=quiet)
     try:

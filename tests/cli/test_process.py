@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "runner.cli"]
+COMMAND = [sys.executable, "-m", "runner.cli.main"]
 ENV = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 SLOW = "import time\ndef evaluate(output):\n    time.sleep(0.05)\n    return output\n"
 
@@ -221,7 +221,7 @@ def test_results_do_not_depend_on_the_number_of_jobs(here: Path) -> None:
 
 def test_help_does_not_wait_for_what_it_does_not_need() -> None:
     code = (
-        "import sys\nfrom runner.cli import cli\n"
+        "import sys\nfrom runner.cli.main import cli\n"
         "try: cli.main(['run', '--help'])\nexcept SystemExit: pass\n"
         "print([m for m in ('pydantic', 'rich', 'wasmtime', 'pyarrow', 'jsonpath_rfc9535', 'asyncio') "
         "if m in sys.modules], file=sys.stderr)"
@@ -233,7 +233,7 @@ def test_help_does_not_wait_for_what_it_does_not_need() -> None:
 
 def test_a_run_without_packages_does_not_load_what_installs_them(here: Path) -> None:
     code = (
-        "import sys\nfrom runner.cli import cli\n"
+        "import sys\nfrom runner.cli.main import cli\n"
         "try: cli.main(['run', 'slow.py', 'data.jsonl', '-q', '--sandbox', 'fake', '--limit', '1'])\n"
         "except SystemExit as e: assert not e.code\n"
         "print([m for m in sys.modules if m.startswith(('sandboxes.packages', 'sandboxes.process', 'wasmtime'))])"
@@ -256,9 +256,9 @@ main()
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
-        ("runner.stdio", ["--help"]),
+        ("runner.cli.streams", ["--help"]),
         ("click", ["--help"]),
-        ("runner.cli_run", ["run", "slow.py", "data.jsonl"]),
+        ("runner.cli.run", ["run", "slow.py", "data.jsonl"]),
         ("rich.console", ["templates"]),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cases import Expected, WorkedColumns
+from runner.examples.load import Expected, WorkedColumns
 from sandboxes import SandboxUnavailableError, find
 from tests.cli.commands import evalcell
 

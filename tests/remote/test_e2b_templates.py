@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import templates
-from runner.choose import find_evaluator
-from runner.judged import judged
+from runner.evaluators.resolve import find_evaluator
+from runner.examples.check import judged
 from sandboxes import Isolation, Sandbox, SandboxConfig
 from sandboxes.base import Language
 from sandboxes.e2b import E2BProvider

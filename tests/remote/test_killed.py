@@ -32,7 +32,11 @@ def start(trying: Trying, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     (tmp_path / "slow.py").write_text(SLEEPER)
     (tmp_path / "data.jsonl").write_text('{"output": "a"}\n' * 4)
     words = ["run", "slow.py", "data.jsonl", "--sandbox", trying.name, "-j", "1", "--timeout", "55"]
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); import runner.cli as c; c.main()"]
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import runner.cli.main as c; c.main()",
+    ]
     started: list[subprocess.Popen[bytes]] = []
 
     def begin() -> subprocess.Popen[bytes]:
@@ -122,7 +126,7 @@ def test_a_try_tells_what_is_wrong_with_a_provider(
     for value in trying.server.environment.values():
         assert "://" in value or value not in result.output
     trying.server.clear()
-    monkeypatch.setattr("runner.cli_try._PAUSE", 0.01)
+    monkeypatch.setattr("runner.cli.try_sandbox._PAUSE", 0.01)
     trying.server.fault("kill", "status:403", times=100)
     result = evalcell(*words)
     (machine,) = trying.server.state().machines

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from runner import evaluate
-from runner.choose import choose
-from runner.evaluator import parse_evaluator
+from runner.evaluators.load import parse_evaluator
+from runner.evaluators.resolve import choose
 from sandboxes import SandboxUnavailableError, UnsupportedConfigError, registry
 from sandboxes.base import Capabilities
 from sandboxes.remote.sandbox import RemoteSandbox
@@ -62,8 +62,8 @@ def evaluate(output):
     wanted = script('dependencies = ["iniconfig"]', body)
 
     async def work() -> list[Any]:
-        from runner.dataset import cases_from_rows
-        from runner.engine import score
+        from runner.datasets.dataset import cases_from_rows
+        from runner.engine.local import score
 
         async with box:
             seen.extend(machine["network"] for machine in e2b.state().machines)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from runner import evaluate
-from runner.choose import choose
-from runner.evaluator import parse_evaluator
+from runner.evaluators.load import parse_evaluator
+from runner.evaluators.resolve import choose
 from sandboxes import Isolation, SandboxConfig, SandboxLostError, UnsupportedConfigError, registry
 from sandboxes.deno.binary import find_deno
 from sandboxes.kernel.view import reachable

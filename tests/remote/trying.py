@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from runner.dataset import cases_from_rows
-from runner.engine import score
-from runner.evaluator import parse_evaluator
+from runner.datasets.dataset import cases_from_rows
+from runner.engine.local import score
+from runner.evaluators.load import parse_evaluator
 from runner.types import Evaluator, Result
 from sandboxes import Limits, Sandbox, SandboxError
 from sandboxes.registry import find

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.errors import EvaluatorError
-from runner.evaluator import parse_evaluator
+from runner.evaluators.load import parse_evaluator
 from runner.types import Evaluator
 from sandboxes.base import Language
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.dataset import open_dataset
+from runner.datasets.dataset import open_dataset
 from runner.errors import DatasetError
 from runner.types import Case
 

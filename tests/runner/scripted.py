@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from runner.engine import score
+from runner.engine.local import score
 from runner.types import Case, Evaluator, InputMapping, Parameter, Result
 from sandboxes.base import Call, Execution, Limits, Program, SandboxConfig
 from sandboxes.fake import FakeProgram, FakeSandbox, Script, ok

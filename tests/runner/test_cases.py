@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from runner import CasesError, InputMapping, check_cases
-from runner.cases import MAX_CASES, WorkedCase, cases_of, find_cases, for_language, read_cases
-from runner.fields import windows
-from runner.judged import CasesReport, JudgedCase, few, judge, judged, report
+from runner.examples.check import CasesReport, JudgedCase, few, judge, judged, report
+from runner.examples.load import MAX_CASES, WorkedCase, cases_of, find_cases, for_language, read_cases
+from runner.results.diff import windows
 from runner.types import Evaluator, Parameter, Result
 from sandboxes.base import Call, Execution
 from sandboxes.errors import SandboxLostError

@@ -12,7 +12,7 @@ from unicodedata import category
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runner.cells import cell
+from runner.output.cells import cell
 
 RULES = (Path(__file__).parents[2] / "docs" / "rules.md").read_text("utf-8")
 RUN = set("=+-@\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b\u207a\u207b\u207c\u208a\u208b\u208c\u2212")

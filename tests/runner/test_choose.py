@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import templates
-from runner.choose import choose, find_files
-from runner.evaluator import parse_evaluator
+from runner.evaluators.load import parse_evaluator
+from runner.evaluators.resolve import choose, find_files
 from runner.types import Evaluator
 from sandboxes.base import SandboxConfig
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError

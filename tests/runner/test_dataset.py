@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.dataset import Dataset, open_dataset
+from runner.datasets.column_values import MAX_DEPTH, MAX_ROW
+from runner.datasets.dataset import Dataset, open_dataset
 from runner.errors import DatasetError
-from runner.values import MAX_DEPTH, MAX_ROW
 from tests.runner.reading import broken, lines, read, refusal, written
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -192,7 +192,7 @@ def test_any_file_is_cases_or_refused(tmp_path_factory: pytest.TempPathFactory, 
 
 PEAK = """
 import resource, sys
-from runner.dataset import open_dataset
+from runner.datasets.dataset import open_dataset
 with open_dataset(sys.argv[1]) as dataset:
     assert sum(1 for case in dataset) == int(sys.argv[2])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.array import array_rows
+from runner.datasets.column_values import RowError, decoded
+from runner.datasets.json_array import array_rows
+from runner.datasets.rows import parse_json
 from runner.errors import DatasetError
-from runner.rows import parse_json
-from runner.values import RowError, decoded
 from tests.runner.reading import broken, read, written
 
 SHARED = Path(__file__).parents[3] / "shared"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.dataset import cases_from_rows, open_dataset
-from runner.ids import Ids
-from runner.values import MAX_ROW
+from runner.datasets.column_values import MAX_ROW
+from runner.datasets.dataset import cases_from_rows, open_dataset
+from runner.datasets.ids import Ids
 from tests.runner.reading import broken
 
 

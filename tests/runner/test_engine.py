@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from runner.engine import score, seed_of, shared_batch
+from runner.engine.local import score, seed_of, shared_batch
 from runner.types import Case, Result
 from sandboxes.base import Call, Execution, Limits, SandboxConfig
 from sandboxes.fake import FakeProgram, FakeSandbox, ok

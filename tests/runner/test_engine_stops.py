@@ -10,7 +10,7 @@ from itertools import count, islice
 
 import pytest
 
-from runner.engine import score
+from runner.engine.local import score
 from runner.errors import DatasetError, MappingError
 from runner.types import Case, InputMapping, Result
 from sandboxes.base import Call, Execution, Limits

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.errors import EvaluatorError
-from runner.evaluator import MAX_SOURCE, read_evaluator
+from runner.evaluators.load import MAX_SOURCE, read_evaluator
 from runner.types import Parameter
 from tests.runner.parsing import GOOD, parsed, refusal
 
@@ -164,7 +164,7 @@ def test_no_source_brings_the_parser_down(name: str) -> None:
     source = NESTED[name]
     assert len(source) <= MAX_SOURCE
     program = (
-        "import sys\nfrom runner.errors import EvaluatorError\nfrom runner.evaluator import parse_evaluator\n"
+        "import sys\nfrom runner.errors import EvaluatorError\nfrom runner.evaluators.load import parse_evaluator\n"
         "try: parse_evaluator(sys.stdin.buffer.read(), 'x')\nexcept EvaluatorError as e: print('refused', len(str(e)))"
     )
     ran = subprocess.run(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runner.errors import InputError
-from runner.gates import judge, parse_gate, parse_max_failed
-from runner.summary import Stats, Summary
+from runner.results.gates import judge, parse_gate, parse_max_failed
+from runner.results.summary import Stats, Summary
 from runner.types import Continuous, OutputConfig
 
 THRESHOLD: dict[str, OutputConfig] = {"": Continuous(threshold=0.5)}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.header import MAX_HEADER, _blocks
+from runner.evaluators.header import MAX_HEADER, _blocks
 from runner.types import Categorical, Continuous, Freeform
 from tests.runner.parsing import GOOD, parsed, refusal
 

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from runner.intake import Intake
+from runner.engine.prefetch import Intake
 
 
 def test_everything_arrives_in_order() -> None:

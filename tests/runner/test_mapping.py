@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import EvaluatorError, MappingError
-from runner.evaluator import parse_evaluator
-from runner.mapping import Binding, bind
-from runner.paths import MAX_PATH, MAX_VISITED, NoMatchError, PathError, parse_path
+from runner.evaluators.jsonpath import MAX_PATH, MAX_VISITED, NoMatchError, PathError, parse_path
+from runner.evaluators.load import parse_evaluator
+from runner.evaluators.mapping import Binding, bind
 from runner.types import Case, InputMapping
 
 SUITE = Path(__file__).parents[3] / "shared" / "cases" / "public_suites" / "jsonpath_cts.jsonl"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.normalize import ROUNDING, TEXT_LIMIT, InvalidResultError, normalize
-from runner.shown import listed, printable, shown
+from runner.results.normalize import ROUNDING, TEXT_LIMIT, InvalidResultError, normalize
+from runner.text import listed, printable, shown
 from runner.types import Categorical, Continuous, Freeform, OutputConfig
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "cases" / "returns"

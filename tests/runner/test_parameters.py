@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner import given as asked
+from runner.cli import values as asked
 from runner.errors import InputError, MappingError
-from runner.header import MAX_HEADER
-from runner.mapping import bind
-from runner.parameters import MAX_DECLARED, NotAcceptedError, about, accepted
+from runner.evaluators.header import MAX_HEADER
+from runner.evaluators.mapping import bind
+from runner.evaluators.parameters import MAX_DECLARED, NotAcceptedError, about, accepted
 from runner.types import Case, Declared, InputMapping, Parameter
 from tests.runner.parsing import parsed, refusal
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from runner import DatasetError, InputError, InputMapping, Parity, compare
-from runner.choose import find_evaluator
-from runner.parity import SHOWN, Comparison, Side, names, open_cases, pair, together
+from runner.compare import SHOWN, Comparison, Side, names, open_cases, pair, together
+from runner.evaluators.resolve import find_evaluator
 from runner.types import Case, Result
 from sandboxes.base import Call, Execution, SandboxConfig
 from sandboxes.errors import SandboxLostError

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from runner import InputMapping, SandboxConfig, evaluate
-from runner.dataset import open_dataset
+from runner.datasets.column_values import UnreadError
+from runner.datasets.dataset import open_dataset
+from runner.datasets.parquet import ParquetRows
 from runner.errors import MappingError
-from runner.mapping import bind
-from runner.parquet import ParquetRows
-from runner.values import UnreadError
+from runner.evaluators.mapping import bind
 from tests.runner.parsing import parsed
 from tests.runner.reading import broken, read, refusal, written
 
@@ -188,7 +188,7 @@ def test_rows_without_a_wanted_column_are_rows(tmp_path: Path) -> None:
 PEAK = """
 import resource, sys
 from itertools import islice
-from runner.dataset import open_dataset
+from runner.datasets.dataset import open_dataset
 with open_dataset(sys.argv[1]) as dataset:
     for case in islice(dataset, int(sys.argv[2])):
         print(ascii(case.broken or len(case.output)))
@@ -279,7 +279,7 @@ def test_a_file_of_many_columns(tmp_path: Path) -> None:
 def test_the_bound_holds_where_the_kernel_does_not_keep_it() -> None:
     script = """
 import sys, time
-from runner import parquet_child
+from runner.datasets import parquet_decoder
 sys.platform = "other"
 parquet_child.bound(50 << 20)
 held = [b"x" * (10 << 20)]

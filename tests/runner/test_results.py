@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from runner.errors import OutputError
-from runner.results import ResultsFiles, WriteError, as_row
+from runner.output.files import ResultsFiles, WriteError, as_row
 from runner.types import Result, ResultError, Score
 
 FORMATS = ["jsonl", "json", "csv", "parquet"]
@@ -219,7 +219,7 @@ def test_what_can_not_be_cut_is_told_and_the_other_files_are_finished(tmp_path: 
 
 FILLS = """
 import asyncio, json, resource, sys
-from runner.results import WriteError
+from runner.output.files import WriteError
 from tests.runner.test_results import Path, result, write
 
 path, most, rows = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])

@@ -15,17 +15,17 @@ from uuid import UUID
 import pytest
 from pydantic import TypeAdapter
 
-from runner.cells import escaped
-from runner.cli_run import exit_code
-from runner.cli_words import in_options
-from runner.dataset import cases_from_rows, open_dataset
+from runner.cli.messages import in_options
+from runner.cli.run import exit_code
+from runner.cli.values import mapping
+from runner.datasets.dataset import cases_from_rows, open_dataset
 from runner.errors import MappingError
-from runner.evaluator import parse_evaluator
-from runner.gates import judge, parse_gate, parse_max_failed
-from runner.given import mapping
-from runner.mapping import bind
-from runner.normalize import InvalidResultError, normalize
-from runner.summary import Tally
+from runner.evaluators.load import parse_evaluator
+from runner.evaluators.mapping import bind
+from runner.output.cells import escaped
+from runner.results.gates import judge, parse_gate, parse_max_failed
+from runner.results.normalize import InvalidResultError, normalize
+from runner.results.summary import Tally
 from runner.types import Case, Continuous, Evaluator, InputMapping, Outcome, OutputConfig, Result
 from tests.runner.parsing import parsed, refusal
 

@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 
-from runner.summary import Summary, Tally, passes
+from runner.results.summary import Summary, Tally, passes
 from runner.types import Categorical, Continuous, ErrorKind, Freeform, OutputConfig, Result, ResultError, Score
 
 

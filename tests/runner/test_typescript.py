@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.evaluator import MAX_SOURCE, read_evaluator
+from runner.evaluators.load import MAX_SOURCE, read_evaluator
 from runner.types import Continuous, Parameter
 from sandboxes.base import Call, Limits, SandboxConfig
 from sandboxes.deno.syntax import foreign_imports, how_exported

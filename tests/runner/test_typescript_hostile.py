@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.errors import EvaluatorError
-from runner.evaluator import MAX_SOURCE
+from runner.evaluators.load import MAX_SOURCE
 from tests.runner.parsing import parsed
 
 pytestmark = pytest.mark.rotating("hostile", "runner")
@@ -55,8 +55,9 @@ def test_no_source_brings_the_parser_down_or_holds_it(name: str) -> None:
     source = HOSTILE[name].encode()
     assert len(source) <= MAX_SOURCE
     program = (
-        "import sys, time\nfrom runner.errors import EvaluatorError\nfrom runner.evaluator import parse_evaluator\n"
-        "import runner.signature_ts, tree_sitter, tree_sitter_typescript\n"
+        "import sys, time\nfrom runner.errors import EvaluatorError\n"
+        "from runner.evaluators.load import parse_evaluator\n"
+        "import runner.evaluators.typescript.signature, tree_sitter, tree_sitter_typescript\n"
         "source = sys.stdin.buffer.read()\nbefore = time.process_time()\nlength = 0\n"
         "try: parse_evaluator(source, 'x', language='typescript')\nexcept EvaluatorError as e: length = len(str(e))\n"
         "print(length, time.process_time() - before)"

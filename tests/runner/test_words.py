@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from runner.cli import cli
-from runner.cli_words import FIELD, OPTIONS, in_options
+from runner.cli.main import cli
+from runner.cli.messages import FIELD, OPTIONS, in_options
 
 ROOT = Path(__file__).parents[2]
 OF_THE_COMMAND_LINE = ("cli", "asked", "given", "tables", "manifest")  # the manifest repeats the command

@@ -25,7 +25,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from runner import SandboxConfig, stream
-from runner.evaluator import parse_evaluator
+from runner.evaluators.load import parse_evaluator
 from sandboxes.deno import DenoConfig
 from sandboxes.kernel import tree
 from sandboxes.process import ProcessConfig

@@ -13,10 +13,10 @@ from contextlib import aclosing, nullcontext, suppress
 import anyio
 import pytest
 
-from runner.dataset import cases_from_rows
-from runner.engine import score
-from runner.evaluator import parse_evaluator
-from runner.parity import Side, together
+from runner.compare import Side, together
+from runner.datasets.dataset import cases_from_rows
+from runner.engine.local import score
+from runner.evaluators.load import parse_evaluator
 from runner.types import InputMapping, Result
 from sandboxes.kernel import tree
 from tests.descriptors import held

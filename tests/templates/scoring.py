@@ -11,7 +11,7 @@ import pytest
 
 import templates
 from runner import InputMapping, evaluate
-from runner.choose import find_evaluator
+from runner.evaluators.resolve import find_evaluator
 from runner.types import Result
 from sandboxes import SandboxConfig, SandboxUnavailableError, backends, find
 from sandboxes.base import Language, Limits

@@ -11,10 +11,10 @@ import pytest
 
 import templates
 from runner import Continuous, evaluate
-from runner.cases import for_language, read_cases
-from runner.choose import find_evaluator
-from runner.judged import judged
-from runner.parity import Comparison, Side
+from runner.compare import Comparison, Side
+from runner.evaluators.resolve import find_evaluator
+from runner.examples.check import judged
+from runner.examples.load import for_language, read_cases
 from runner.types import InputMapping, Result
 from sandboxes import SandboxUnavailableError, find
 from tests.templates.ways import BACKENDS, Opened, Way, ways

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pytest
 
 import templates
-from runner.cases import WorkedCase, for_language, read_cases
-from runner.choose import choose, find_evaluator
-from runner.engine import score
-from runner.judged import filling
+from runner.engine.local import score
+from runner.evaluators.resolve import choose, find_evaluator
+from runner.examples.check import filling
+from runner.examples.load import WorkedCase, for_language, read_cases
 from runner.types import Evaluator, Result
 from sandboxes import Sandbox, SandboxConfig, SandboxUnavailableError, backends, create, find
 from sandboxes.base import Language

@@ -1,0 +1,69 @@
+"""`evalcell cache` and `evalcell cache prune`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from runner.cli import render
+from runner.cli.main import DONE
+from sandboxes.cache import VARIABLE, cache_dir
+from sandboxes.packages import Entry, entries, prune
+
+_DAY = 86_400
+
+
+def list_cache() -> int:
+    """A line for each thing that is kept, alike ones together, and what they take, the largest first."""
+    found, out = entries(), render.out()
+    alike: dict[tuple[str, str], list[Entry]] = {}
+    for entry in found:
+        alike.setdefault((entry.kind, entry.holds), []).append(entry)
+    if found:
+        made = render.table("kind", "holds", "size", "last used")
+        made.columns[2].justify = "right"
+        made.columns[2].no_wrap = made.columns[3].no_wrap = True
+        for (kind, holds), group in sorted(alike.items(), key=lambda item: -_bytes(item[1])):
+            times = f" ({len(group)} times)" if len(group) > 1 else ""
+            made.add_row(render.text(kind), render.text(holds + times), _size(_bytes(group)), _age(group))
+        out.print(made)
+    out.say(render.text(f"{_sum(found) if found else 'nothing'} in {cache_dir()}, which {VARIABLE} can move"))
+    if found:
+        out.print(Text("evalcell cache prune deletes what no run has wanted for 30 days"))
+    return DONE
+
+
+def prune_cache(days: int) -> int:
+    """Deletes what no run has wanted for so many days; says what was freed, and what stays because it is in use."""
+    done, out = prune(days * _DAY), render.out()
+    for entry, why in done.skipped:
+        out.say(render.text(f"kept: {entry.kind}, {entry.holds}: {why}"))
+    if done.removed:
+        out.say(render.text(f"deleted {_sum(done.removed)}"))
+    elif not done.skipped:
+        out.say(render.text(f"nothing to delete{f' that no run has wanted for {days} days' if days else ''}"))
+    return DONE
+
+
+def _sum(found: Sequence[Entry]) -> str:
+    things = "1 thing" if len(found) == 1 else f"{len(found):,} things"
+    return f"{things}, {_size(_bytes(found))}"
+
+
+def _bytes(found: Sequence[Entry]) -> int:
+    return sum(entry.bytes for entry in found)
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def _age(group: Sequence[Entry]) -> str:
+    days = int((time.time() - max(entry.used for entry in group)) // _DAY)
+    return "today" if days < 1 else "yesterday" if days == 1 else f"{days:,} days ago"

@@ -1,0 +1,154 @@
+"""`evalcell check`: what would be done with a script, and a try on a few rows."""
+
+from __future__ import annotations
+
+from contextlib import aclosing, nullcontext
+from dataclasses import dataclass, field
+from itertools import islice
+
+from rich.console import RenderableType
+
+from runner.cli import render, signals, values
+from runner.cli.main import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.messages import in_options
+from runner.cli.sandbox_options import Asked
+from runner.datasets.dataset import Dataset, open_dataset
+from runner.engine.local import refuse_unfit, score
+from runner.evaluators.mapping import bind
+from runner.evaluators.parameters import about
+from runner.evaluators.resolve import Choice, find_dataset, find_evaluator, find_files
+from runner.results.worst import Worst
+from runner.text import printable, whole
+from runner.types import Categorical, Continuous, Evaluator, InputMapping, OutputConfig, Result
+from sandboxes.base import Problem, Sandbox
+from sandboxes.registry import create
+
+_TRIED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Asked):
+    """The command line of `check`, as click parsed it."""
+
+    script: str
+    dataset: str | None
+    paths: tuple[str, ...]
+    literals: tuple[str, ...]
+
+
+def check(options: Options) -> int:
+    """Prints it; returns the exit code. Raises what `evaluate` does."""
+    script, dataset = options.script, options.dataset
+    evaluator = find_evaluator(script, options.language)
+    mapping = values.mapping(options.paths, options.literals, evaluator)
+    binding = bind(evaluator, mapping)
+    choice = options.choice(evaluator, script, find_files(dataset, script))
+    sandbox = create(choice.config.model_copy(update={"jobs": 1}))  # starts sooner than workers do
+    refuse_unfit(evaluator, sandbox)
+    out = render.out()
+    out.print(render.facts(_facts(evaluator, binding.describe(), choice)))
+    if dataset is None and not sandbox.capabilities.checks:
+        return DONE
+    tried = _Tried()
+    rows = None if dataset is None else find_dataset(dataset, script)
+    stdin = values.standard_input() if rows == "-" else None
+    # Opened here, where a file that hangs holds up no event loop.
+    with nullcontext() if rows is None else open_dataset(rows, stdin=stdin, columns=binding.columns) as cases:
+        if signals.run(_try(evaluator, cases, sandbox, mapping, tried)):
+            return INTERRUPTED
+    if tried.problems:
+        where = printable(whole(script))
+        for problem in tried.problems:
+            render.err().say(render.text(f"{where}:{problem.line}:{problem.column}: {problem.message}"))
+        return GATE_FAILED
+    if sandbox.capabilities.checks:
+        out.say(render.text("no type errors"))
+    if rows is None:
+        return DONE
+    results = tried.results
+    shown = Worst(None, keep=_TRIED)
+    for result in results:
+        shown.add(result)
+    out.print()
+    out.print(render.rows_table(shown.entries))
+    if any(result.outcome == "scored" for result in results):
+        return DONE
+    render.err().say(render.text(_nothing(results), "bold red", render.ERROR))
+    return COULD_NOT_JUDGE
+
+
+def _nothing(results: list[Result]) -> str:
+    if not results:
+        return "the dataset has no rows"
+    words = "the first row was not scored" if len(results) == 1 else f"none of the first {len(results)} rows was scored"
+    told = next(
+        (f"; {one.error.kind} in row {one.id}: {in_options(one.error.message)}" for one in results if one.error), ""
+    )
+    return words + told
+
+
+@dataclass
+class _Tried:
+    """What came of a script without being run, and on a few rows."""
+
+    problems: list[Problem] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+
+
+async def _try(
+    evaluator: Evaluator, cases: Dataset | None, sandbox: Sandbox, mapping: InputMapping, tried: _Tried
+) -> None:
+    async with sandbox as opened:
+        tried.problems += await opened.problems(evaluator.source) or []
+        if cases is None or tried.problems:
+            return
+        found = score(evaluator, islice(cases, _TRIED), opened, mapping=mapping)
+        async with aclosing(found):
+            async for result in found:
+                tried.results.append(result)
+
+
+def _facts(evaluator: Evaluator, bound: dict[str, str], choice: Choice) -> list[tuple[str, RenderableType]]:
+    text = render.text
+    rows: list[tuple[str, RenderableType]] = [
+        ("evaluator", text(f"{evaluator.name}, {evaluator.language}, version {evaluator.version}")),
+        ("signature", text(_signature(evaluator))),
+    ]
+    if evaluator.description.strip():
+        rows.append(("description", text(evaluator.description)))
+    declared = {p.name: f": {about(p.declared)}" for p in evaluator.parameters if p.declared is not None}
+    for number, (name, source) in enumerate(bound.items()):
+        rows.append(("mapping" if not number else "", text(f"{name} <- {source}{declared.get(name, '')}")))
+    for name, config in evaluator.outputs.items():
+        rows.append((f"output {name}".strip()[:30], text(_config(config))))
+    if not evaluator.outputs:
+        rows.append(("output", text("no config: any label, any finite score")))
+    if evaluator.requires_python:
+        rows.append(("python", text(evaluator.requires_python)))
+    rows.append(("packages", text(", ".join(choice.config.packages) or "none")))
+    rows.append(("sandbox", text(choice.why)))
+    return rows
+
+
+def _signature(evaluator: Evaluator) -> str:
+    optional = "?" if evaluator.language == "typescript" else "=…"
+    words = [p.name if p.required else p.name + optional for p in evaluator.parameters]
+    if evaluator.language == "typescript":
+        by_name = not any(p.positional_only for p in evaluator.parameters)
+        inside = ", ".join([*words, "…"] if evaluator.accepts_any else words)
+        return f"evaluate({{ {inside} }})" if by_name and inside else f"evaluate({inside})"
+    positional = sum(p.positional_only for p in evaluator.parameters)
+    if positional:
+        words.insert(positional, "/")
+    return f"evaluate({', '.join([*words, '**…'] if evaluator.accepts_any else words)})"
+
+
+def _config(config: OutputConfig) -> str:
+    words = [config.kind, config.direction if config.direction != "none" else "no direction"]
+    if isinstance(config, Categorical):
+        words += [f"{label}={'no score' if score is None else f'{score:g}'}" for label, score in config.labels.items()]
+    elif isinstance(config, Continuous):
+        words += [f"{n} {b:g}" for n, b in (("from", config.lower_bound), ("to", config.upper_bound)) if b is not None]
+    if config.threshold is not None:
+        words.append(f"threshold {config.threshold:g}")
+    return ", ".join(words)

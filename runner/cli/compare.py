@@ -1,0 +1,155 @@
+"""`evalcell parity`: one dataset in several sandboxes, and the rows whose results differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from runner.cli import render, signals, values
+from runner.cli.main import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.messages import in_options
+from runner.cli.progress import Progress
+from runner.cli.sandbox_options import Asked
+from runner.compare import Cases, Comparison, Parity, RowDifference, Side, open_cases, pair, together
+from runner.engine.local import refuse_unfit
+from runner.evaluators.mapping import bind
+from runner.evaluators.resolve import find_files
+from runner.results.diff import TOLERANCE, windows
+from runner.text import printable
+from runner.types import Evaluator
+from sandboxes.base import Limits
+from sandboxes.registry import create
+
+_TEXT = 300  # characters of a text that differs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Asked):
+    """The command line of `parity`, as click parsed it."""
+
+    evaluator: str
+    dataset: str
+    other: str | None
+    sandboxes: tuple[str, ...]
+    tolerance: float | None
+    timeout: float | None
+    memory: int | None
+    seed: int | None
+    paths: tuple[str, ...]
+    literals: tuple[str, ...]
+    limit: int | None
+    as_json: bool
+    quiet: bool
+
+
+def parity(options: Options) -> int:
+    """Compares all rows; returns the exit code. Raises what `compare` does."""
+    found = pair(options.evaluator, options.other, options.sandboxes, options.language)
+    scripts = [options.evaluator] * len(found) if options.other is None else [options.evaluator, options.other]
+    sides = [
+        _side(evaluator, script, None if sandbox is None else str(sandbox), options)
+        for (evaluator, sandbox), script in zip(found, scripts, strict=True)
+    ]
+    cases = open_cases(options.dataset, options.evaluator, sides, options.limit)
+    comparison = Comparison(sides, TOLERANCE if options.tolerance is None else options.tolerance)
+    limits = values.limits(options.timeout, options.memory)
+    interrupted = signals.run(_compare(sides, cases, comparison, limits, options))
+    result = comparison.report()
+    _print(result, options)
+    if interrupted:
+        render.err().say(render.text(f"interrupted after {result.rows:,} rows", "yellow"))
+        return INTERRUPTED
+    return _code(result)
+
+
+def _side(evaluator: Evaluator, script: str, sandbox: str | None, options: Options) -> Side:
+    mapping = values.mapping(options.paths, options.literals, evaluator)
+    if options.dataset != "cases":  # whose rows may give what is required
+        bind(evaluator, mapping)
+    files = find_files(options.dataset, options.evaluator)
+    choice = replace(options, sandbox=sandbox).choice(evaluator, script, files)
+    made = create(choice.config)
+    if options.quiet:
+        made.progress = lambda line: None
+    refuse_unfit(evaluator, made)
+    return Side(evaluator, made, mapping)
+
+
+async def _compare(
+    sides: Sequence[Side], cases: Cases, comparison: Comparison, limits: Limits, options: Options
+) -> None:
+    with Progress(not options.quiet) as progress:
+        async with aclosing(together(sides, cases, limits=limits, seed=options.seed)) as rows:
+            async for row in rows:
+                comparison.add(row)
+                progress.add(row[0])
+
+
+def _code(result: Parity) -> int:
+    if result.different:
+        return GATE_FAILED
+    if result.lost:
+        return COULD_NOT_JUDGE
+    if result.same > result.failed:
+        return DONE
+    why = f"every row failed, on all sides alike: {result.failure}" if result.rows else "the dataset has no rows"
+    render.err().say(render.text(f"nothing was compared: {why}", "bold red", render.ERROR))
+    return COULD_NOT_JUDGE
+
+
+def _print(result: Parity, options: Options) -> None:
+    out = render.out()
+    if options.as_json:
+        out.out(json.dumps(result.model_dump(mode="json"), ensure_ascii=True), highlight=False)
+    elif not options.quiet:
+        for row in result.differences:
+            out.print(_row(row, [side.name for side in result.sides]))
+        if result.different > len(result.differences):
+            out.print(Text(f"and {result.different - len(result.differences):,} more rows differ\n"))
+        out.print(render.facts(_figures(result)))
+
+
+def _row(row: RowDifference, names: Sequence[str]) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, max_width=24, overflow="ellipsis")
+    grid.add_column(no_wrap=True, max_width=28, overflow="ellipsis")
+    grid.add_column(overflow="fold")
+    for field, found in row.values.items():
+        told = _outcomes(found, row.errors) if field in ("outcome", "kind") else _values(found)
+        for number, (name, value) in enumerate(zip(names, told, strict=True)):
+            grid.add_row(render.text("" if number else field), render.text(name), value)
+    head = Text.assemble(("differs", "bold red"), "  ", render.text(row.id, "bold"), "  ", (f"row {row.number}", "dim"))
+    return Group(head, Padding(grid, (0, 0, 1, 2), expand=False))
+
+
+def _outcomes(values: Sequence[Any], errors: Sequence[str | None]) -> Iterator[Text]:
+    for value, error in zip(values, errors, strict=True):
+        yield render.text(f"{value}: {in_options(error)}" if error else str(value), limit=render.ERROR)
+
+
+def _values(values: Sequence[Any]) -> Iterator[Text]:
+    for value in windows(values, _TEXT):
+        yield Text(printable(json.dumps(value, ensure_ascii=False), 2 * _TEXT))
+
+
+def _figures(result: Parity) -> Iterator[tuple[str, RenderableType]]:
+    for side in result.sides:
+        words = f"{side.evaluator}, {side.language}, version {side.version}, {side.sandbox}"
+        yield printable(side.name, 40), render.text(words)
+    line = Text(f"{result.rows:,}: ")
+    line.append(f"{result.same:,} agree", style="green" if result.same and not result.different else "")
+    line.append(f" ({result.failed:,} of them failed alike)" if result.failed else "")
+    line.append(f", {result.different:,} differ", style="bold red" if result.different else "")
+    line.append(f", {result.lost:,} lost (a sandbox failed; run it again)" if result.lost else "", style="yellow")
+    yield "rows", line
+    if result.fields:
+        yield "differ in", render.text(", ".join(f"{field} {count:,}" for field, count in result.fields.items()))
+    yield "scores", Text(f"to {result.tolerance:g}")

@@ -1,0 +1,176 @@
+"""`evalcell test`: worked examples against a script, and where it gives something else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from runner.cli import render, signals, values
+from runner.cli.main import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.messages import in_options
+from runner.cli.progress import Progress
+from runner.cli.sandbox_options import Asked
+from runner.engine.local import refuse_unfit
+from runner.evaluators.resolve import find_evaluator, find_files
+from runner.examples.check import CasesReport, JudgedCase, few, filling, judge, report
+from runner.examples.load import WorkedCase, find_cases, for_language, read_cases
+from runner.results.diff import windows
+from runner.text import printable
+from runner.types import Evaluator, InputMapping
+from sandboxes.base import Limits, Sandbox
+from sandboxes.registry import create
+
+_SHOWN = 50  # failed cases in full
+_TEXT = 300  # characters of a text that differs
+_STYLES = {"passed": "green", "failed": "bold red", "lost": "yellow"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Asked):
+    """The command line of `test`, as click parsed it."""
+
+    script: str
+    cases: str | None
+    timeout: float | None
+    memory: int | None
+    paths: tuple[str, ...]
+    literals: tuple[str, ...]
+    as_json: bool
+    quiet: bool
+    verbose: bool
+
+
+def test(options: Options) -> int:
+    """Tries all cases; returns the exit code. Raises what `check_cases` does."""
+    evaluator = find_evaluator(options.script, options.language)
+    every = read_cases(find_cases(options.script) if options.cases is None else options.cases)
+    cases = for_language(every, evaluator.language)
+    mapping = values.mapping(options.paths, options.literals, evaluator)
+    filling(evaluator, mapping)
+    jobs = options.jobs or few(cases)
+    files = find_files("cases" if options.cases is None else options.cases, options.script)
+    choice = replace(options, jobs=jobs).choice(evaluator, options.script, files)
+    sandbox = create(choice.config)
+    if options.quiet:
+        sandbox.progress = lambda line: None
+    refuse_unfit(evaluator, sandbox)
+    if not options.quiet:
+        render.err().say(render.text(f"sandbox: {choice.why}", "dim"))
+    found: list[JudgedCase] = []
+    limits = values.limits(options.timeout, options.memory)
+    interrupted = bool(cases) and signals.run(
+        _try(evaluator, cases, sandbox, limits, mapping, found, Progress(not options.quiet))
+    )
+    result = report(evaluator, sandbox, found, len(every) - len(cases))
+    _print(result, options, interrupted)
+    return INTERRUPTED if interrupted else _code(result)
+
+
+async def _try(
+    evaluator: Evaluator,
+    cases: Sequence[WorkedCase],
+    sandbox: Sandbox,
+    limits: Limits,
+    mapping: InputMapping,
+    found: list[JudgedCase],
+    progress: Progress,
+) -> None:
+    async with sandbox as opened:
+        with progress:
+            progress.total = len(cases)
+            async with aclosing(judge(evaluator, cases, opened, limits=limits, mapping=mapping)) as judged:
+                async for case in judged:
+                    found.append(case)
+                    progress.add(case.result)
+
+
+def _code(result: CasesReport) -> int:
+    if result.failed:
+        return GATE_FAILED
+    return COULD_NOT_JUDGE if result.lost or not result.passed else DONE
+
+
+def _print(result: CasesReport, options: Options, interrupted: bool) -> None:
+    out = render.out()
+    if options.as_json:
+        out.out(json.dumps(result.model_dump(mode="json"), ensure_ascii=True), highlight=False)
+    elif not options.quiet:
+        for view in _views(result, options.verbose):
+            out.print(view)
+        out.say(_summary(result))
+    if interrupted:
+        render.err().say(render.text(f"interrupted after {len(result.cases):,} cases", "yellow"))
+    elif not result.cases:
+        render.err().say(render.text(f"no case is for {result.language}; nothing was tried", "bold red"))
+
+
+def _views(result: CasesReport, verbose: bool) -> Iterable[RenderableType]:
+    shown = 0
+    for case in result.cases:
+        if case.verdict != "passed":
+            shown += 1
+            if shown <= _SHOWN:
+                yield _full(case)
+        elif verbose:
+            yield _head(case)
+    if shown > _SHOWN:
+        yield Text(f"and {shown - _SHOWN:,} more; --json has them all\n")
+
+
+def _head(case: JudgedCase) -> Text:
+    head = Text.assemble((case.verdict, _STYLES[case.verdict]), "  ", render.text(case.id, "bold"), "  ")
+    return head.append_text(render.text(case.where, "dim"))
+
+
+def _full(case: JudgedCase) -> RenderableType:
+    rows: list[tuple[str, str, Text]] = []
+    for one in case.differences:
+        expected, got = windows((one.expected, one.got), _TEXT)
+        ours = one.field in ("outcome", "kind")
+        rows.append((one.field, "expected", Text(expected if ours else _value(expected))))
+        told = render.text(_outcome(case), "red", render.ERROR) if ours else Text(_value(got), style="red")
+        rows.append(("", "got", told))
+    if case.verdict == "lost":
+        rows.append(("outcome", "got", render.text(_outcome(case), "yellow", render.ERROR)))
+    if case.result.stdout.strip():
+        rows.append(("printed", "", render.text(case.result.stdout.strip()[-_TEXT:], "dim")))
+    grid = Table.grid(padding=(0, 2))
+    for overflow in ("ellipsis", "ellipsis", "fold"):
+        grid.add_column(overflow=overflow, no_wrap=overflow != "fold", max_width=None if overflow == "fold" else 24)
+    for row in rows:
+        grid.add_row(render.text(row[0]), *row[1:])
+    return Group(_head(case), Padding(grid, (0, 0, 1, 2), expand=False))
+
+
+def _outcome(case: JudgedCase) -> str:
+    """What came of it, in words."""
+    result = case.result
+    if result.error is not None:
+        kind = "" if result.outcome == "lost" else f"{result.error.kind}: "
+        return f"{result.outcome}: {kind}{in_options(result.error.message)}"
+    said = [f"label {result.label}"] if result.label is not None else []
+    said += [f"score {result.score!r}"] if result.score is not None else []
+    return ", ".join([result.outcome, *said])
+
+
+def _value(value: Any) -> str:
+    """As JSON, so that a space at the end can be seen and null is not taken for text."""
+    return printable(json.dumps(value, ensure_ascii=False), 2 * _TEXT)
+
+
+def _summary(result: CasesReport) -> Text:
+    line = Text.assemble((f"{result.passed:,} passed", "green" if result.passed else ""))
+    line.append(f", {result.failed:,} failed", style="bold red" if result.failed else "")
+    if result.lost:
+        line.append(f", {result.lost:,} lost (the sandbox failed; run it again)", style="yellow")
+    if result.skipped:
+        line.append(f", {result.skipped:,} not for {result.language}", style="dim")
+    return line

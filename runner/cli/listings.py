@@ -1,0 +1,103 @@
+"""`evalcell templates`, `show` and `sandboxes`."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.text import Text
+
+import templates
+from runner.cli import render
+from runner.cli.main import DONE
+from runner.cli.messages import in_options
+from runner.evaluators.resolve import find_evaluator, find_language
+from sandboxes.base import Capabilities, Language
+from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.registry import Backend, backends, find
+
+_GRANTS = {"files": "files (--file)", "env": "variables (--env)", "network": "network (--allow-network)"}
+
+
+def list_templates() -> int:
+    """A line each."""
+    made = render.table("template", "languages", "what it scores")
+    for name in templates.names():
+        about = find_evaluator(name).description.strip().splitlines()
+        languages = ", ".join(templates.languages(name))
+        made.add_row(Text(name), Text(languages), render.text(about[0] if about else ""))
+    out = render.out()
+    out.print(made)
+    out.print(Text("evalcell run NAME demo tries one; evalcell show NAME > mine.py copies it"))
+    return DONE
+
+
+def show_template(name: str, language: Language | None) -> int:
+    """The source and nothing else. Raises EvaluatorError for a name or language that there is not."""
+    language = find_language(name, language)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(templates.source(name, language).encode())
+    return DONE
+
+
+def list_sandboxes() -> int:
+    """A block each: state here, and what it can do. Those of providers come last; what they share is said once."""
+    out = render.out()
+    shared: list[tuple[str, str]] = []
+    for backend in sorted((b for b in backends().values() if not b.hidden), key=_is_elsewhere):
+        state, can = _state(backend)
+        if can and can.elsewhere and not shared:
+            shared = _short(can)
+            out.print(Text("On a provider's machines; script and rows are sent there", style="bold underline"))
+            _print(out, shared)
+        out.print(Text(backend.name, style="bold"))
+        facts = [] if can is None else _short(can) if can.elsewhere else _whole(can)
+        _print(out, [("state", state), *(fact for fact in facts if fact not in shared)])
+    return DONE
+
+
+def _print(out: render.Terminal, facts: list[tuple[str, str]]) -> None:
+    out.print(render.facts([("  " + name, render.text(in_options(words))) for name, words in facts]))
+
+
+def _is_elsewhere(backend: Backend) -> bool:
+    try:
+        return find(backend.name).capabilities.elsewhere
+    except SandboxError:
+        return False
+
+
+def _state(backend: Backend) -> tuple[str, Capabilities | None]:
+    """How it is here, and what it can do; None where its module cannot be imported."""
+    try:
+        found = find(backend.name)
+    except SandboxError as e:
+        return f"not available: {e}", None
+    try:
+        note = found.check()
+    except SandboxUnavailableError as e:
+        return f"not available: {e}", found.capabilities
+    return f"available; {note}" if note else "available", found.capabilities
+
+
+def _short(can: Capabilities) -> list[tuple[str, str]]:
+    grants = [words for name, words in _GRANTS.items() if getattr(can, name)]
+    return [
+        ("runs", f"{', '.join(can.languages)}{', with packages' * can.packages}; isolation {', '.join(can.isolation)}"),
+        ("can grant", ", ".join(grants) or "nothing"),
+        ("enforced", ", ".join(can.enforced)),
+    ]
+
+
+def _whole(can: Capabilities) -> list[tuple[str, str]]:
+    grants = [words for name, words in _GRANTS.items() if getattr(can, name)]
+    return [
+        ("languages", ", ".join(can.languages)),
+        (
+            "packages",
+            "installs what the script declares, and --with" if can.packages else "none but what the language brings",
+        ),
+        ("isolation", f"{', '.join(can.isolation)} (the first is the default)"),
+        ("can grant", ", ".join(grants) or "nothing: no files, no variables, no network"),
+        *(("tiers" if not number else "", words) for number, words in enumerate(can.tiers)),
+        *(("enforced" if not number else "", words) for number, words in enumerate(can.enforced)),
+    ]

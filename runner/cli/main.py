@@ -1,0 +1,288 @@
+"""The command line's doors: what can be given, what an error says. The work is imported when it is wanted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from runner.cli import options, sandboxes, signals, streams
+
+if TYPE_CHECKING:
+    from sandboxes.base import Language
+
+DONE, GATE_FAILED, WRONG_USAGE, COULD_NOT_JUDGE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def _epilog(failed: str) -> str:
+    return (
+        f"Exit codes: 0 done; 1 {failed}; 2 wrong usage; 3 could not judge, as when nothing was scored; "
+        "130 interrupted."
+    )
+
+
+class Doors(click.Group):
+    """A group that turns every exception into one line and an exit code."""
+
+    def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> NoReturn:
+        """Runs a command and exits with its code. Never shows a traceback without `--debug`."""
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
+        extra |= {"standalone_mode": False, "prog_name": "evalcell"}
+        given = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in given or os.environ.get("EVALCELL_DEBUG", "0") not in ("", "0")
+        work = super().main
+        try:
+            code = signals.command(lambda: work(given, **extra))
+        except Exception as e:
+            if debug and not isinstance(e, click.ClickException):
+                import traceback
+
+                traceback.print_exc()
+            code = _told(e)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            code = INTERRUPTED
+        sys.exit(code if isinstance(code, int) else DONE)
+
+
+def _told(error: Exception) -> int:
+    """Says what went wrong on stderr; the exit code for it."""
+    from runner.text import printable
+
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        step = f" (see {error.ctx.command_path} --help)" if isinstance(error, click.UsageError) and error.ctx else ""
+        click.echo(f"evalcell: {printable(error.format_message().rstrip('.'), 600)}{step}", err=True)
+        return error.exit_code
+    if isinstance(error, click.Abort):
+        return INTERRUPTED
+    from runner.cli.messages import in_options
+    from runner.errors import InputError
+    from runner.output.files import WriteError
+    from sandboxes.errors import SandboxError, UnsupportedConfigError
+    from sandboxes.kernel.shortage import why
+
+    # The messages of InputError may hold a source line and a caret under it.
+    lines = "\n".join(printable(line, 600) for line in in_options(str(error)).splitlines()[:6])
+    if isinstance(error, InputError | UnsupportedConfigError):
+        click.echo(f"evalcell: {lines}", err=True)
+        return WRONG_USAGE
+    if isinstance(error, SandboxError | WriteError):
+        click.echo(f"evalcell: {lines}", err=True)
+        return COULD_NOT_JUDGE
+    if isinstance(error, Exception) and (short := why(error)):
+        click.echo(f"evalcell: {short}", err=True)
+        return COULD_NOT_JUDGE
+    words = f"{type(error).__name__}: {lines}" if lines else type(error).__name__
+    click.echo(f"evalcell failed unexpectedly: {words}; run `evalcell --debug …` and report it", err=True)
+    return COULD_NOT_JUDGE
+
+
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        found = installed()
+        click.echo(f"evalcell {found}" if found else "evalcell, run from a checkout that is not installed")
+        context.exit()
+
+
+def installed() -> str | None:
+    """The version of evalcell. None: it runs from a checkout that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("evalcell")
+    except PackageNotFoundError:
+        return None
+
+
+@click.group(
+    cls=Doors,
+    epilog=_epilog("a gate, a worked example or a type check failed"),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("--debug", is_flag=True, help="Show tracebacks; EVALCELL_DEBUG=1 does the same.")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+def cli(debug: bool) -> None:
+    """Score datasets with evaluator scripts that run in a sandbox."""
+
+
+@cli.command(
+    cls=options.Command,
+    epilog="A GATE is METRIC OP NUMBER and fails the run when it holds: 'mean<0.9' when the mean is below 0.9. "
+    "METRIC: mean, median, min, max, passed, pass_rate (of the rows with a score), rows, scored, abstained, failed, "
+    "lost, failed_rate (of all rows), or label:TEXT (a count); NAME.mean and so on for a named output. OP: > >= < <= "
+    "== !=. A gate that cannot be judged ends the run with 3: one that has no score to judge, and one of mean, "
+    "median, min, max, passed or pass_rate where rows failed or were lost, as such rows have no score. --max-failed 5% "
+    "lets 5% of all rows fail or be lost. " + _epilog("a gate (--fail-if, --max-failed) failed"),
+)
+@click.argument("evaluator")
+@click.argument("dataset")
+@options.rows
+@options.limits
+@options.asked
+@options.results
+def run(**given: Any) -> int:
+    """
+    Score each row of DATASET with EVALUATOR.
+
+    EVALUATOR is a script that defines `evaluate`, or the name of a template. DATASET is a .jsonl, .json, .csv
+    or .parquet file, `-` for JSON lines on stdin, or `demo` for the rows that come with evalcell.
+
+    The suffix of -o FILE decides its format: .jsonl, .json, .csv or .parquet. An existing file is
+    overwritten. In .csv, a text that a spreadsheet would take for a formula is escaped behind an apostrophe.
+    A folder, as in -o run/, gets results.jsonl, manifest.json, which says how the run was done, and
+    requirements.lock, which --lock takes, when packages were installed.
+
+    A script that needs no packages runs in the wasm sandbox. For packages, files, variables or the network, the
+    first sandbox that has them is taken, and named. --with, --file, --env, -o and --fail-if may be repeated.
+    """
+    from runner.cli import run
+
+    return run.run(run.Options(**given))
+
+
+@cli.command(cls=options.Command, epilog=_epilog("the types do not fit"))
+@click.argument("script")
+@click.argument("dataset", required=False)
+@options.mapping
+@options.sandbox
+@options.asked
+def check(**given: Any) -> int:
+    """
+    Show what would be done with SCRIPT, and try it on the first 3 rows of DATASET.
+
+    Without a dataset nothing of the script is run.
+    """
+    from runner.cli import check
+
+    return check.check(check.Options(**given))
+
+
+@cli.command(
+    cls=options.Command,
+    epilog="Exit codes: 0 all cases passed; 1 some failed; 2 wrong usage, as a line of CASES that cannot be used; "
+    "3 could not judge; 130 interrupted.",
+)
+@click.argument("script")
+@click.argument("cases", required=False)
+@options.mapping
+@options.limits
+@options.asked
+@options.printed
+@options.verbose
+def test(**given: Any) -> int:
+    """
+    Try SCRIPT on worked examples, and show where it gives something else.
+
+    CASES is a .jsonl file. Without it, it is NAME.cases.jsonl beside the script NAME.py, else cases.jsonl beside
+    it, or a template's own. Each line is a row with what should come of it:
+
+    \b
+    {"output": "a", "reference": "a", "expected": {"score": 1, "label": "same"}}
+
+    Only what `expected` names is compared: label, score (to 1e-9, or to the row's `tolerance`), explanation,
+    outcome, and of a failure its kind and a part of its message. A row's `set` and `map` give the script's
+    parameters values and paths, for that row.
+    """
+    from runner.cli import examples
+
+    return examples.test(examples.Options(**given))
+
+
+@cli.command(
+    cls=options.Command,
+    epilog="Exit codes: 0 all rows agree; 1 some differ; 2 wrong usage; 3 could not judge, as when nothing was "
+    "scored; 130 interrupted.",
+)
+@click.argument("evaluator")
+@click.argument("dataset")
+@options.rows
+@options.tolerance
+@options.other
+@options.sandboxes
+@options.bounds
+@options.asked
+@options.printed
+def parity(**given: Any) -> int:
+    """
+    Run EVALUATOR on DATASET in several sandboxes, and show the rows whose results differ.
+
+    A template in several languages runs in each sandbox in the first that the sandbox has. --other compares
+    two scripts: the first --sandbox runs EVALUATOR, the last one the other; where none is named, each runs in
+    what fits it.
+
+    DATASET is a file, `demo`, or `cases` for the worked examples that `evalcell test` would take. Outcome,
+    label, score, explanation and the kind of an error must agree; its message need not.
+    """
+    from runner.cli import compare
+
+    return compare.parity(compare.Options(**given))
+
+
+@cli.command()
+def templates() -> int:
+    """List the evaluators that come with evalcell."""
+    from runner.cli.listings import list_templates
+
+    return list_templates()
+
+
+@cli.command()
+@click.argument("name")
+@options.language("The language of a template that has several.")
+def show(name: str, language: Language | None) -> int:
+    """Print the source of the template NAME, to save and change it."""
+    from runner.cli.listings import show_template
+
+    return show_template(name, language)
+
+
+@cli.command()
+@click.argument("name")
+@options.language("The language of the script.  [default: py, or what the template has]")
+@click.option("--from", "template", metavar="TEMPLATE", help="Begin with a copy of this template and its cases.")
+def new(name: str, language: Language | None, template: str | None) -> int:
+    """
+    Write a script to begin with, NAME.py or NAME.ts, and worked examples for it, NAME.cases.jsonl.
+
+    `evalcell test` then tries the one on the others. What exists already is not overwritten.
+    """
+    from runner.cli import new
+
+    return new.new(name, language, template)
+
+
+for _command in (sandboxes.sandboxes, sandboxes.reap, sandboxes.cache):
+    cli.add_command(_command)
+
+
+def begin() -> NoReturn:
+    """Runs the command line of this process, and ends the process."""
+    code: int | str | None = DONE
+    try:
+        cli.main()
+    except SystemExit as e:
+        code = e.code
+    exit_code = code if isinstance(code, int) else DONE
+    if (error := streams.lost()) is not None:
+        click.echo(f"evalcell: what is printed cannot be written ({error.strerror}); free some room", err=True)
+        exit_code = exit_code or COULD_NOT_JUDGE
+    signals.leave(exit_code)
+
+
+def main() -> NoReturn:
+    """As `python -m runner`."""
+    from runner.__main__ import main as run_process
+
+    run_process()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""`evalcell new`: a script of one's own and cases for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from contextlib import suppress
+from pathlib import Path
+
+from rich.text import Text
+
+import templates
+from runner.cli import render
+from runner.cli.main import DONE
+from runner.errors import InputError, OutputError
+from runner.evaluators.resolve import find_language
+from runner.text import printable, whole
+from sandboxes.base import Language
+
+_LANGUAGES: dict[str, Language] = {".py": "python", ".ts": "typescript"}
+_SUFFIXES = {language: suffix for suffix, language in _LANGUAGES.items()}
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
+
+
+def new(name: str, language: Language | None, template: str | None) -> int:
+    """
+    Writes the script and its cases where neither is yet; returns the exit code.
+
+    Raises InputError for a name or template that cannot be used, and for what exists already.
+    """
+    path, language = _named(name, language)
+    if template is None:
+        language = language or "python"
+        source, cases = templates.starter(language)
+    else:
+        language = find_language(template, language)
+        source, cases = templates.source(template, language), templates.cases(template).read_text("utf-8")
+    script = path.with_name(path.name + _SUFFIXES[language])
+    cases_file = script.with_name(f"{path.name}.cases.jsonl")
+    _write(script, source, cases_file, cases)
+    files = templates.demo_files(template) if template is not None else {}
+    words = [
+        shlex.quote(os.fspath(script)),
+        *(f"--file {name}={shlex.quote(str(file))}" for name, file in files.items()),
+    ]
+    out = render.out()
+    out.print(Text(f"wrote {printable(str(script))} and {printable(str(cases_file))}; next:"))
+    for command in ("evalcell test {}", "evalcell run {} data.jsonl"):
+        out.print(Text("  " + command.format(" ".join(words[:1] if "run" in command else words))), soft_wrap=True)
+    return DONE
+
+
+def _named(name: str, language: Language | None) -> tuple[Path, Language | None]:
+    """The script's path without a suffix, and the language that the suffix or the option names."""
+    path, shown = Path(name), printable(whole(name), 80)
+    named = _LANGUAGES.get(path.suffix.lower())
+    if named and language not in (None, named):
+        raise InputError(f"{shown} is the name of a {named} script; leave out --lang, or the suffix")
+    stem = path.stem if named else path.name
+    if not _NAME.fullmatch(stem):
+        raise InputError(f"{shown!r} cannot be a script's name; use letters, digits, - and _, such as tone-of-voice")
+    if not path.parent.is_dir():
+        folder = printable(whole(str(path.parent)))
+        raise InputError(f"there is no folder {folder}; make it first: mkdir -p {shlex.quote(folder)}")
+    return path.with_name(stem), named or language
+
+
+def _write(script: Path, source: str, cases: Path, rows: str) -> None:
+    for path in (script, cases):
+        if os.path.lexists(path):
+            raise OutputError(f"{printable(str(path))} exists already; choose another name, or move it away")
+    _create(script, source)
+    try:
+        _create(cases, rows)
+    except OutputError:
+        with suppress(OSError):
+            script.unlink()
+        raise
+
+
+def _create(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        why = "exists already" if isinstance(error, FileExistsError) else f"cannot be written: {error.strerror}"
+        raise OutputError(f"{printable(str(path))} {why}; choose another name, or move it away") from None

@@ -1,0 +1,67 @@
+"""A progress bar on stderr, for people: none in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from runner.types import Result
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+_SECONDS = 0.1  # between two updates
+
+
+class Progress:
+    """Counts rows done and failed. `total` is to be set before the first row, where it is known."""
+
+    def __init__(self, wanted: bool) -> None:
+        self.shown = wanted and sys.stderr.isatty()
+        self.total: int | None = None
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+        self._done = self._failed = 0
+        self._began = self._updated = 0.0
+
+    def add(self, result: Result) -> None:
+        """Counts one row."""
+        self._done += 1
+        self._failed += result.error is not None
+        if self._bar is not None and perf_counter() - self._updated > _SECONDS:
+            self._update(self._bar)
+
+    def __enter__(self) -> Self:
+        if self.shown:
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            from runner.cli.render import err
+
+            columns = (
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[told]}", markup=False),
+                TimeRemainingColumn(),
+            )
+            self._bar = Bar(*columns, console=err(), transient=True)
+            self._began = perf_counter()
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._update(self._bar)
+            self._bar.stop()
+
+    def _update(self, bar: Bar) -> None:
+        now = self._updated = perf_counter()
+        rate = self._done / max(now - self._began, 1e-6)
+        told = f"{rate:,.0f} rows/s, {self._failed:,} failed"
+        if self._task is None:
+            self._task = bar.add_task("", total=self.total, completed=self._done, told=told)
+        else:
+            bar.update(self._task, completed=self._done, told=told)

@@ -1,0 +1,167 @@
+"""What the command line prints, as rich renderables. Every text in them is data, never markup."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import IO
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from runner.cli.messages import in_options
+from runner.results.gates import figure, missing_rows
+from runner.results.summary import GateResult, Stats, Summary
+from runner.results.worst import Entry, Worst, safe
+
+ERROR = 1000
+"""Characters of an error that is shown in full: its end is the next step."""
+
+_SHOWN_LABELS = 8
+_OUTCOME_STYLES = {"failed": "red", "lost": "red", "abstained": "yellow"}
+_DIRECTIONS = {"minimize": "lower is better", "maximize": "higher is better"}
+
+
+class Terminal(Console):
+    """A console that takes no markup."""
+
+    def __init__(self, file: IO[str]) -> None:
+        width = None if file.isatty() or "COLUMNS" in os.environ else 80
+        super().__init__(file=file, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
+
+    def say(self, words: Text) -> None:
+        """Prints a message on one line, however long: a message that is cut in two is hard to find or to copy."""
+        self.print(words, soft_wrap=True)
+
+
+def out() -> Terminal:
+    """Where results go."""
+    return Terminal(sys.stdout)
+
+
+def err() -> Terminal:
+    """Where everything else goes."""
+    return Terminal(sys.stderr)
+
+
+def text(words: str, style: str = "", limit: int = 400) -> Text:
+    """Data, safe to print, cut after `limit` characters."""
+    return Text(safe(words, limit), style=style)
+
+
+def table(*headers: str) -> Table:
+    """An empty table that reads well in 80 columns."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for header in headers:
+        made.add_column(header, overflow="fold")
+    return made
+
+
+def facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
+    """Names and values, one pair a line."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in rows:
+        grid.add_row(Text(name), value)
+    return grid
+
+
+def rows_table(entries: Sequence[Entry]) -> Table:
+    """Single results: outcome, score, label and what there is to say."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    made.add_column("row", max_width=22, no_wrap=True, overflow="ellipsis")
+    made.add_column("outcome", no_wrap=True)
+    made.add_column("score", justify="right", no_wrap=True)
+    if any(e.label for e in entries):
+        made.add_column("label", max_width=16, no_wrap=True, overflow="ellipsis")
+    made.add_column("explanation or error", overflow="fold")
+    for e in entries:
+        cells = [
+            Text(e.id),
+            _outcome(e),
+            Text("" if e.score is None else figure(e.score), style=_passed_style(e)),
+        ]
+        if any(other.label for other in entries):
+            cells.append(Text(e.label))
+        made.add_row(*cells, Text(in_options(e.remark)))
+    return made
+
+
+def worst_view(worst: Worst) -> RenderableType:
+    """The table of the worst rows under its title."""
+    title = "The worst rows" if worst.ranked else "The first rows"
+    return Group(Text(title, style="bold"), rows_table(worst.entries))
+
+
+def summary_view(summary: Summary) -> RenderableType:
+    """All figures, each with the count that it rests on."""
+    rows: list[tuple[str, RenderableType]] = []
+    if summary.evaluator:
+        rows.append(("evaluator", text(f"{summary.evaluator}, version {summary.version}")))
+        rows.append(("sandbox", text(summary.sandbox)))
+    rows.append(("rows", _outcomes(summary)))
+    if summary.failed or summary.lost:
+        rows.append(("left out", text(f"{missing_rows(summary)}: in neither the mean nor any other score", "red")))
+    for name, stats in (summary.outputs or {"": summary}).items():
+        rows += _stats(f"{safe(name, 20)} " if name else "", stats)
+    for number, error in enumerate(summary.errors):
+        words = f"{error.kind} {error.count:,}, as in row {safe(error.example, 40)}: {in_options(error.message)}"
+        rows.append(("errors" if not number else "", text(words, "red", ERROR)))
+    if summary.seconds is not None and summary.rows_per_second is not None:
+        rows.append(("time", Text(f"{summary.seconds:,.1f} s, {summary.rows_per_second:,.0f} rows/s")))
+    return facts(rows)
+
+
+def gate_line(result: GateResult) -> Text:
+    """How a gate went that did not pass."""
+    if result.verdict == "failed":
+        return text(f"gate {result.gate!r} failed: {result.reason}", "bold red")
+    step = "; mend them, or say how many may, as with --max-failed 5%" if result.missing_rows else ""
+    return text(f"gate {result.gate!r}: could not be judged, {result.reason}{step}", "yellow")
+
+
+def _outcomes(summary: Summary) -> Text:
+    line = Text(f"{summary.rows:,}: {summary.scored:,} scored")
+    for name, count in (("abstained", summary.abstained), ("failed", summary.failed), ("lost", summary.lost)):
+        line.append(", ")
+        line.append(f"{count:,} {name}", style=_OUTCOME_STYLES[name] if count else "")
+    return line
+
+
+def _stats(prefix: str, stats: Stats) -> list[tuple[str, RenderableType]]:
+    rows: list[tuple[str, RenderableType]] = []
+    if None in (stats.mean, stats.median, stats.min, stats.max):
+        rows.append((f"{prefix}score", Text("no row has one")))
+    else:
+        figures = (("mean", stats.mean), ("median", stats.median), ("min", stats.min), ("max", stats.max))
+        words = ", ".join(f"{name} {figure(value)}" for name, value in figures if value is not None)
+        better = f"; {_DIRECTIONS[stats.direction]}" if stats.direction in _DIRECTIONS else ""
+        rows.append((f"{prefix}score", Text(f"{words} (of {stats.count:,}{better})")))
+    if stats.passed is not None and stats.pass_rate is not None and stats.threshold is not None:
+        style = "green" if stats.passed == stats.count else "red"
+        share = f"{stats.passed:,} of {stats.count:,} ({stats.pass_rate:.1%})"
+        words = f"{share}, threshold {figure(stats.threshold)}"
+        rows.append((f"{prefix}passed", Text(words, style=style)))
+    if stats.labels:
+        rows.append((f"{prefix}labels", text(_labels(stats))))
+    return rows
+
+
+def _labels(stats: Stats) -> str:
+    named = [f"{safe(label, 40)} {count:,}" for label, count in list(stats.labels.items())[:_SHOWN_LABELS]]
+    others = stats.other_labels + sum(list(stats.labels.values())[_SHOWN_LABELS:])
+    return ", ".join(named) + (f", others {others:,}" if others else "")
+
+
+def _outcome(entry: Entry) -> Text:
+    if entry.passed is None:
+        return Text(entry.outcome, style=_OUTCOME_STYLES.get(entry.outcome.partition(":")[0], ""))
+    return Text("passed" if entry.passed else "missed", style=_passed_style(entry))
+
+
+def _passed_style(entry: Entry) -> str:
+    return "" if entry.passed is None else "green" if entry.passed else "red"

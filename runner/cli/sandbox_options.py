@@ -1,0 +1,161 @@
+"""What the command line asks of a sandbox, as a config. Whatever is wrong with it is told by option."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runner.errors import InputError
+from runner.evaluators.requirements import plain
+from runner.evaluators.resolve import Choice, choose
+from runner.text import CHECK, close_name, printable, whole
+from runner.types import Evaluator
+from sandboxes.base import Isolation, Language, SandboxConfig
+from sandboxes.variables import values
+
+MAX_LOCK = 4 << 20
+"""Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command line that decide which script runs, where, and with what."""
+
+    language: Language | None = None
+    sandbox: str | None = None
+    isolation: Isolation | None = None
+    jobs: int | None = None
+    packages: tuple[str, ...] = ()
+    lock: str | None = None
+    install_timeout: float | None = None
+    readable: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    env_file: str | None = None
+    network: bool = False
+    weak: bool = False
+
+    def config(self) -> SandboxConfig:
+        """Has a backend only where one was named. Raises InputError and UnsupportedConfigError."""
+        files = _files(self.readable)
+        wanted: dict[str, Any] = {
+            "backend": None if self.sandbox is None else whole(self.sandbox),
+            "isolation": self.isolation,
+            "jobs": self.jobs,
+            "packages": plain(self.packages, "--with"),
+            "lock": None if self.lock is None else read_bounded("--lock", self.lock, MAX_LOCK),
+            "install_timeout": self.install_timeout,
+            "files": files,
+            "env": _variables(self.env, files, self.env_file),
+            "env_file": self.env_file,
+            "network": self.network,
+            "allow_weak_isolation": self.weak,
+        }
+        nothing: tuple[Any, ...] = (None, (), {}, False)
+        return SandboxConfig.model_validate({name: value for name, value in wanted.items() if value not in nothing})
+
+    def choice(self, evaluator: Evaluator, script: str, files: Mapping[str, str]) -> Choice:
+        """
+        The sandbox for an evaluator that was named so, on a dataset that needs `files`.
+
+        Raises as `config` and `choose` do.
+        """
+        lock = "--lock" if self.lock is None else f"--lock {printable(whole(self.lock))}"
+        return choose(evaluator, self.config(), script=script, files=files, lock=lock)
+
+
+def read_bounded(option: str, path: str, most: int) -> str:
+    """The text of a file of at most `most` bytes. Raises InputError, which names option and file."""
+    shown = f"{option} {printable(whole(path))}"
+    try:
+        with open(path, "rb") as file:
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise InputError(f"{shown} is larger than {most >> 20} MB; is it the right file?")
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{shown} is not UTF-8 at byte {error.start + 1}; is it the right file?") from None
+    except IsADirectoryError:
+        raise InputError(f"{shown} is a folder; name the file in it") from None
+    except FileNotFoundError:
+        raise InputError(f"{shown}: there is no such file{_close_name(path)}") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{shown} cannot be read ({_why(error)}); name another") from None
+
+
+def _files(pairs: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        if not equals or not path:
+            raise InputError(
+                f"--file {printable(whole(pair), 80)!r} is not NAME=PATH; write for example --file MODEL=model.json"
+            )
+        _refuse_name("--file", name)
+        if name in found:
+            raise InputError(f"--file names the variable {name} twice; give each file a name of its own")
+        found[name] = _regular(f"--file {name}={printable(whole(path))}", path)
+    return found
+
+
+def _regular(shown: str, path: str) -> str:
+    """The file's absolute path without links: what the script is shown does not change when a link does."""
+    try:
+        real = os.path.realpath(path, strict=True)
+        mode = os.stat(real).st_mode
+    except FileNotFoundError:
+        raise InputError(f"{shown}: there is no such file{_close_name(path)}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{shown} cannot be read ({_why(error)}); name another file") from None
+    if real != whole(real):
+        raise InputError(f"{shown} has a name that is not UTF-8; rename it")
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{shown} is a folder; give each file in it that the script needs a --file of its own")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{shown} is not a regular file; copy what it gives into one")
+    if not os.access(real, os.R_OK):
+        raise InputError(f"{shown} cannot be read (no permission); name another file")
+    return real
+
+
+def _variables(names: Sequence[str], files: dict[str, str], env_file: str | None) -> tuple[str, ...]:
+    known = values(env_file) if names or env_file else {}
+    for name in names:
+        if name and name not in known and name in known.values():
+            raise InputError("--env was given the value of a variable; write its name, without a $")
+        given, equals, _ = name.partition("=")
+        if equals:  # what follows may be a secret, and is not repeated
+            raise InputError(
+                f"--env {printable(whole(given), 80)} takes a name alone; the value comes from your own environment"
+            )
+        _refuse_name("--env", name)
+        if name in files:
+            raise InputError(f"--env {name} is also the name of a --file; name the file otherwise")
+        if name not in known:
+            where = "your environment" if env_file is None else "your environment or the --env-file"
+            raise InputError(f"--env {name}: there is no such variable in {where}; run: export {name}=…")
+    return tuple(dict.fromkeys(names))
+
+
+def _refuse_name(option: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{option} {printable(whole(name), 80)!r} is no name of a variable; use letters, digits and underscores"
+        )
+
+
+def _close_name(path: str) -> str:
+    from pathlib import Path
+
+    return close_name(Path(path)) or CHECK
+
+
+def _why(error: OSError | ValueError) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

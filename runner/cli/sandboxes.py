@@ -1,0 +1,105 @@
+"""Commands about where scripts run: the sandboxes, machines at providers, and what is kept on this machine."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli import options
+
+if TYPE_CHECKING:
+    from sandboxes.base import Language
+
+
+@click.command()
+@click.option("--live", is_flag=True, help="List the machines that run now at the providers whose keys are set.")
+@click.option("--try", "name", metavar="NAME", help="Open the sandbox NAME and run a script of one row in it.")
+@click.option("--with", "packages", metavar="PKG", multiple=True, help="With --try: install this there first.")
+@options.language("With --try: the language of its script.  [default: the sandbox's first]")
+@options.env_file
+def sandboxes(
+    live: bool, name: str | None, packages: tuple[str, ...], language: Language | None, env_file: str | None
+) -> int:
+    """
+    List the sandboxes: available or what to install, and what they can do here.
+
+    --live and --try ask the providers themselves; a machine that --try makes is ended, and may cost some seconds. It
+    takes the steps of a run: with --with those of one with packages, with --lang ts those of one in TypeScript.
+    """
+    if live and name is not None:
+        raise click.UsageError("--live and --try are two questions; ask one at a time")
+    if name is None and (packages or language):
+        raise click.UsageError("--with and --lang go with --try NAME")
+    if live:
+        from runner.cli.machines import list_live
+
+        return list_live(env_file)
+    if name is not None:
+        from runner.cli.try_sandbox import try_sandbox
+
+        return try_sandbox(name, env_file, packages, language)
+    if env_file is not None:
+        raise click.UsageError("--env-file goes with --live or --try NAME")
+    from runner.cli.listings import list_sandboxes
+
+    return list_sandboxes()
+
+
+@click.command(
+    epilog="Exit codes: 0 done, nothing is left; 2 wrong usage; 3 a provider could not be asked, or a machine not be "
+    "ended; 130 interrupted.",
+)
+@click.option("--provider", "name", metavar="NAME", help="Ask this one only.  [default: all whose keys are set]")
+@click.option(
+    "--older-than",
+    callback=options.duration,
+    metavar="AGE",
+    help="Only machines older than this, as in 90s, 30m, 1h or 2d, but of other hosts too.",
+)
+@click.option("--dry-run", is_flag=True, help="List them, and end none.")
+@options.env_file
+def reap(name: str | None, older_than: timedelta | None, dry_run: bool, env_file: str | None) -> int:
+    """
+    End the machines that runs left behind at providers, as one that was killed may do.
+
+    Machines of a run that goes on here are never ended. Those of other hosts are only with --older-than: nobody here
+    knows whether their run goes on.
+    """
+    from runner.cli.machines import end_left
+
+    return end_left(name, older_than, env_file, dry_run=dry_run)
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def cache(context: click.Context) -> int | None:
+    """List what is kept on this machine so that runs start sooner, and how large it is."""
+    if context.invoked_subcommand is not None:
+        return None
+    from runner.cli.cache import list_cache
+
+    return list_cache()
+
+
+@cache.command()
+@click.option(
+    "--unused",
+    type=click.IntRange(0, 36_500),
+    default=30,
+    show_default=True,
+    metavar="DAYS",
+    cls=options.Plain,
+    help="What no run has wanted for so long.",
+)
+@click.option("--all", "everything", is_flag=True, help="All of it, whenever it was wanted.")
+def prune(unused: int, everything: bool) -> int:
+    """
+    Delete what no run has wanted for a while.
+
+    What a run is using stays. What is deleted is built or downloaded again when a run wants it.
+    """
+    from runner.cli.cache import prune_cache
+
+    return prune_cache(0 if everything else unused)

@@ -1,0 +1,97 @@
+"""What the command line was given, as the runner's types."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO, NoReturn, TypeVar
+
+from pydantic import ValidationError
+
+from runner.errors import InputError
+from runner.evaluators.parameters import expected
+from runner.text import printable
+from runner.types import Declared, Evaluator, InputMapping
+from sandboxes.base import MB, Limits
+
+T = TypeVar("T")
+
+
+def mapping(paths: Sequence[str], literals: Sequence[str], evaluator: Evaluator) -> InputMapping:
+    """
+    The values of `--map` and `--set`. Raises InputError.
+
+    A value of `--set` is JSON. Where the evaluator declares the parameter as text among others, what is no JSON is
+    text; where it declares text alone, everything but a JSON string is.
+    """
+    declared = {parameter.name: parameter.declared for parameter in evaluator.parameters}
+
+    def literal(name: str, text: str) -> Any:
+        return _literal(name, text, declared.get(name))
+
+    return InputMapping(paths=_pairs("--map", paths, _path), literals=_pairs("--set", literals, literal))
+
+
+def limits(timeout: float | None, megabytes: int | None) -> Limits:
+    """The values of `--timeout` and `--memory`. Raises InputError."""
+    wanted = {"timeout": timeout, "memory": None if megabytes is None else megabytes * MB}
+    try:
+        return Limits.model_validate({name: value for name, value in wanted.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"--{first['loc'][0]}: {first['msg']}") from error
+
+
+def standard_input() -> BinaryIO | None:
+    """
+    Stdin's bytes, in a buffer of our own; None where stdin is closed.
+
+    Python's own buffer must not be in use by a thread when the interpreter ends.
+    """
+    if sys.stdin is None:
+        return None
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except (io.UnsupportedOperation, ValueError):  # a test's stand-in has no descriptor
+        return sys.stdin.buffer
+
+
+def _pairs(option: str, given: Sequence[str], value: Callable[[str, str], T]) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for pair in given:
+        name, equals, text = pair.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            example = "--map answer=$.output.answer" if option == "--map" else "--set limit=3"
+            raise InputError(f"{option} {printable(pair, 80)!r} is not NAME=VALUE; write for example {example}")
+        if name in found:
+            raise InputError(f"{option} names the parameter {printable(name, 80)!r} twice; give it once")
+        found[name] = value(name, text)
+    return found
+
+
+def _path(name: str, text: str) -> str:
+    if not text.strip():
+        raise InputError(f"--map {printable(name, 80)}= has no path; write for example --map {name}=$.output")
+    return text.strip()
+
+
+def _literal(name: str, text: str, declared: Declared | None) -> Any:
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        if declared is not None and "string" in declared.types:
+            return text
+        quoted = printable(json.dumps(text, ensure_ascii=False))
+        step = f"quote text like this: --set '{name}={quoted}'"
+        if declared is not None and "any" not in declared.types:
+            step = f"`{name}` must be {expected(declared)}"
+        raise InputError(f"--set {printable(name, 80)}: {printable(text, 80)} is not JSON; {step}") from None
+    is_text = declared is not None and declared.types == ("string",)
+    return text if is_text and not isinstance(value, str) else value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)

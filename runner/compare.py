@@ -1,0 +1,282 @@
+"""One dataset through several sandboxes, or several scripts, side by side: where do their results differ?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import templates
+from runner.datasets.dataset import open_dataset
+from runner.datasets.rows import cases_from_rows
+from runner.engine.local import score
+from runner.engine.threads import Detached
+from runner.errors import DatasetError, InputError
+from runner.evaluators.mapping import bind
+from runner.evaluators.resolve import find_dataset, find_evaluator, is_path
+from runner.examples.check import filling
+from runner.examples.load import WorkedCase, find_cases, for_language, read_cases
+from runner.results.diff import KEPT, TOLERANCE, fields, same, windows
+from runner.text import printable, whole
+from runner.types import Case, Evaluator, InputMapping, Result
+from sandboxes.base import Language, Limits, Model, Sandbox, SandboxConfig
+from sandboxes.registry import find
+
+SHOWN = 20
+"""Rows that differ, of which a report says how."""
+
+Named: TypeAlias = str | os.PathLike[str]
+Cases: TypeAlias = Callable[[], AbstractContextManager[Iterable[Case]]]
+"""Opens the dataset, once for each side."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """A script in a sandbox that is not open yet. `mapping` goes over the script's own."""
+
+    evaluator: Evaluator
+    sandbox: Sandbox
+    mapping: InputMapping
+
+
+class Compared(Model):
+    """What was on one side."""
+
+    name: str
+    """Tells the sides apart: the sandbox, where that is enough."""
+    evaluator: str
+    version: str
+    language: Language
+    sandbox: str
+
+
+class RowDifference(Model):
+    """A row whose results differ. All values are in the order of the sides."""
+
+    id: str
+    number: int
+    values: dict[str, tuple[Any, ...]]
+    """By field: outcome, kind, label, score, explanation. Where the outcomes differ, nothing else is compared."""
+    errors: tuple[str | None, ...]
+
+
+class Parity(Model):
+    """How far several runs of one dataset agree."""
+
+    sides: tuple[Compared, ...]
+    tolerance: float
+    rows: int
+    same: int
+    different: int
+    lost: int
+    """Rows on which a sandbox failed, so that nothing is known."""
+    failed: int
+    """Rows among the same ones that failed, in one way on all sides."""
+    failure: str | None
+    """What the first of these failed with, on the first side."""
+    fields: dict[str, int]
+    """In how many rows each field differs."""
+    differences: tuple[RowDifference, ...]
+    """The first of them, 20 at most."""
+
+
+def pair(
+    evaluator: Named | Evaluator,
+    other: Named | Evaluator | None,
+    sandboxes: Sequence[str | SandboxConfig],
+    language: Language | None = None,
+) -> list[tuple[Evaluator, str | SandboxConfig | None]]:
+    """
+    Which script runs in which sandbox; None where it is to be chosen.
+
+    A template runs in each sandbox in the first of its languages that the sandbox has, or in `language`. `other`
+    runs in the last of at most two sandboxes, `evaluator` in the first. Raises InputError.
+    """
+    if other is not None:
+        if len(sandboxes) > 2:
+            raise InputError("two scripts are compared in two sandboxes at most; leave the others out")
+        first, last = (sandboxes[0], sandboxes[-1]) if sandboxes else (None, None)
+        return [(_found(evaluator, language, first), first), (_found(other, None, last), last)]
+    if len(sandboxes) < 2:
+        raise InputError("there is nothing to compare with; name two sandboxes, or another script")
+    return [(_found(evaluator, language, sandbox), sandbox) for sandbox in sandboxes]
+
+
+def open_cases(
+    dataset: Named | Iterable[Mapping[str, Any]],
+    evaluator: Named | Evaluator,
+    sides: Sequence[Side],
+    limit: int | None = None,
+) -> Cases:
+    """
+    The dataset, to be read by each side in step with the others.
+
+    `cases` means the evaluator's worked examples, as far as they hold in every side's language; `demo` its demo.
+    Raises InputError, also for what cannot be read twice.
+    """
+    if not isinstance(dataset, str | os.PathLike):
+        rows = list(islice(dataset, limit))
+        columns = _columns(sides)
+        return lambda: nullcontext(cases_from_rows(rows, columns=columns))
+    if os.fspath(dataset) == "cases":
+        worked: Iterable[WorkedCase] = read_cases(find_cases(evaluator))
+        for side in sides:
+            worked = for_language(worked, side.evaluator.language)
+        held = tuple(islice(worked, limit))
+        return lambda: nullcontext(held)
+    name = "json-distance" if isinstance(evaluator, Evaluator) else os.fspath(evaluator)
+    path = find_dataset(os.fspath(dataset), name)
+    if path == "-" or (os.path.exists(path) and not Path(path).is_file()):
+        raise DatasetError(f"{printable(whole(path))} can be read once only, and parity reads it again; save it first")
+    columns = _columns(sides)
+    return lambda: _read(path, limit, columns)
+
+
+async def together(
+    sides: Sequence[Side], cases: Cases, *, limits: Limits | None = None, seed: int | None = None
+) -> AsyncGenerator[tuple[Result, ...], None]:
+    """
+    Each row's results, in the order of the sides. Opens and closes their sandboxes.
+
+    Memory does not grow with the rows. Raises what `score` does, and DatasetError for rows that change meanwhile.
+    """
+    async with AsyncExitStack() as stack:
+        streams = []
+        for side in sides:
+            opened = await stack.enter_async_context(side.sandbox)
+            # In a thread, as a file may hang.
+            rows = await Detached(lambda: stack.enter_context(cases()), "evalcell-dataset").get()
+            streams.append(await stack.enter_async_context(aclosing(_scored(side, rows, opened, limits, seed))))
+        while True:
+            # One after another is no slower: each has rows in work and results in store meanwhile.
+            found = [await anext(stream, None) for stream in streams]
+            if len({result and (result.number, result.id) for result in found}) > 1:
+                raise DatasetError("the dataset changed while it was read; run it again")
+            row = tuple(result for result in found if result is not None)
+            if not row:
+                return
+            yield row
+
+
+class Comparison:
+    """Adds up rows of results."""
+
+    def __init__(self, sides: Sequence[Side], tolerance: float = TOLERANCE) -> None:
+        self._sides = sides
+        self._tolerance = tolerance
+        self._rows = self._different = self._lost = self._failed = 0
+        self._failure: str | None = None
+        self._fields: dict[str, int] = {}
+        self._shown: list[RowDifference] = []
+
+    def add(self, row: Sequence[Result]) -> None:
+        """Compares one row's results."""
+        self._rows += 1
+        if any(result.outcome == "lost" for result in row):
+            self._lost += 1
+            return
+        values = self._unlike(row)
+        for field in values:
+            self._fields[field] = self._fields.get(field, 0) + 1
+        if not values:
+            if row[0].error is not None:
+                self._failed += 1
+                self._failure = self._failure or row[0].error.message
+            return
+        self._different += 1
+        if len(self._shown) < SHOWN:
+            self._shown.append(
+                RowDifference(
+                    id=row[0].id,
+                    number=row[0].number,
+                    values={field: tuple(windows(each, KEPT)) for field, each in values.items()},
+                    errors=tuple(result.error.message if result.error else None for result in row),
+                )
+            )
+
+    def report(self) -> Parity:
+        """The figures so far."""
+        return Parity(
+            sides=tuple(_compared(self._sides)),
+            tolerance=self._tolerance,
+            rows=self._rows,
+            same=self._rows - self._different - self._lost,
+            different=self._different,
+            lost=self._lost,
+            failed=self._failed,
+            failure=self._failure,
+            fields=self._fields,
+            differences=tuple(self._shown),
+        )
+
+    def _unlike(self, row: Sequence[Result]) -> dict[str, tuple[Any, ...]]:
+        every = [fields(result) for result in row]
+        names = list(dict.fromkeys(name for each in every for name in each))
+        found = {}
+        for name in names:
+            values = tuple(each.get(name) for each in every)
+            if not all(same(values[0], value, self._tolerance) for value in values[1:]):
+                found[name] = values
+        return {"outcome": found["outcome"]} if "outcome" in found else found
+
+
+def _found(named: Named | Evaluator, language: Language | None, sandbox: str | SandboxConfig | None) -> Evaluator:
+    if isinstance(named, Evaluator):
+        return named
+    name = os.fspath(named)
+    if language is None and sandbox is not None and not is_path(name) and name.replace("_", "-") in templates.names():
+        backend = sandbox if isinstance(sandbox, str) else sandbox.backend
+        runs = find(backend).capabilities.languages
+        language = next((one for one in templates.languages(name) if one in runs), None)
+    return find_evaluator(name, language)
+
+
+def _columns(sides: Sequence[Side]) -> frozenset[str] | None:
+    """Those that any side needs; None for all."""
+    every = [bind(side.evaluator, side.mapping).columns for side in sides]
+    return None if None in every else frozenset(name for one in every for name in one or ())
+
+
+@contextmanager
+def _read(path: str, limit: int | None, columns: frozenset[str] | None) -> Iterator[Iterable[Case]]:
+    with open_dataset(path, columns=columns) as dataset:
+        yield islice(dataset, limit)
+
+
+def _scored(
+    side: Side, cases: Iterable[Case], opened: Sandbox, limits: Limits | None, seed: int | None
+) -> AsyncGenerator[Result, None]:
+    mapping = filling(side.evaluator, side.mapping) if _are_worked(cases) else side.mapping
+    return score(side.evaluator, cases, opened, limits=limits, mapping=mapping, seed=seed)
+
+
+def _are_worked(cases: Iterable[Case]) -> bool:
+    return isinstance(cases, tuple) and any(isinstance(case, WorkedCase) for case in cases)
+
+
+def _compared(sides: Sequence[Side]) -> Iterator[Compared]:
+    for side, name in zip(sides, names(sides), strict=True):
+        evaluator = side.evaluator
+        yield Compared(
+            name=name,
+            evaluator=evaluator.name,
+            version=evaluator.version,
+            language=evaluator.language,
+            sandbox=side.sandbox.identity,
+        )
+
+
+def names(sides: Sequence[Side]) -> list[str]:
+    """As short as tells the sides apart: `wasm`, else `python in wasm`, else `mine in wasm`, else with a number."""
+    places = [side.sandbox.name for side in sides]
+    languages = [f"{side.evaluator.language} in {side.sandbox.name}" for side in sides]
+    scripts = [f"{side.evaluator.name} in {side.sandbox.name}" for side in sides]
+    for found in (places, languages, scripts):
+        if len(set(found)) == len(found):
+            return found
+    alike = places if len({side.evaluator.version for side in sides}) == 1 else scripts
+    return [f"{name} ({number})" for number, name in enumerate(alike, 1)]

@@ -1,0 +1,1 @@
+"""Datasets: rows of any supported file, or of any iterable, as cases."""

@@ -1,0 +1,107 @@
+"""One row of Python values -> JSON text, or why not. Imports little: a process starts with it for each Parquet file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date, time, timedelta
+from decimal import Decimal
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+from runner.text import printable, shown
+
+MAX_ROW = 8 << 20
+"""Bytes of one row as it stands in the file. A longer one is skipped without being held."""
+MAX_DEPTH = 500
+"""Lists and objects within one another; beyond, most code that a row meets runs out of stack."""
+
+
+class RowError(ValueError):
+    """Why one row cannot be used."""
+
+
+class UnreadError(RowError):
+    """Neither this row nor anything behind it can be read."""
+
+
+class TooLong(RowError):
+    def __init__(self, more: str = "") -> None:
+        super().__init__(f"the row is longer than {MAX_ROW >> 20} MB{more}")
+
+
+def decoded(data: bytes) -> str:
+    """Raises RowError."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise RowError(f"not UTF-8 at byte {error.start + 1}; save the file as UTF-8") from None
+
+
+def too_deep() -> RowError:
+    return RowError(f"nested more than {MAX_DEPTH} levels deep")
+
+
+def json_text(row: Mapping[str, Any]) -> str:
+    """
+    A row of Python values as JSON: dates as ISO text, NaN and the like as the word NaN, arrays as lists.
+
+    Raises RowError for what has no such form, or is too long.
+    """
+    try:
+        text = _written(row)
+    except MemoryError:
+        raise TooLong() from None
+    if len(text) > MAX_ROW:
+        raise TooLong()
+    return text
+
+
+def _written(row: Mapping[str, Any]) -> str:
+    column = None
+    try:
+        plain = dict(row)
+        try:
+            return _ENCODER.encode(plain)
+        except Exception:
+            for column, value in plain.items():
+                _ENCODER.encode({column: value})
+            raise
+    except RecursionError:
+        raise too_deep() from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        where = "" if column is None else f"column {shown(column, 60)}: "
+        raise RowError(f"{where}{printable(str(error))}") from None
+
+
+def _plain(value: Any) -> Any:
+    """For what is no JSON type by itself."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return _number(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return decoded(bytes(value))
+    if isinstance(value, UUID | PurePath):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if callable(getattr(value, "tolist", None)):
+        return value.tolist()
+    raise RowError(f"a value of type {printable(type(value).__name__, 60)} cannot be written as JSON")
+
+
+def _number(value: Decimal) -> float | int:
+    if value.is_finite() and value.adjusted() < 30 and value == value.to_integral_value():
+        return int(value)
+    return float(value)
+
+
+_ENCODER = json.JSONEncoder(default=_plain)

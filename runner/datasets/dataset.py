@@ -1,0 +1,198 @@
+"""jsonl, json, csv, parquet -> a lazy stream of cases. The rules stand as tables in docs/rules.md."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, BinaryIO, Self, cast
+
+from runner.datasets.column_values import UnreadError
+from runner.datasets.formats import csv_rows, jsonl_rows, lines
+from runner.datasets.ids import Ids
+from runner.datasets.json_array import array_rows
+from runner.datasets.parquet import ParquetRows
+from runner.datasets.rows import Row, cases, cases_from_rows
+from runner.errors import DatasetError
+from runner.text import CHECK, close_name, printable, whole
+from runner.types import Case
+
+__all__ = ["Dataset", "cases_from_rows", "open_dataset"]
+
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
+COUNTED = 64 << 20
+"""Bytes of a JSONL file up to which its rows are counted beforehand; that takes about 0.1 s."""
+
+_PATIENCE = 0.5
+"""Seconds that another thread may take to read one row, before its file is left open."""
+
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_BOM = b"\xef\xbb\xbf"
+
+
+class Dataset:
+    """The cases of one file, in its order, once. Memory does not grow with the rows."""
+
+    def __init__(
+        self,
+        name: str,
+        rows: Iterable[Row],
+        close: Callable[[], object],
+        count: Callable[[], int | None] = lambda: None,
+        unread: tuple[str, ...] = (),
+        *,
+        ends_reads: bool = False,
+    ) -> None:
+        # `ends_reads`: whether `close` also ends a read that another thread waits for.
+        self._ends_reads = ends_reads
+        self.name = name
+        self._rows: Iterable[Row] | None = rows
+        self._close = close
+        self._count = count
+        self._unread = unread
+        self._ids = Ids()
+        self._reading = threading.Lock()
+        self.complete = True
+        """False once the rest of the file could not be read: nobody knows how many rows it has."""
+
+    def __iter__(self) -> Iterator[Case]:
+        """Raises DatasetError when the file fails under way, or was read before."""
+        rows, self._rows = self._rows, None
+        if rows is None:
+            raise DatasetError(f"{self.name} has been read; open it again")
+        found = cases(self._watched(rows), self._ids, self._unread)
+        while True:
+            with self._reading:
+                try:
+                    case = next(found, None)
+                except OSError as error:
+                    raise DatasetError(f"{self.name} cannot be read on: {error.strerror or error}") from None
+            if case is None:
+                return
+            yield case
+
+    def total(self) -> int | None:
+        """How many cases there are, where that is cheap to know."""
+        return self._count()
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know about the rows that were read so far."""
+        found = []
+        if repeated := self._ids.repeated:
+            rows = "1 row repeats an id" if repeated == 1 else f"{repeated:,} rows repeat an id"
+            found.append(f"{rows} that an earlier row has; they are named id#row")
+        if not self.complete:
+            found.append(f"{self.name} could not be read to its end; it may have more rows")
+        return found
+
+    def _watched(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            self.complete = self.complete and not isinstance(row[1], UnreadError)
+            yield row
+
+    def close(self) -> None:
+        """Safe twice. A file in which another thread hangs stays open: to close it would hang as well."""
+        idle = self._reading.acquire(timeout=0 if self._ends_reads else _PATIENCE)
+        try:
+            if idle or self._ends_reads:
+                self._close()
+            if idle:
+                self._ids.close()
+        finally:
+            if idle:
+                self._reading.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def open_dataset(
+    path: str | os.PathLike[str], *, stdin: BinaryIO | None = None, columns: Collection[str] | None = None
+) -> Dataset:
+    """
+    Opens a dataset by its suffix; `-` is JSONL on `stdin`.
+
+    `columns` are those that are needed; others are left out where that saves decoding them. None is all.
+
+    Raises DatasetError for what cannot be read as a whole; a row that cannot is a broken case instead.
+    """
+    if os.fspath(path) == "-":
+        return _standard_input(stdin)
+    path = Path(path)
+    name, suffix = printable(whole(path.name)), path.suffix.lower()
+    if suffix not in SUFFIXES:
+        if path.is_dir():
+            raise _folder(path)
+        step = "unpack it first" if suffix in (".gz", ".zst", ".zip", ".bz2", ".xz") else "convert it to one of them"
+        raise DatasetError(f"{name}: a dataset is named {', '.join(SUFFIXES)}; {step}")
+    file = _open(path)
+    if suffix == ".parquet":
+        file.close()
+        rows = ParquetRows(path, columns)
+        return Dataset(name, rows, rows.close, lambda: rows.count, rows.unread, ends_reads=True)
+    try:
+        _skip_bom(file, name)
+        if suffix == ".json":
+            return Dataset(name, array_rows(file, name), file.close)
+        if suffix == ".csv":
+            return Dataset(name, csv_rows(file, name), file.close)
+    except OSError as error:
+        file.close()
+        raise DatasetError(f"{name} cannot be read: {error.strerror or error}") from None
+    except DatasetError:
+        file.close()
+        raise
+    return Dataset(name, jsonl_rows(file, name), file.close, lambda: _lines_with_rows(path))
+
+
+def _standard_input(stdin: BinaryIO | None) -> Dataset:
+    source: Any = stdin or getattr(sys.stdin, "buffer", None)
+    if source is None:
+        raise DatasetError("- is standard input, which is closed; name a file")
+    file = cast(BufferedReader, source if hasattr(source, "peek") else BufferedReader(source))
+    _skip_bom(file, "stdin")
+    return Dataset("stdin", jsonl_rows(file, "stdin"), lambda: None)
+
+
+def _folder(path: Path) -> DatasetError:
+    return DatasetError(f"{printable(whole(str(path)))} is a folder; name a file in it")
+
+
+def _open(path: Path) -> BufferedReader:
+    try:
+        return path.open("rb")
+    except IsADirectoryError:
+        raise _folder(path) from None
+    except FileNotFoundError:
+        raise DatasetError(f"no dataset {printable(whole(str(path)))}{close_name(path) or CHECK}") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise DatasetError(f"{printable(whole(str(path)))} cannot be opened: {why}") from None
+
+
+def _skip_bom(file: BufferedReader, name: str) -> None:
+    start = file.peek(4)
+    if start.startswith(_UTF16):
+        raise DatasetError(f"{name} is UTF-16; save it as UTF-8")
+    if start.startswith(_BOM):
+        file.read(len(_BOM))
+
+
+def _lines_with_rows(path: Path) -> int | None:
+    with suppress(OSError):
+        about = path.stat()
+        # To open a pipe once more would wait for another writer.
+        if not stat.S_ISREG(about.st_mode) or about.st_size > COUNTED:
+            return None
+        with path.open("rb") as file:
+            return sum(1 for line in lines(file) if line is None or line.strip())
+    return None

@@ -1,0 +1,123 @@
+"""JSONL and CSV files as rows, one at a time."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from io import BufferedReader
+
+from runner.datasets.column_values import MAX_ROW, RowError, TooLong, UnreadError, decoded
+from runner.datasets.rows import Row, columns, parse_json
+from runner.errors import DatasetError
+from runner.text import shown
+
+
+def lines(file: BufferedReader) -> Iterator[bytes | None]:
+    """The lines of a file, None for one that is too long. Holds no more than a line may have."""
+    while line := file.readline(MAX_ROW + 1):
+        if len(line) > MAX_ROW:
+            while not line.endswith(b"\n") and (line := file.readline(1 << 20)):
+                pass
+            yield None
+        else:
+            yield line
+
+
+def jsonl_rows(file: BufferedReader, name: str) -> Iterator[Row]:
+    """Blank lines are no rows."""
+    for number, line in enumerate(lines(file), 1):
+        if line is not None and not line.strip():
+            continue
+        where = f"{name}:{number}"
+        try:
+            if line is None:
+                raise TooLong()
+            yield where, columns(parse_json(decoded(line.rstrip(b"\r\n"))))
+        except RowError as error:
+            yield where, error
+
+
+class _CsvLines:
+    """Lines for the csv module; what is wrong with one is told once its row is complete."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._lines = lines(file)
+        self.number = 0
+        self.size = 0
+        self.ended = False
+        self.error: RowError | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        try:
+            line = next(self._lines)
+        except StopIteration:
+            self.ended = True
+            raise
+        self.number += 1
+        self.size += MAX_ROW + 1 if line is None else len(line)
+        if line is None or self.size > MAX_ROW:
+            raise TooLong("; is a quote left open?")
+        try:
+            return decoded(line)
+        except RowError as error:
+            self.error = error
+            return line.decode(errors="replace")
+
+    def begin_row(self) -> None:
+        self.size, self.error = 0, None
+
+
+def csv_rows(file: BufferedReader, name: str) -> Iterator[Row]:
+    """Raises DatasetError for a header that cannot be used, at once."""
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))
+    text = _CsvLines(file)
+    reader = csv.reader(text, strict=True)
+    try:
+        first = next((cells for cells in reader if "".join(cells).strip()), None)
+        if text.error:
+            raise text.error
+    except (csv.Error, RowError) as error:
+        raise DatasetError(f"{name}:{text.number}: the header cannot be read: {error}") from None
+    return _csv_body(reader, text, _header(first, name), name)
+
+
+def _header(cells: list[str] | None, name: str) -> list[str]:
+    if cells is None:
+        raise DatasetError(f"{name} has no header; its first line must name the columns: id,input,output,reference")
+    header = [cell.strip() for cell in cells]
+    seen: set[str] = set()
+    for at, column in enumerate(header, 1):
+        if not column:
+            raise DatasetError(f"{name}: column {at} has no name; name it in the first line, or leave it out")
+        if column in seen:
+            raise DatasetError(f"{name}: two columns are named {shown(column, 60)}; rename one")
+        seen.add(column)
+    for mark, word in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and mark in header[0]:
+            raise DatasetError(f"{name} seems to separate its columns by {word}; save it with commas")
+    return header
+
+
+def _csv_body(reader: Iterator[list[str]], text: _CsvLines, header: list[str], name: str) -> Iterator[Row]:
+    while True:
+        text.begin_row()
+        number = text.number + 1
+        try:
+            cells = next(reader, None)
+            if cells is None:
+                return
+            if text.error:
+                raise text.error
+            if len(cells) != len(header):
+                if not "".join(cells).strip():
+                    continue
+                raise RowError(f"{len(cells)} fields where the header names {len(header)}; quote what holds a comma")
+            yield f"{name}:{number}", dict(zip(header, cells, strict=True))
+        except RowError as error:
+            yield f"{name}:{number}", error
+        except csv.Error as error:
+            kind = UnreadError if text.ended else RowError
+            yield f"{name}:{number}", kind(f"not CSV: {error}; is a quote left open?")

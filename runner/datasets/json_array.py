@@ -1,0 +1,155 @@
+"""A JSON file that is one array, element by element: the same parser, so the same values, as for JSONL."""
+
+from __future__ import annotations
+
+import json
+import re
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+from io import BufferedReader
+from typing import Any
+
+from runner.datasets.column_values import MAX_ROW, RowError, TooLong, UnreadError, too_deep
+from runner.datasets.rows import DECODER, Row, check_depth, columns
+from runner.errors import DatasetError
+
+CHUNK = 1 << 16
+_ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
+"""How the decoder passes on what is not UTF-8, so that one bad row costs no other."""
+_SPACE = " \t\n\r"
+_NEAR_END = 32
+"""An error this close to the end of what was read may only mean that more has to be read."""
+_ANY_NUMBER = json.JSONDecoder(parse_constant=str, parse_float=str, parse_int=str)
+"""Finds the end of an element whose numbers cannot be used."""
+
+
+class _Fatal(RowError):
+    """After this, nothing more of the file makes sense."""
+
+
+class _Text:
+    """A window on the file, from the current place on."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+        self._decoder = getincrementaldecoder("utf-8")("surrogateescape")
+        self._lines = self._column = 0
+        self.buffer = ""
+        self.at = 0
+        self.ended = False
+
+    def more(self, size: int = CHUNK) -> None:
+        """Reads on, and forgets what lies before the current place."""
+        self._lines += self.buffer.count("\n", 0, self.at)
+        self._column = self._columns(self.at)
+        data = self._file.read(size)
+        self.ended = not data
+        self.buffer = self.buffer[self.at :] + self._decoder.decode(data, final=self.ended)
+        self.at = 0
+
+    def peek(self) -> str:
+        """The next character that is no space, or nothing at the end."""
+        while True:
+            while self.at < len(self.buffer):
+                if self.buffer[self.at] not in _SPACE:
+                    return self.buffer[self.at]
+                self.at += 1
+            if self.ended:
+                return ""
+            self.more()
+
+    def element(self) -> Any:
+        """The value that begins here. Raises RowError where the rest can still be read."""
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self.buffer, self.at)
+            except json.JSONDecodeError as error:
+                if not self._incomplete(error):
+                    raise _Fatal(f"not JSON: {error.msg} at {self.place(error.pos)}") from None
+            except RecursionError:
+                raise _Fatal(str(too_deep())) from None
+            except ValueError as error:
+                self._skip()
+                wrong = error if isinstance(error, RowError) else "an integer has more than 4,300 digits"
+                raise RowError(str(wrong)) from None
+            else:
+                # A number that ends the buffer may go on behind it.
+                if end < len(self.buffer) or self.ended:
+                    text, self.at = self.buffer[self.at : end], end
+                    check_depth(value, text)
+                    if not text.isascii() and _ESCAPED_BYTE.search(text):
+                        raise RowError("not UTF-8; save the file as UTF-8")
+                    return value
+            self._grow()
+
+    def _skip(self) -> None:
+        while True:
+            try:
+                _, end = _ANY_NUMBER.raw_decode(self.buffer, self.at)
+            except json.JSONDecodeError as error:
+                if not self._incomplete(error):
+                    raise _Fatal(f"not JSON: {error.msg} at {self.place(error.pos)}") from None
+            except RecursionError:
+                raise _Fatal(str(too_deep())) from None
+            else:
+                if end < len(self.buffer) or self.ended:
+                    self.at = end
+                    return
+            self._grow()
+
+    def _incomplete(self, error: json.JSONDecodeError) -> bool:
+        near = len(self.buffer) - error.pos <= _NEAR_END
+        return not self.ended and (near or error.msg.startswith("Unterminated string"))
+
+    def _grow(self) -> None:
+        # Twice as much each time: an element is then read over at most twice as often as it is long.
+        size = len(self.buffer) - self.at
+        if size > MAX_ROW:
+            raise _Fatal(str(TooLong()))
+        self.more(max(CHUNK, size))
+
+    def place(self, at: int) -> str:
+        line = self._lines + self.buffer.count("\n", 0, at) + 1
+        return f"line {line:,}, column {self._columns(at) + 1:,}"
+
+    def _columns(self, at: int) -> int:
+        """How far `at` lies behind the beginning of its line."""
+        start = self.buffer.rfind("\n", 0, at)
+        return at - start - 1 if start >= 0 else self._column + at
+
+
+def array_rows(file: BufferedReader, name: str) -> Iterator[Row]:
+    """Raises DatasetError for a file that is no array, at once."""
+    text = _Text(file)
+    first = text.peek()
+    if first != "[":
+        what = {"": "is empty", "{": "holds an object"}.get(first, "does not begin with [")
+        raise DatasetError(f"{name} {what}; it must be an array of rows. One row a line is named .jsonl")
+    text.at += 1
+    return _elements(text, name)
+
+
+def _elements(text: _Text, name: str) -> Iterator[Row]:
+    done = 0
+    try:
+        while text.peek() != "]" or done:
+            row: dict[str, Any] | RowError
+            try:
+                row = columns(text.element())
+            except _Fatal:
+                raise
+            except RowError as error:
+                row = error
+            yield f"{name}, row {done + 1}", row
+            done += 1
+            mark = text.peek()
+            if mark == "]":
+                break
+            if mark != ",":
+                raise _Fatal(f"not JSON: Expecting ',' or ']' at {text.place(text.at)}")
+            text.at += 1
+        text.at += 1
+        if text.peek():
+            raise _Fatal(f"not JSON: more text behind the array at {text.place(text.at)}")
+    except _Fatal as error:
+        yield f"{name}, row {done + 1}", UnreadError(f"{error}; the rest of the file cannot be read")

@@ -1,0 +1,126 @@
+"""The rows of a Parquet file, decoded in a process of its own: see `parquet_child`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any
+from weakref import finalize
+
+from runner.datasets.column_values import MAX_ROW, RowError, UnreadError
+from runner.datasets.parquet_decoder import MEMORY, OVER, STEP, memory_ran_out
+from runner.datasets.rows import Row, read_json
+from runner.errors import DatasetError
+from runner.text import printable, shown
+
+# -I: neither the folder that evalcell is called from nor a variable says what is imported; we do.
+_BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from runner.datasets.parquet_decoder import main; main(sys.argv[2])"
+)
+
+
+class ParquetRows:
+    """
+    The rows of a Parquet file, with the columns that are asked for alone, or with all for None.
+
+    Memory is bounded whatever the file says. Raises DatasetError, at once, for a file that cannot be used.
+    """
+
+    def __init__(self, path: Path, columns: Collection[str] | None = None) -> None:
+        self.name = printable(path.name)
+        if find_spec("pyarrow") is None:
+            raise DatasetError(f'{self.name}: Parquet needs pyarrow: pip install "evalcell[parquet]"')
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _BOOT, json.dumps(sys.path), os.path.abspath(path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                # pyarrow's own allocators reserve far more than they use.
+                env=os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"},
+                # A Ctrl-C is for us; we end it.
+                start_new_session=True,
+            )
+        except OSError as error:
+            why = printable(error.strerror or str(error))
+            raise DatasetError(f"{self.name}: no process to decode it can be started: {why}; stop others") from None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._lines = self._process.stdout
+        self.close = finalize(self, _end, self._process, self._process.stdin, self._lines)
+        try:
+            self._process.stdin.write(json.dumps(None if columns is None else sorted(columns)).encode() + b"\n")
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass  # it has ended, and the next line says so
+        about = self._told()
+        if "rows" not in about:
+            self.close()
+            raise DatasetError(self._refusal(about))
+        self.count: int = about["rows"]
+        self.unread: tuple[str, ...] = tuple(about["unread"])
+        """Columns that were not asked for."""
+
+    def __iter__(self) -> Iterator[Row]:
+        number = 0
+        while (line := self._line()) != b"null\n":
+            if not line and not self.close.alive:
+                return
+            number += 1
+            row: dict[str, Any] | RowError
+            try:
+                row = self._row(line)
+            except RowError as error:
+                row = error
+            yield f"{self.name}, row {number}", row
+            if not line:
+                return
+
+    def _row(self, line: bytes) -> dict[str, Any]:
+        """Raises RowError."""
+        if not line:
+            raise UnreadError(f"{self._ended()}; the rest of the file cannot be read")
+        if line.startswith(b"{"):
+            return read_json(line.decode())
+        why = json.loads(line)
+        raise UnreadError(*why) if isinstance(why, list) else RowError(why)
+
+    def _line(self) -> bytes:
+        """The next one, with its end; nothing where there is none."""
+        try:
+            line = self._lines.readline(MAX_ROW + 2)
+        except ValueError:  # closed
+            return b""
+        return line if line.endswith(b"\n") else b""
+
+    def _told(self) -> dict[str, Any]:
+        line = self._line()
+        told = json.loads(line) if line else {"refused": f"cannot be read as Parquet: {self._ended()}"}
+        return told if isinstance(told, dict) else {}
+
+    def _refusal(self, about: dict[str, Any]) -> str:
+        if "repeated" in about:
+            return f"{self.name}: two columns are named {shown(about['repeated'], 60)}; rename one"
+        return f"{self.name} {about.get('refused', 'cannot be read as Parquet')}"
+
+    def _ended(self) -> str:
+        code = self._process.wait()
+        if code == OVER:
+            return memory_ran_out()
+        # pyarrow ends so where memory runs out in the wrong place.
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with the code {code}"
+        return f"its decoder {how}, perhaps for lack of memory (it has {MEMORY >> 20} MB); {STEP}"
+
+
+def _end(process: subprocess.Popen[bytes], *pipes: IO[bytes]) -> None:
+    # First of all: a thread that waits for a line holds the pipe's lock until there is one, or the end.
+    process.kill()
+    process.wait()
+    for pipe in pipes:
+        pipe.close()

@@ -1,0 +1,213 @@
+"""
+Decodes a Parquet file in a process of its own, whose memory the kernel bounds.
+
+What a file says about its sizes may be wrong, and a page of 1 GB fits into a kilobyte, so nothing less is a bound.
+Standard input has one line, the columns that are wanted. Standard output has a line that tells what the file is, a line
+for each row, and `null` after the last one. A row is an object, or text that says why there is none; a list with such a
+text says that nothing behind it can be read either.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from itertools import accumulate
+from time import monotonic, sleep
+from typing import Any, BinaryIO
+
+from runner.datasets.column_values import MAX_ROW, RowError, TooLong, json_text
+from runner.text import printable, shown
+
+MEMORY = 448 << 20
+"""Bytes that decoding may take, beside those of pyarrow itself."""
+STEP = "map fewer columns, write the file with smaller pages (pyarrow: write_batch_size=16), or as JSON Lines"
+"""What to do about it."""
+OVER = 3
+"""The exit code where memory ran out and nothing more could be said."""
+
+_BATCHES = (256, 16, 1)
+"""Rows that are decoded at once; fewer once they did not fit."""
+_AT_ONCE = 16 << 20
+"""Bytes in a batch from which on its rows become Python values one by one."""
+_PATIENCE = 0.1
+"""Seconds that a row may wait for others before it is passed on."""
+_TRIED = 16
+"""Columns that are tried alone to find the one that cannot be decoded."""
+_NAMED = 200
+"""Columns that are named to the parent, for its messages."""
+
+
+def main(path: str) -> None:
+    out = sys.stdout.buffer
+    try:
+        asked = json.loads(sys.stdin.readline())
+        import pyarrow.parquet as parquet
+
+        bound(MEMORY)
+        # Without these, a whole row group is in memory at once.
+        file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
+        names = file.schema_arrow.names
+        repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+        unread = set() if asked is None else set(names).difference(asked)
+    except Exception as error:
+        _tell(out, {"refused": f"cannot be read as Parquet: {_reason(error)}"})
+        return
+    if repeated is not None:
+        _tell(out, {"repeated": repeated})
+        return
+    others = [name[:_NAMED] for name in names if name in unread][:_NAMED]
+    _tell(out, {"rows": max(0, file.metadata.num_rows), "unread": others})
+    flush = monotonic()
+    for row in _Rows(file, [name for name in names if name not in unread]):
+        out.write(row.encode("ascii") + b"\n")
+        if (now := monotonic()) > flush:
+            out.flush()
+            flush = now + _PATIENCE
+    _tell(out, None)
+
+
+def bound(size: int) -> None:
+    """Nothing more than `size` bytes beside what is held now: more is refused, or ends the process with OVER."""
+    import resource
+
+    if sys.platform.startswith("linux"):
+        with open("/proc/self/status") as file:
+            held = next(int(line.split()[1]) << 10 for line in file if line.startswith("VmData:"))
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limits = [limit for limit in (held + size, soft, hard) if limit != resource.RLIM_INFINITY]
+        resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
+    else:
+        # Other kernels do not count what is mapped, so that the peak is looked at instead.
+        threading.Thread(target=_watch, args=[_peak() + size], daemon=True).start()
+
+
+def _watch(limit: int) -> None:
+    while _peak() <= limit:
+        sleep(0.01)
+    os._exit(OVER)
+
+
+def _peak() -> int:
+    """Bytes of memory, at most so far."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+class _Rows:
+    """Each row as a line of JSON."""
+
+    def __init__(self, file: Any, wanted: list[str]) -> None:
+        self._file = file
+        self._wanted = wanted
+        self._done = 0
+
+    def __iter__(self) -> Iterator[str]:
+        if not self._wanted:
+            # There is nothing to decode, and pyarrow gives no batches.
+            yield from ("{}" for _ in range(self._file.metadata.num_rows))
+            return
+        for size in _BATCHES:
+            try:
+                yield from self._of(size)
+                if self._done < self._file.metadata.num_rows:
+                    yield json.dumps([f"it has fewer rows than the {self._file.metadata.num_rows:,} that it names"])
+                return
+            except Exception as error:
+                if isinstance(error, MemoryError) and size != _BATCHES[-1]:
+                    continue
+                where = self._where(error)
+                yield json.dumps([f"{where}{_reason(error)}; the rest of the file cannot be read"])
+                return
+
+    def _of(self, size: int) -> Iterator[str]:
+        for batch in self._batches(size):
+            for line in _lines(batch):
+                self._done += 1
+                yield line
+
+    def _batches(self, size: int) -> Iterator[Any]:
+        """The rows that are not done yet."""
+        first, skip = self._group()
+        groups = list(range(first, self._file.metadata.num_row_groups))
+        for batch in self._file.iter_batches(size, groups, columns=self._wanted, use_threads=False):
+            left = min(skip, batch.num_rows)
+            skip -= left
+            if left < batch.num_rows:
+                # A path that a wanted column's name is the beginning of is read with it.
+                yield batch.slice(left).select(self._wanted)
+
+    def _group(self) -> tuple[int, int]:
+        """Which row group the next row is in, and how many of its rows are done."""
+        about = self._file.metadata
+        if not self._done:
+            return 0, 0
+        ends = accumulate(about.row_group(at).num_rows for at in range(about.num_row_groups))
+        start = 0
+        for at, end in enumerate(ends):
+            if self._done < end:
+                return at, self._done - start
+            start = end
+        return about.num_row_groups, 0
+
+    def _where(self, error: Exception) -> str:
+        """Which column cannot be decoded, where each alone tells."""
+        wanted = self._wanted
+        for column in wanted if 1 < len(wanted) <= _TRIED else ():
+            self._wanted = [column]
+            try:
+                next(self._batches(_BATCHES[1]), None)
+            except Exception as own:
+                if type(own) is type(error):
+                    return f"column {shown(column, 60)}: "
+        return f"column {shown(wanted[0], 60)}: " if len(wanted) == 1 else ""
+
+
+def _lines(batch: Any) -> Iterator[str]:
+    try:
+        values = batch.to_pylist() if batch.nbytes <= _AT_ONCE else None
+    except Exception:
+        values = None
+    if values is None:
+        # One value that Python cannot hold, such as a date in the year 20000, must not cost its neighbours.
+        for at in range(batch.num_rows):
+            yield _line(batch.slice(at, 1))
+        return
+    for value in values:
+        try:
+            yield json_text(value)
+        except RowError as error:
+            yield json.dumps(str(error))
+
+
+def _line(batch: Any) -> str:
+    try:
+        (row,) = batch.to_pylist()
+        if any(isinstance(value, str | bytes) and len(value) > MAX_ROW for value in row.values()):
+            raise TooLong()
+        return json_text(row)
+    except RowError as error:
+        return json.dumps(str(error))
+    except MemoryError:
+        return json.dumps(str(TooLong()))
+    except Exception as error:
+        return json.dumps(f"a value cannot be read: {printable(str(error))}")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return memory_ran_out()
+    return printable(str(error)) or type(error).__name__
+
+
+def memory_ran_out() -> str:
+    return f"decoding it takes more than {MEMORY >> 20} MB of memory; {STEP}"
+
+
+def _tell(out: BinaryIO, value: Any) -> None:
+    out.write(json.dumps(value).encode() + b"\n")
+    out.flush()

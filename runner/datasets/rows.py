@@ -1,0 +1,195 @@
+"""One row: JSON text or Python values -> a case, or why not."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from runner.datasets.column_values import MAX_DEPTH, RowError, json_text, too_deep
+from runner.datasets.ids import Ids
+from runner.text import printable, shown, whole
+from runner.types import Case
+
+MAX_ID = 1000
+"""Characters of an id: it stands in every result."""
+
+COLUMNS = ("input", "output", "reference", "metadata")
+_OWN = frozenset({"id", *COLUMNS})
+
+
+Row = tuple[str, "dict[str, Any] | RowError"]
+"""Where it stands, and its columns."""
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text, by RFC 8259 and no further. Raises RowError."""
+    try:
+        value = DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise RowError(f"not JSON: {error.msg} at {line}column {error.colno}") from None
+    except RecursionError:
+        raise too_deep() from None
+    except RowError:
+        raise
+    except ValueError:
+        raise RowError("an integer has more than 4,300 digits; write it as text") from None
+    check_depth(value, text)
+    return value
+
+
+def columns(value: Any) -> dict[str, Any]:
+    """`value`, if it is an object. Raises RowError."""
+    if not isinstance(value, dict):
+        raise RowError(f'a row must be an object such as {{"output": …}}, not {shown(value, 60)}')
+    return value
+
+
+def check_depth(value: Any, text: str) -> None:
+    """Raises RowError for what `text`, the value as JSON, nests too deeply."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise too_deep()
+        inner = (x for item in level for x in (item.values() if isinstance(item, dict) else item))
+        level = [x for x in inner if isinstance(x, dict | list)]
+
+
+def _constant(name: str) -> NoReturn:
+    raise RowError(f"{name} is not JSON; write null")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise RowError(f"the number {printable(digits, 40)} is too large; write it as text")
+    return value
+
+
+DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float)
+
+
+def as_json(row: object, columns: Collection[str] | None = None) -> dict[str, Any]:
+    """
+    A row of Python values as JSON values: dates as ISO text, NaN and the like as null, arrays as lists.
+
+    Raises RowError for what has no such form, unless that is in no column that is needed: None is all.
+    """
+    if not isinstance(row, Mapping):
+        hint = '; a data frame gives its rows by to_dict("records")' if isinstance(row, str) else ""
+        raise RowError(f"a row must be a mapping, not {shown(row)}{hint}")
+    try:
+        return read_json(json_text(row))
+    except RowError:
+        if columns is None:
+            raise
+    return read_json(json_text({name: value for name, value in row.items() if name in columns}))
+
+
+def read_json(text: str) -> dict[str, Any]:
+    """What `json_text` has written, with NaN as null. Raises RowError for what JSON has no words for."""
+    try:
+        value: dict[str, Any] = _MISSING_DECODER.decode(text)
+    except RecursionError:
+        raise too_deep() from None
+    check_depth(value, text)
+    return value
+
+
+def _nan_is_null(name: str) -> None:
+    if name != "NaN":
+        raise RowError("an infinite number is not JSON; write null")
+
+
+_MISSING_DECODER = json.JSONDecoder(parse_constant=_nan_is_null)
+
+
+def cases(rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = ()) -> Iterator[Case]:
+    """One case for each row, numbered from 1, with ids that differ. `unread` are columns that the rows lack."""
+    for number, (where, row) in enumerate(rows, 1):
+        name = str(number)
+        try:
+            if isinstance(row, RowError):
+                raise row
+            name = _id(row.get("id"), number)
+            metadata = _metadata(row)
+        except RowError as error:
+            yield Case(number=number, id=ids.take(name, number), where=where, broken=f"{where}: {error}")
+            continue
+        present = [column for column in ("id", *COLUMNS) if column in row]
+        if metadata and "metadata" not in row:
+            present.append("metadata")
+        yield Case(
+            number=number,
+            id=ids.take(name, number),
+            where=where,
+            input=row.get("input"),
+            output=row.get("output"),
+            reference=row.get("reference"),
+            metadata=metadata,
+            present=frozenset(present),
+            unread=unread,
+        )
+
+
+def cases_from_rows(
+    rows: Iterable[Mapping[str, Any]], where: str = "row", columns: Collection[str] | None = None
+) -> Iterator[Case]:
+    """
+    Python rows as cases; one that cannot be used is a broken case. Messages name it by `where` and number.
+
+    What is wrong with others than `columns` does no harm; None is all.
+    """
+
+    def read() -> Iterator[Row]:
+        for number, row in enumerate(rows, 1):
+            try:
+                yield f"{where} {number}", as_json(row, columns)
+            except RowError as error:
+                yield f"{where} {number}", error
+
+    ids = Ids()
+    try:
+        yield from cases(read(), ids)
+    finally:
+        ids.close()
+
+
+def _id(value: Any, number: int) -> str:
+    if value is None:
+        return str(number)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise RowError(f"the id must be text or a number, not {shown(value)}")
+    text = value if isinstance(value, str) else str(value)
+    if len(text) > MAX_ID:
+        raise RowError(f"the id has {len(text):,} characters, over {MAX_ID:,}")
+    return whole(text) if text.strip() else str(number)
+
+
+def _metadata(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata column and, below it in rank, every column without a meaning of its own."""
+    extra = {name: value for name, value in row.items() if name not in _OWN}
+    own = row.get("metadata")
+    if isinstance(own, str):
+        own = _object(own)
+    if own is None:
+        return extra
+    if not isinstance(own, dict):
+        raise RowError(f"metadata must be an object, not {shown(own)}; put a single value in a column of its own")
+    return {**extra, **own} if extra else own
+
+
+def _object(text: str) -> Any:
+    """Metadata as a CSV cell: the text of a JSON object."""
+    if not text.strip():
+        return None
+    try:
+        value = parse_json(text)
+    except RowError:
+        return text
+    return value if isinstance(value, dict) else text

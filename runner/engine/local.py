@@ -1,0 +1,287 @@
+"""Cases through a program: batches, concurrency, one retry; results in the dataset's order as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from hashlib import blake2b
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from packaging.specifiers import SpecifierSet
+
+from runner.engine.prefetch import Intake
+from runner.errors import MappingError
+from runner.evaluators.mapping import bind
+from runner.results.outcome import Judge
+from runner.text import whole
+from runner.types import Case, Evaluator, InputMapping, Result
+from sandboxes.base import Call, Limits, Program, Sandbox
+from sandboxes.errors import SandboxLostError, UnsupportedConfigError
+from sandboxes.shield import finish
+
+Fill: TypeAlias = Callable[[Case], tuple[tuple[Any, ...], dict[str, Any]]]
+"""Makes a case's positional and keyword arguments. Raises MappingError, which fails that case alone."""
+
+SMALLEST = 16
+"""Rows in the first batches whose state is shared; each second batch has twice as many, up to the sandbox's `batch`."""
+_BATCH_ROWS = 1024  # a batch that finds only broken rows ends here, so that these need not wait
+_AHEAD = 64  # rows read before they are needed
+_WINDOW_ROWS = 4096  # results that may wait for an earlier one
+_WINDOW_CHARS = 32_000_000  # and how much text in them
+
+
+async def score(
+    evaluator: Evaluator,
+    cases: Iterable[Case],
+    sandbox: Sandbox,
+    *,
+    limits: Limits | None = None,
+    mapping: InputMapping | Fill | None = None,
+    seed: int | None = None,
+) -> AsyncGenerator[Result, None]:
+    """
+    One result a case, in the cases' order, each as soon as those before it are there.
+
+    `sandbox` is open, and stays so. `cases` are read in a thread of their own, a little ahead of need; their
+    iterator is the caller's to close. The same `seed` gives the same random numbers in each case, in whatever
+    order and number of batches. Memory does not grow with the number of cases. A `mapping` that is a function fills
+    each case's arguments in its own way.
+
+    Raises MappingError and UnsupportedConfigError before the first case, SandboxError when the sandbox fails
+    for good, and whatever `cases` raise, after the results of the cases before.
+    """
+    limits = limits or Limits()
+    fill = mapping if callable(mapping) else bind(evaluator, mapping).arguments
+    refuse_unfit(evaluator, sandbox)
+    program = await sandbox.load(evaluator.source, limits)
+    try:
+        scoring = _Scoring(evaluator, cases, sandbox, program, fill, limits, seed)
+        try:
+            while (result := await scoring.next()) is not None:
+                yield result
+        finally:
+            await finish(scoring.close)
+    finally:
+        await finish(program.close)
+
+
+def refuse_unfit(evaluator: Evaluator, sandbox: Sandbox) -> None:
+    """Raises UnsupportedConfigError if the sandbox cannot run the evaluator's language, or not its version."""
+    if evaluator.language not in sandbox.capabilities.languages:
+        raise UnsupportedConfigError(
+            f"the {sandbox.name} sandbox does not run {evaluator.language}; see `evalcell sandboxes`"
+        )
+    wanted, python = evaluator.requires_python, sandbox.python
+    if wanted and python and not SpecifierSet(wanted).contains(python, prereleases=True):
+        raise UnsupportedConfigError(
+            f"the script requires Python {wanted} and the {sandbox.name} sandbox runs {python}; "
+            "change `requires-python` in its header, or choose another sandbox"
+        )
+
+
+def seed_of(seed: int, number: int) -> int:
+    """The seed of one case: 63 bits that depend on nothing but the run's seed and the case's number."""
+    digest = blake2b(f"{seed}:{number}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def shared_batch(number: int, most: int) -> int:
+    """
+    How many rows are in a batch whose state is shared; `number` counts the batches from 0.
+
+    It depends on nothing else, so that results do not depend on time or the number of workers. The first ones are
+    small, so that a small dataset keeps several workers busy.
+    """
+    return min(most, SMALLEST << min(number // 2, 16))
+
+
+class _Row:
+    """A case on its way. `call` is let go of once it has run: a result that waits holds no arguments."""
+
+    __slots__ = ("call", "chars", "id", "number", "result", "taken")
+
+    def __init__(self, id: str, number: int) -> None:
+        self.id = id
+        self.number = number
+        self.call: Call | None = None
+        self.result: Result | None = None
+        self.chars = 0
+        self.taken = False
+
+
+class _Scoring:
+    """The state of one `score`: a window of rows in order, and as many workers as the sandbox has use for."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        cases: Iterable[Case],
+        sandbox: Sandbox,
+        program: Program,
+        fill: Fill,
+        limits: Limits,
+        seed: int | None,
+    ) -> None:
+        self._program = program
+        self._fill = fill
+        self._limits = limits
+        self._seed = seed
+        self._judge = Judge(evaluator, sandbox.identity, program.loaded)
+        self._fixed = sandbox.isolation == "batch"
+        self._most = sandbox.batch
+        self._batches = 0
+        self._seconds = sandbox.run_seconds
+        self._size = 1 if self._seconds < 1 else min(SMALLEST, sandbox.batch)
+        self._window: deque[_Row] = deque()
+        self._chars = 0
+        self._room = asyncio.Event()
+        self._progress = asyncio.Event()
+        self._taking = asyncio.Lock()
+        self._retrying = asyncio.Lock()
+        self._intake = Intake(self._rows(cases), _AHEAD if self._seconds < 1 else max(_AHEAD, 2 * self._most))
+        self._workers = [asyncio.create_task(self._work()) for _ in range(max(1, sandbox.concurrency))]
+        for worker in self._workers:
+            worker.add_done_callback(lambda _: self._progress.set())
+
+    async def next(self) -> Result | None:
+        """The next result in order; None after the last."""
+        while True:
+            if self._window and (result := self._window[0].result) is not None:
+                row = self._window.popleft()
+                row.taken = True
+                self._chars -= row.chars
+                self._room.set()
+                return result
+            self._raise_failure()
+            if not self._window and all(w.done() for w in self._workers):
+                if self._intake.failure is not None:
+                    raise self._intake.failure
+                return None
+            self._progress.clear()
+            await self._progress.wait()
+
+    async def close(self) -> None:
+        """Stops and awaits everything that still goes on."""
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        await self._intake.close()
+
+    def _raise_failure(self) -> None:
+        for worker in self._workers:
+            if worker.done() and (error := worker.exception()):
+                raise error
+
+    def _rows(self, cases: Iterable[Case]) -> Iterator[_Row]:
+        """Runs in the intake's thread; touches nothing that changes."""
+        for index, case in enumerate(cases):
+            yield self._row(case, index)
+
+    def _row(self, case: Case, index: int) -> _Row:
+        row = _Row(whole(case.id), case.number)
+        if case.broken is not None:
+            row.result = self._judge.broken(case, case.broken)
+        elif self._program.loaded.status != "ok":
+            row.result = self._judge.unloaded(row.id, row.number)
+        else:
+            try:
+                positional, arguments = self._fill(case)
+            except MappingError as e:
+                row.result = self._judge.broken(case, str(e))
+            else:
+                seed = None if self._seed is None else seed_of(self._seed, case.number)
+                row.call = Call(id=index, arguments=arguments, positional=positional, seed=seed)
+        return row
+
+    async def _work(self) -> None:
+        while (batch := await self._batch()) is not None:
+            if not batch:
+                continue
+            began = perf_counter()
+            unanswered, why = await self._attempt(batch)
+            self._resize(len(batch), perf_counter() - began)
+            if unanswered:
+                await self._retry(unanswered, why)
+
+    async def _batch(self) -> list[_Row] | None:
+        """
+        The next rows that want a run, maybe none; None at the end.
+
+        Where state is shared in a batch, which rows are in it depends on the dataset alone, not on timing.
+        """
+        async with self._taking:
+            while len(self._window) >= _WINDOW_ROWS or self._chars >= _WINDOW_CHARS:
+                self._room.clear()
+                await self._room.wait()
+            batch: list[_Row] = []
+            size, seen = self._size, 0
+            if self._fixed:
+                size = shared_batch(self._batches, self._most)
+                self._batches += 1
+            while len(batch) < size and seen < _BATCH_ROWS:
+                rows = await self._intake.take(min(size - len(batch), _BATCH_ROWS - seen))
+                if not rows:
+                    return batch or None
+                seen += len(rows)
+                self._window.extend(rows)
+                batch += [row for row in rows if row.result is None]
+                if len(batch) < seen:
+                    self._progress.set()
+                if batch and not self._fixed:
+                    break
+            return batch
+
+    def _resize(self, calls: int, seconds: float) -> None:
+        if not self._fixed:
+            fitting = int(self._seconds * calls / max(seconds, 1e-9))
+            self._size = max(1, min(fitting, self._size * 8, self._most))
+
+    async def _retry(self, rows: list[_Row], why: str) -> None:
+        # One at a time, over all workers: a call that kills the sandbox must not meet another's last attempt.
+        async with self._retrying:
+            for row in rows:
+                unanswered, again = await self._attempt([row])
+                if unanswered:
+                    self._settle(row, self._judge.lost(row.id, row.number, again or why))
+                    row.call = None
+
+    async def _attempt(self, rows: list[_Row]) -> tuple[list[_Row], str]:
+        """Runs the rows' calls; returns the rows that got no execution, and what the sandbox said."""
+        asked = {row.call.id: row for row in rows if row.call}
+        waiting = dict(asked)
+        why = "it ended the run without an execution for the call"
+        executions = self._program.run([row.call for row in rows if row.call], self._limits)
+        try:
+            async for execution in executions:
+                row = waiting.pop(execution.call, None)
+                if row is None:
+                    self._take_back(asked.get(execution.call), waiting)
+                    why = f"it gave an execution for call {execution.call} that nobody waited for"
+                    break
+                self._settle(row, self._judge.executed(row.id, row.number, execution))
+        except SandboxLostError as e:
+            why = str(e)
+        finally:
+            if (close := getattr(executions, "aclose", None)) is not None:
+                await close()
+        for row in rows:
+            if row.result is not None:
+                row.call = None
+        return list(waiting.values()), why
+
+    def _take_back(self, row: _Row | None, waiting: dict[int, _Row]) -> None:
+        """Undoes a result that was contradicted, unless it has been handed out."""
+        if row is not None and row.call is not None and not row.taken:
+            self._chars -= row.chars
+            row.result, row.chars = None, 0
+            waiting[row.call.id] = row
+
+    def _settle(self, row: _Row, result: Result) -> None:
+        row.result = result
+        row.chars = len(result.stdout) + sum(len(t or "") for t in (result.label, result.explanation))
+        row.chars += sum(len(s.label or "") + len(s.explanation or "") for s in result.outputs.values())
+        self._chars += row.chars
+        if self._window[0] is row:
+            self._progress.set()

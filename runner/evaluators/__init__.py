@@ -1,0 +1,1 @@
+"""Evaluators: finding one, reading its script, and binding its parameters to a row."""

@@ -1,0 +1,240 @@
+"""A script's PEP 723 header: what it needs, and the table `[tool.evalcell]`."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from runner.errors import EvaluatorError
+from runner.evaluators.parameters import read_parameters
+from runner.text import listed, printable, shown, suggestion, whole
+from runner.types import Declared, InputMapping, OutputConfig
+from sandboxes.base import Language, Model
+
+MAX_HEADER = 16_384
+"""Characters; tomllib takes quadratic time for some texts, 0.8 s for this much of `a.a.a.…`."""
+MAX_ENTRIES = 64
+"""Outputs, mappings, and dependencies, each."""
+MAX_TEXT = 4000
+"""Characters of a description or a dependency."""
+
+COMMENTS: dict[Language, str] = {"python": "#", "typescript": "//"}
+"""What begins each line of a header."""
+NO_PACKAGES = "npm packages are not available to TypeScript evaluators yet"
+
+_START = re.compile(r"(?:#|//) /// ([a-zA-Z0-9-]+)")
+_KEYS = ("description", "output", "outputs", "mapping", "parameters")
+_KINDS = ("categorical", "continuous", "freeform")
+_OUTPUT: TypeAdapter[OutputConfig] = TypeAdapter(OutputConfig)
+
+
+class Header(Model):
+    """What a header says. Without one, nothing."""
+
+    requires_python: str | None = None
+    packages: tuple[str, ...] = ()
+    description: str | None = None
+    outputs: dict[str, OutputConfig] = Field(default_factory=dict)
+    mapping: InputMapping = InputMapping()
+    parameters: dict[str, Declared] = Field(default_factory=dict)
+
+
+def read_header(source: str, where: str, language: Language = "python") -> Header:
+    """Raises EvaluatorError for a header that is there and cannot be used; it names the line where it can."""
+    mark = COMMENTS[language]
+    blocks = [block for block in _blocks(source.split("\n"), mark) if block[0] == "script"]
+    if not blocks:
+        return Header()
+    if len(blocks) > 1:
+        raise EvaluatorError(
+            f"{where}:{blocks[1][1]}: a second `{mark} /// script` block; keep that of line {blocks[0][1]} alone"
+        )
+    return _Reader(where, *blocks[0][1:], language).header()
+
+
+def _blocks(lines: list[str], mark: str = "#") -> Iterable[tuple[str, int, str]]:
+    """
+    The type, first line and content of each metadata block.
+
+    As the regular expression in PEP 723 finds them, which takes quadratic time: in each run of comment lines,
+    from the first opening line that has a closing line at least two further on, to the last closing line.
+    """
+    at = 0
+    opened, closed = f"{mark} ", f"{mark} ///"
+    while at < len(lines):
+        end = at
+        while end < len(lines) and (lines[end] == mark or lines[end].startswith(opened)):
+            end += 1
+        run = lines[at:end]
+        last = max((n for n, line in enumerate(run) if line == closed), default=-1)
+        for n, line in enumerate(run[: max(0, last - 1)]):
+            if start := _START.fullmatch(line):
+                yield start[1], at + n + 1, "\n".join(line[len(opened) :] for line in run[n + 1 : last])
+                break
+        at = end + 1
+
+
+class _Reader:
+    """Reads one header; every complaint names the file and the line."""
+
+    def __init__(self, where: str, first: int, text: str, language: Language) -> None:
+        self._where = where
+        self._first = first
+        self._text = text
+        self._language = language
+
+    def header(self) -> Header:
+        data = self._toml()
+        self._known(data, ("requires-python", "dependencies", "tool"), "the header")
+        tool = data.get("tool", {})
+        table = tool.get("evalcell", {}) if isinstance(tool, dict) else tool
+        if not isinstance(table, dict):
+            self._refuse("tool", "`tool.evalcell` must be a table")
+        self._known(table, _KEYS, "[tool.evalcell]")
+        return Header(
+            requires_python=self._requires_python(data.get("requires-python")),
+            packages=self._packages(data.get("dependencies", [])),
+            description=self._description(table.get("description")),
+            outputs=self._outputs(table),
+            mapping=self._mapping(table.get("mapping", {})),
+            parameters=read_parameters(table.get("parameters", {}), self._refuse),
+        )
+
+    def _refuse(self, key: str, why: str) -> NoReturn:
+        raise EvaluatorError(f"{self._where}:{self._line_of(key)}: {why}")
+
+    def _line_of(self, key: str) -> int:
+        pattern = re.compile(rf"""(?<![\w-])["']?{re.escape(key)}["']?\s*[].=}}]""")
+        lines = self._text.split("\n")
+        return self._first + next((n for n, line in enumerate(lines, 1) if pattern.search(line)), 0)
+
+    def _toml(self) -> dict[str, Any]:
+        if len(self._text) > MAX_HEADER:
+            raise EvaluatorError(f"{self._where}:{self._first}: the header is longer than {MAX_HEADER >> 10} KB")
+        try:
+            return tomllib.loads(self._text)
+        except tomllib.TOMLDecodeError as error:
+            place = re.search(r"\(at line (\d+), column \d+\)", str(error))
+            line = self._first + (int(place[1]) if place else self._text.count("\n") + 1)
+            why = printable(str(error).split(" (at ")[0])
+            raise EvaluatorError(f"{self._where}:{line}: the header is not TOML: {why}") from None
+        except RecursionError:
+            raise EvaluatorError(f"{self._where}:{self._first}: the header is nested too deeply") from None
+        except ValueError as error:
+            raise EvaluatorError(f"{self._where}:{self._first}: the header: {printable(str(error))}") from None
+
+    def _known(self, table: Mapping[str, Any], known: tuple[str, ...], name: str) -> None:
+        for key in table:
+            if key not in known:
+                hint = suggestion(key, known)
+                self._refuse(key, f"{name} has the unknown key {shown(key, 60)}{hint}; known are {listed(known)}")
+
+    def _requires_python(self, value: Any) -> str | None:
+        if value is None:
+            return None
+        if self._language != "python":
+            self._refuse("requires-python", "`requires-python` is for Python scripts; take it out of this one")
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+        try:
+            return str(SpecifierSet(self._text_of("requires-python", value)))
+        except InvalidSpecifier:
+            self._refuse("requires-python", f'{shown(value, 60)} is no version specifier, such as ">=3.11"')
+
+    def _packages(self, value: Any) -> tuple[str, ...]:
+        if not isinstance(value, list) or len(value) > MAX_ENTRIES:
+            self._refuse("dependencies", f"`dependencies` must be a list of at most {MAX_ENTRIES} texts")
+        if not value:
+            return ()
+        if self._language != "python":
+            self._refuse("dependencies", f"{NO_PACKAGES}; take `dependencies` out")
+        from packaging.requirements import InvalidRequirement, Requirement
+
+        packages = []
+        for item in value:
+            try:
+                packages.append(str(Requirement(self._text_of("dependencies", item))))
+            except InvalidRequirement:
+                self._refuse("dependencies", f'{shown(item, 60)} is no requirement, such as "numpy>=2"')
+        return tuple(packages)
+
+    def _description(self, value: Any) -> str | None:
+        return None if value is None else self._text_of("description", value)
+
+    def _text_of(self, key: str, value: Any) -> str:
+        if not isinstance(value, str) or len(value) > MAX_TEXT:
+            self._refuse(key, f"`{key}` must be text of at most {MAX_TEXT:,} characters, not {shown(value, 60)}")
+        return value
+
+    def _outputs(self, table: Mapping[str, Any]) -> dict[str, OutputConfig]:
+        if "output" in table and "outputs" in table:
+            self._refuse("outputs", "give `output` for one output or `outputs.NAME` for several, not both")
+        if "output" in table:
+            return {"": self._output("output", table["output"])}
+        named = table.get("outputs", {})
+        if not isinstance(named, dict) or len(named) > MAX_ENTRIES:
+            self._refuse("outputs", f"`outputs` must be a table of at most {MAX_ENTRIES} names")
+        for name in named:
+            if not name.strip() or len(name) > 100:
+                self._refuse("outputs", f"the output {shown(name, 60)} must have a name of 1 to 100 characters")
+        return {name: self._output(f"outputs.{name}", value) for name, value in named.items()}
+
+    def _output(self, name: str, value: Any) -> OutputConfig:
+        short = printable(name, 60)
+        key = name.split(".", 1)[-1]
+        if not isinstance(value, dict) or value.get("kind") not in _KINDS:
+            self._refuse(key, f'`{short}` must be a table with kind = "categorical", "continuous" or "freeform"')
+        labels = value.get("labels")
+        if isinstance(labels, list) and all(isinstance(label, str) for label in labels):
+            # TOML has no null: a list is for labels without scores.
+            value = {**value, "labels": dict.fromkeys(labels)}
+        try:
+            return _OUTPUT.validate_python(value, strict=True)
+        except ValidationError as error:
+            self._refuse(key, f"`{short}`: {_first_problem(error)}")
+
+    def _mapping(self, table: Any) -> InputMapping:
+        if not isinstance(table, dict) or len(table) > MAX_ENTRIES:
+            self._refuse("mapping", f"`mapping` must be a table of at most {MAX_ENTRIES} parameters")
+        paths: dict[str, str] = {}
+        literals: dict[str, Any] = {}
+        for name, value in table.items():
+            match value:
+                case str() | {"path": str()}:
+                    paths[name] = self._path(name, value if isinstance(value, str) else value["path"])
+                case {"literal": literal}:
+                    literals[name] = self._literal(name, literal)
+                case _:
+                    value = None
+            if value is None or (isinstance(value, dict) and len(value) > 1):
+                accepted = '"PATH", {path = "PATH"} or {literal = …}'
+                self._refuse(name, f"`mapping.{printable(name, 60)}` must be {accepted}")
+        return InputMapping(paths=paths, literals=literals)
+
+    def _path(self, name: str, text: str) -> str:
+        from runner.evaluators.jsonpath import PathError, parse_path
+
+        try:
+            parse_path(text)
+        except PathError as error:
+            self._refuse(name, f"`mapping.{printable(name, 60)}`: {error}")
+        return text
+
+    def _literal(self, name: str, value: Any) -> Any:
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            self._refuse(name, f"`mapping.{printable(name, 60)}`: {shown(value, 60)} is not a JSON value")
+        return value
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"][1:])
+    known = {"extra_forbidden": "an unknown key", "missing": "missing"}.get(first["type"], first["msg"])
+    return printable(whole(f"{place}: {known}" if place else known.removeprefix("Value error, ")))

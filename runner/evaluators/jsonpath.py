@@ -1,0 +1,215 @@
+"""RFC 9535 queries over a case, the leading `$.` optional."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathNode, JSONPathQuery
+from jsonpath_rfc9535.exceptions import JSONPathError
+from jsonpath_rfc9535.filter_expressions import (
+    ComparisonExpression,
+    Expression,
+    FilterExpression,
+    FilterQuery,
+    FunctionExtension,
+    LogicalExpression,
+    PrefixExpression,
+    RootFilterQuery,
+)
+from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
+from jsonpath_rfc9535.selectors import FilterSelector, IndexSelector, JSONPathSelector, NameSelector
+
+from runner.text import listed, printable
+
+MAX_PATH = 1000
+"""Characters of a path."""
+MAX_VISITED = 1_000_000
+"""Places that one path may look at in one row, about 2 s of work."""
+
+_ENVIRONMENT = JSONPathEnvironment()
+
+
+class PathError(ValueError):
+    """The text is no path that can be used, or a row is too large for it."""
+
+
+class NoMatchError(PathError):
+    """A path that can match once has no match; the message says where it ended."""
+
+
+class Path:
+    """One query, ready for any number of documents."""
+
+    def __init__(self, text: str, query: JSONPathQuery) -> None:
+        self.text = text
+        self._query = query
+        self._keys = _keys(query)
+
+    @property
+    def singular(self) -> bool:
+        """Whether it can match once at most."""
+        return self._keys is not None
+
+    @property
+    def first(self) -> str | None:
+        """The column that it looks into, where it can match once."""
+        return self._keys[0] if self._keys and isinstance(self._keys[0], str) else None
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The columns that it may look into, those in `metadata` by their own names; None where that may be all."""
+        if "$" in self.text[1:]:
+            return None
+        first, *rest = [_names(segment) for segment in self._query.segments[:2]] or [None]
+        if first is None or "metadata" not in first:
+            return first
+        inner = rest[0] if rest else None
+        return None if inner is None else first | inner
+
+    def value(self, document: Any) -> Any:
+        """The match of a singular path, or the list of every match. Raises NoMatchError, PathError."""
+        if self._keys is None:
+            return list(self._every(document))
+        value = document
+        for at, key in enumerate(self._keys):
+            if isinstance(key, str):
+                if not isinstance(value, dict) or key not in value:
+                    raise NoMatchError(self._ended(at, value))
+            elif not isinstance(value, list) or not -len(value) <= key < len(value):
+                raise NoMatchError(self._ended(at, value))
+            value = value[key]
+        return value
+
+    def _every(self, document: Any) -> Sequence[Any]:
+        spent = 0
+        values = [document]
+        for segment in self._query.segments:
+            found: list[Any] = []
+            deep = isinstance(segment, JSONPathRecursiveDescentSegment)
+            for value in _descendants(values) if deep else values:
+                node = JSONPathNode(value=value, location=(), parent=None, root=document)
+                for selector in segment.selectors:
+                    spent += _effort(selector, value)
+                    if spent > MAX_VISITED:
+                        raise PathError(f"{self.text} looks at more than {MAX_VISITED:,} places; narrow it")
+                    found.extend(match.value for match in selector.resolve(node))
+            values = found
+        return values
+
+    def _ended(self, at: int, value: Any) -> str:
+        keys = (self._keys or ())[:at]
+        place = "$" + "".join(f"[{key}]" if isinstance(key, int) else f".{printable(key, 60)}" for key in keys)
+        if isinstance(value, dict):
+            what = f"has the keys {listed(value)}" if value else "is an empty object"
+        elif isinstance(value, list):
+            what = f"is a list of {len(value):,}"
+        elif isinstance(value, str):
+            what = "is text, which paths do not look into"
+        else:
+            what = "is null" if value is None else f"is a {type(value).__name__}"
+        return f"{self.text} matches nothing: {place} {what}"
+
+
+def parse_path(text: str, *, trusted: bool = False) -> Path:
+    """
+    A query ready for use.
+
+    One that is not `trusted`, out of a script's header, may filter only by what a fixed path from `@` gives:
+    its work then grows with the row and no faster. Raises PathError.
+    """
+    if len(text) > MAX_PATH:
+        raise PathError(f"the path has {len(text):,} characters, over {MAX_PATH:,}")
+    full = _rooted(text)
+    short = printable(full, 100)
+    try:
+        query = _ENVIRONMENT.compile(full)
+        costly = None if trusted else _costly(query)
+    except RecursionError:
+        raise PathError(f"the path {short} is nested too deeply") from None
+    except (JSONPathError, ValueError) as error:
+        raise PathError(f"{short} is no RFC 9535 path: {_reason(error)}{_hint(full)}") from None
+    if costly:
+        raise PathError(f"the path {short} {costly}, which a header must not; give it on the command line")
+    return Path(short, query)
+
+
+def _rooted(text: str) -> str:
+    if text.startswith("$"):
+        return text
+    return f"${text}" if text.startswith(("[", ".")) else f"$.{text}"
+
+
+def _reason(error: Exception) -> str:
+    return printable(str(error.args[0] if error.args else error))
+
+
+def _hint(text: str) -> str:
+    if "-" in text or " " in text:
+        return "; a name with other characters than letters, digits and _ is written ['a name']"
+    return ""
+
+
+def _keys(query: JSONPathQuery) -> tuple[str | int, ...] | None:
+    """The names and indexes of a query that can match once; None for one that can match many."""
+    if not query.singular_query():
+        return None
+    keys: list[str | int] = []
+    for segment in query.segments:
+        selector = segment.selectors[0]
+        if isinstance(selector, NameSelector):
+            keys.append(selector.name)
+        elif isinstance(selector, IndexSelector):
+            keys.append(selector.index)
+    return tuple(keys)
+
+
+def _names(segment: JSONPathSegment) -> frozenset[str] | None:
+    """What a segment selects, where it does so by names alone."""
+    names = [selector.name for selector in segment.selectors if isinstance(selector, NameSelector)]
+    by_names = len(names) == len(segment.selectors) and not isinstance(segment, JSONPathRecursiveDescentSegment)
+    return frozenset(names) if by_names else None
+
+
+def _descendants(values: Sequence[Any]) -> Iterator[Any]:
+    """Each value and all below it, in the order of the document. Counting is left to the selectors."""
+    stack = list(reversed(values))
+    while stack:
+        value = stack.pop()
+        yield value
+        if isinstance(value, dict):
+            stack.extend(reversed([inner for inner in value.values() if isinstance(inner, dict | list)]))
+        elif isinstance(value, list):
+            stack.extend(reversed([inner for inner in value if isinstance(inner, dict | list)]))
+
+
+def _effort(selector: JSONPathSelector, value: Any) -> int:
+    if isinstance(selector, NameSelector | IndexSelector) or not isinstance(value, dict | list):
+        return 1
+    return 1 + len(value) * (1 + len(str(selector)) // 16)
+
+
+def _costly(query: JSONPathQuery) -> str | None:
+    for segment in query.segments:
+        for selector in segment.selectors:
+            if isinstance(selector, FilterSelector) and (why := _costly_filter(selector.expression)):
+                return why
+    return None
+
+
+def _costly_filter(expression: Expression) -> str | None:
+    if isinstance(expression, FunctionExtension):
+        if expression.name in ("match", "search"):
+            return "searches with a regular expression"
+        return next((why for part in expression.args if (why := _costly_filter(part))), None)
+    if isinstance(expression, FilterQuery):
+        if isinstance(expression, RootFilterQuery):
+            return "looks from a filter to `$`"
+        return None if expression.query.singular_query() else "looks at many places from a filter"
+    if isinstance(expression, LogicalExpression | ComparisonExpression):
+        return _costly_filter(expression.left) or _costly_filter(expression.right)
+    if isinstance(expression, PrefixExpression):
+        return _costly_filter(expression.right)
+    if isinstance(expression, FilterExpression):
+        return _costly_filter(expression.expression)
+    return None

@@ -1,0 +1,174 @@
+"""A script on disk -> Evaluator: header, signature, version. Nothing of it is run."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from hashlib import sha256
+from pathlib import Path
+from typing import NoReturn
+
+import templates
+from runner.errors import EvaluatorError
+from runner.evaluators.header import read_header
+from runner.evaluators.python_signature import Signature, read_signature
+from runner.text import CHECK, close_name, printable, shown, suggestion, whole
+from runner.types import Declared, Evaluator, Parameter
+from sandboxes.base import Language
+from sandboxes.errors import SandboxUnavailableError
+
+MAX_SOURCE = 256 * 1024
+"""Bytes of a script."""
+MAX_DESCRIPTION = 4000
+"""Characters."""
+
+_COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_UTF8 = ("utf-8", "utf8", "u8", "utf-8-sig")
+_LANGUAGES: dict[str, Language] = {".py": "python", ".ts": "typescript"}
+_REFUSED = {
+    **dict.fromkeys((".js", ".mjs", ".mts"), "; rename it to *.ts, which may be plain JavaScript too"),
+    **dict.fromkeys((".tsx", ".jsx"), "; JSX cannot be run"),
+    **dict.fromkeys((".cjs", ".cts"), "; CommonJS cannot be run, write a module"),
+}
+
+
+def read_evaluator(path: str | os.PathLike[str]) -> Evaluator:
+    """Reads a Python or TypeScript script; its name is the file's, without the suffix. Raises EvaluatorError."""
+    path = Path(path)
+    where = printable(whole(str(path)))
+    language = _LANGUAGES.get(path.suffix.lower())
+    if language is None:
+        _refuse_name(path, where)
+    return parse_evaluator(_read(path, where), whole(path.stem), where, language=language)
+
+
+def parse_evaluator(
+    source: bytes | str, name: str, where: str | None = None, *, language: Language = "python"
+) -> Evaluator:
+    """
+    A script's text as an evaluator. `where` is its file's name in messages.
+
+    The version is that of the text without its byte order mark and with line feeds alone, so that it does not
+    depend on the system a file was saved on. Raises EvaluatorError.
+    """
+    where = where or name
+    text = _text(source, where)
+    if language == "python":
+        _refuse_cookie(text, where)
+    header = read_header(text, where, language)
+    signature = _signature(text, where, language)
+    names = [parameter.name for parameter in signature.parameters]
+    for mapped in (*header.mapping.paths, *header.mapping.literals):
+        if mapped not in names and not signature.accepts_any:
+            raise EvaluatorError(
+                f"{where}: the header maps `{printable(mapped, 60)}`, which is no parameter of "
+                f"evaluate({', '.join(names)}){suggestion(mapped, names)}"
+            )
+    description = header.description if header.description is not None else signature.docstring
+    return Evaluator(
+        name=whole(name),
+        source=text,
+        language=language,
+        parameters=_declared(signature, header.parameters, where),
+        accepts_any=signature.accepts_any,
+        description=description[:MAX_DESCRIPTION],
+        requires_python=header.requires_python,
+        packages=header.packages,
+        outputs=header.outputs,
+        mapping=header.mapping,
+        version=sha256(text.encode()).hexdigest()[:12],
+    )
+
+
+def _signature(text: str, where: str, language: Language) -> Signature:
+    if language == "python":
+        return read_signature(text, where)
+    try:
+        from runner.evaluators.typescript.signature import read_typescript
+
+        return read_typescript(text, where)
+    except SandboxUnavailableError as error:
+        raise EvaluatorError(f"{where}: {error}") from None
+
+
+def _declared(signature: Signature, declared: dict[str, Declared], where: str) -> tuple[Parameter, ...]:
+    """The script's parameters with what its header declares of them."""
+    names = [parameter.name for parameter in signature.parameters]
+    strangers = [name for name in declared if name not in names]
+    for name in strangers:
+        if not signature.accepts_any or not name.isidentifier():
+            raise EvaluatorError(
+                f"{where}: the header declares `{printable(name, 60)}`, which is no parameter of "
+                f"evaluate({', '.join(names)}){suggestion(name, names)}"
+            )
+    found = (*signature.parameters, *(Parameter(name=name, required=False) for name in strangers))
+    return tuple(_with(parameter, declared.get(parameter.name)) for parameter in found)
+
+
+def _with(parameter: Parameter, declared: Declared | None) -> Parameter:
+    if declared is None:
+        return parameter
+    required = parameter.required and declared.default is None
+    return parameter.model_copy(update={"declared": declared, "required": required})
+
+
+def _text(source: bytes | str, where: str) -> str:
+    try:
+        data = source.encode() if isinstance(source, str) else source
+    except UnicodeEncodeError as error:
+        raise EvaluatorError(f"{where}: half of a surrogate pair at character {error.start + 1}") from None
+    if len(data) > MAX_SOURCE:
+        raise EvaluatorError(f"{where} is larger than 256 KB; an evaluator is one script, keep data elsewhere")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise EvaluatorError(f"{where} is UTF-16; save it as UTF-8")
+    if (at := data.find(b"\0")) >= 0:
+        raise EvaluatorError(f"{where}: a null byte at byte {at + 1}; is it a script?")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise EvaluatorError(f"{where} is not UTF-8 at byte {error.start + 1}; save it as UTF-8") from None
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _refuse_cookie(text: str, where: str) -> None:
+    for number, line in enumerate(text.split("\n", 2)[:2], 1):
+        if cookie := _COOKIE.match(line):
+            if cookie[1].lower().replace("_", "-") not in _UTF8:
+                declared = shown(cookie[1], 40)
+                raise EvaluatorError(f"{where}:{number}: the encoding is declared as {declared}; save it as UTF-8")
+            return
+        if line.strip() and not line.lstrip().startswith("#"):
+            return
+
+
+def _refuse_name(path: Path, where: str) -> NoReturn:
+    if path.is_dir():
+        raise EvaluatorError(f"{where} is a folder; name a script in it")
+    also = _REFUSED.get(path.suffix.lower(), "")
+    raise EvaluatorError(f"{where}: an evaluator is a script named *.py (Python) or *.ts (TypeScript){also}")
+
+
+def _read(path: Path, where: str) -> bytes:
+    try:
+        about = path.stat()
+        if stat.S_ISDIR(about.st_mode):
+            raise IsADirectoryError
+        if not stat.S_ISREG(about.st_mode):
+            raise EvaluatorError(f"{where} is not a regular file; copy the script into one")
+        with path.open("rb") as file:
+            return file.read(MAX_SOURCE + 1)
+    except FileNotFoundError:
+        raise EvaluatorError(f"no script {where}{close_name(path) or _template(path.stem) or CHECK}") from None
+    except IsADirectoryError:
+        raise EvaluatorError(f"{where} is a folder; name a script in it") from None
+    except EvaluatorError:
+        raise
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise EvaluatorError(f"{where} cannot be opened: {why}") from None
+
+
+def _template(stem: str) -> str:
+    near = suggestion(stem.lower().replace("_", "-"), templates.names())
+    return near.replace("did you mean", "did you mean the template")

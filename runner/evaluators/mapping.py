@@ -1,0 +1,262 @@
+"""case -> arguments: RFC 9535 paths, literals, names. The rules stand as a table in docs/rules.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from runner.errors import MappingError
+from runner.evaluators.jsonpath import Path, PathError, parse_path
+from runner.evaluators.parameters import NotAcceptedError, about, accepted, as_json
+from runner.text import listed, printable, shown, suggestion
+from runner.types import Case, Declared, Evaluator, InputMapping, Parameter
+
+BY_NAME = ("output", "reference", "input", "metadata", "id")
+"""Parameters of these names bind by themselves."""
+
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """
+    Where one parameter's value comes from: a literal, a path, or the column of its name.
+
+    The literal of a column is what stands in for it where a row lacks it.
+    """
+
+    name: str
+    required: bool
+    positional: bool
+    path: Path | None = None
+    literal: Any = None
+    by_name: bool = False
+    default: bool = False
+    """Whether the literal is the header's default."""
+    declared: Declared | None = None
+
+
+class Binding:
+    """How one evaluator's parameters are filled, for any number of cases."""
+
+    def __init__(self, sources: Iterable[_Source], defaults: Iterable[str]) -> None:
+        self._sources = tuple(sources)
+        self._defaults = tuple(defaults)
+        self._has_paths = any(source.path for source in self._sources)
+
+    def arguments(self, case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The values that go by position only, and those by keyword. Raises MappingError for this row."""
+        document = _document(case) if self._has_paths else {}
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        skipped = None
+        for source in self._sources:
+            name = source.name
+            value = _value(source, document, case)
+            if value is _ABSENT:
+                skipped = name if source.positional else skipped
+                continue
+            if not source.positional:
+                keywords[name] = value
+            elif skipped:
+                raise MappingError(
+                    f"{case.where}: `{name}` cannot be given without `{skipped}`, as both go by position; "
+                    f"add a column `{skipped}`, or map it"
+                )
+            else:
+                positional.append(value)
+        return tuple(positional), keywords
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The columns that are needed of a row, whose id is always one; None for all of them."""
+        found = {"id"}
+        for source in self._sources:
+            if _is_literal(source):
+                continue
+            named = source.path.columns if source.path else frozenset({source.name})
+            if named is None or (source.by_name and source.name == "metadata"):
+                return None
+            found |= named
+        return frozenset(found)
+
+    @property
+    def mapping(self) -> InputMapping:
+        """What is filled, with the columns that bind by name as the paths that they are."""
+        return InputMapping(
+            paths={s.name: s.path.text if s.path else f"$.{s.name}" for s in self._sources if s.path or s.by_name},
+            literals={s.name: s.literal for s in self._sources if _is_literal(s)},
+        )
+
+    def describe(self) -> dict[str, str]:
+        """Where each parameter's value comes from, in words."""
+        words = {source.name: _words(source) for source in self._sources}
+        return words | dict.fromkeys(self._defaults, "left to its default")
+
+
+def bind(evaluator: Evaluator, mapping: InputMapping | None = None) -> Binding:
+    """
+    Fills the evaluator's parameters by `mapping` over what its header maps, and by name.
+
+    Raises MappingError for a name that is no parameter, a path or literal that cannot be used, and a required
+    parameter that nothing can fill.
+    """
+    asked = mapping or InputMapping()
+    for own in (evaluator.mapping, asked):
+        _refuse_unknown(evaluator, own)
+    sources: list[_Source] = []
+    defaults: list[str] = []
+    for parameter in (*evaluator.parameters, *_any_names(evaluator, asked)):
+        source = _source(parameter, evaluator, asked)
+        if source:
+            if source.positional and defaults and _by_position(evaluator, defaults[-1]):
+                raise MappingError(
+                    f"`{source.name}` cannot be given without `{defaults[-1]}`, as both go by position; "
+                    f"map `{defaults[-1]}` too"
+                )
+            sources.append(source)
+        elif parameter.required:
+            raise MappingError(_unfilled(parameter))
+        else:
+            defaults.append(parameter.name)
+    return Binding(sources, defaults)
+
+
+def _unfilled(parameter: Parameter) -> str:
+    name, declared = parameter.name, parameter.declared
+    column = f"InputMapping(paths={{'{name}': 'metadata.{name}'}})"
+    if declared is None:
+        return f"evaluate needs `{name}`, which no column fills by name; say where it comes from, such as {column}"
+    value = f"InputMapping(literals={{'{name}': …}})"
+    return f"evaluate needs `{name}` ({about(declared)}); give it a value: {value}, or a column: {column}"
+
+
+def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> _Source | None:
+    name, declared = parameter.name, parameter.declared
+    made = partial(_Source, name, positional=parameter.positional_only, declared=declared)
+    for mapping, trusted in ((asked, True), (evaluator.mapping, False)):
+        if name in mapping.literals:
+            return made(required=True, literal=_accepted(name, declared, _literal(name, mapping.literals[name])))
+        if name in mapping.paths:
+            try:
+                path = parse_path(mapping.paths[name], trusted=trusted)
+            except PathError as error:
+                raise MappingError(f"`{name}`: {error}") from None
+            return made(required=True, path=path)
+    default = None if declared is None else declared.default
+    if name in BY_NAME:
+        return made(required=parameter.required, literal=default, by_name=True)
+    return None if default is None else made(required=True, literal=default, default=True)
+
+
+def _literal(name: str, value: Any) -> Any:
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        raise MappingError(f"`{name}`: the literal {shown(value, 60)} is not a JSON value") from None
+
+
+def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
+    names = [parameter.name for parameter in evaluator.parameters]
+    for name in (*mapping.paths, *mapping.literals):
+        if name in names:
+            continue
+        if not evaluator.accepts_any:
+            hint = suggestion(name, names)
+            raise MappingError(
+                f"evaluate({', '.join(names)}) has no parameter `{printable(name, 60)}`{hint}; "
+                f"its parameters are {listed(names)}"
+            )
+        if not name.isidentifier():
+            raise MappingError(f"`{printable(name, 60)}` cannot be a parameter's name; use letters, digits and _")
+
+
+def _any_names(evaluator: Evaluator, asked: InputMapping) -> list[Parameter]:
+    """What is mapped into `**kwargs`."""
+    known = {parameter.name for parameter in evaluator.parameters}
+    own = evaluator.mapping
+    names = dict.fromkeys((*own.paths, *own.literals, *asked.paths, *asked.literals))
+    return [Parameter(name=name) for name in names if name not in known]
+
+
+def _by_position(evaluator: Evaluator, name: str) -> bool:
+    return any(p.positional_only and p.name == name for p in evaluator.parameters)
+
+
+def _document(case: Case) -> dict[str, Any]:
+    """What paths look into: the columns that the row has."""
+    return {column: getattr(case, column) for column in BY_NAME if column in case.present}
+
+
+def _value(source: _Source, document: dict[str, Any], case: Case) -> Any:
+    """What the case gives the parameter, or _ABSENT. Raises MappingError for this row."""
+    name = source.name
+    if source.by_name:
+        if name not in case.present and name != "id":
+            if source.required:
+                raise MappingError(_lacks(case, name))
+            return _ABSENT if source.literal is None else source.literal
+        value = getattr(case, name)
+    elif source.path:
+        value = _look_up(source.path, document, name, case)
+    else:
+        return source.literal
+    try:
+        return _accepted(name, source.declared, value)
+    except MappingError as error:
+        raise MappingError(f"{case.where}: {error}; put the row right, or map another to `{name}`") from None
+
+
+def _accepted(name: str, declared: Declared | None, value: Any) -> Any:
+    try:
+        return value if declared is None else accepted(declared, value)
+    except NotAcceptedError as error:
+        raise MappingError(f"`{name}` {error}") from None
+
+
+def _is_literal(source: _Source) -> bool:
+    return not (source.path or source.by_name)
+
+
+def _look_up(path: Path, document: dict[str, Any], name: str, case: Case) -> Any:
+    if path.first == "id":  # every row has one, be it the row's number
+        document = {"id": case.id}
+    try:
+        return path.value(document)
+    except PathError as error:
+        raise MappingError(f"{case.where}: `{name}`: {error}{_in_metadata(path, case)}") from None
+
+
+def _in_metadata(path: Path, case: Case) -> str:
+    """A hint, where the path begins with a column that stands in `metadata`, or nothing."""
+    if path.first not in case.metadata and path.first not in case.unread:
+        return ""
+    return f"; other columns are in metadata: {path.text.replace('$', '$.metadata', 1)}"
+
+
+def _lacks(case: Case, name: str) -> str:
+    near = suggestion(name, [*case.metadata, *case.unread])
+    return (
+        f"{case.where}: the row has no `{name}`{near}; add the column, map another to `{name}`"
+        f"{_others(case)}, or give the parameter a default"
+    )
+
+
+def _others(case: Case) -> str:
+    """The columns that could be mapped."""
+    own = [column for column in BY_NAME if column in case.present - {"id", "metadata"}]
+    unread = [name if name in BY_NAME else f"metadata.{name}" for name in case.unread]
+    every = [*own, *(f"metadata.{key}" for key in case.metadata), *unread]
+    return f" (it has {listed(every)})" if every else ""
+
+
+def _words(source: _Source) -> str:
+    if source.by_name:
+        default = "" if source.literal is None else f" {as_json(source.literal)}"
+        return f"$.{source.name} (by name{'' if source.required else f', else its default{default}'})"
+    if source.default:
+        return "its default"
+    return source.path.text if source.path else f"literal {shown(source.literal, 60)}"

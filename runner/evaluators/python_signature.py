@@ -1,0 +1,168 @@
+"""What a Python script defines, found by parsing. Nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from runner.errors import EvaluatorError
+from runner.evaluators.excerpt import pointed
+from runner.text import listed, printable, suggestion, whole
+from runner.types import Parameter
+
+NAME = "evaluate"
+DEFINE = "define `def evaluate(output, reference): …`"
+STACK = 64 << 20
+"""Bytes of stack for the parser, so that its own limit on nesting comes before the end of the stack."""
+
+_NEWER = re.compile(r"^\s*(async\s+)?(def|class)\s+\w+\s*\[|^\s*type\s+\w+|f-string|template string|\bt[\"']")
+_GAP = r"(?:[ \t\f]|\\\n)*+"
+_WORD = r"[0-9A-Za-z_\x80-\U0010ffff]"
+_DOTTED = re.compile(rf"(?<!{_WORD})(?:{_WORD}++{_GAP}\.{_GAP}){{300}}")
+"""Python's parser takes quadratic time for an import of so many parts: half a minute for one of 256 KB."""
+
+_BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Signed = _Function | ast.Lambda
+
+
+class Signature(NamedTuple):
+    parameters: tuple[Parameter, ...]
+    accepts_any: bool
+    docstring: str
+
+
+def read_signature(source: str, where: str) -> Signature:
+    """The parameters of the `evaluate` that a script ends up with. Raises EvaluatorError."""
+    tree = _parse(source, where)
+    found: _Signed | ast.AST | None = None
+    functions: dict[str, _Signed] = {}
+    for name, node in _definitions(tree.body):
+        if name == NAME:
+            found = _resolved(node, functions)
+        elif isinstance(node, _Signed):
+            functions[name] = node
+        else:
+            functions.pop(name, None)
+    if found is None:
+        raise EvaluatorError(f"{where} has no function `evaluate`{_near_miss(tree, functions)}; {DEFINE}")
+    if not isinstance(found, _Signed):
+        raise EvaluatorError(
+            f"{where}:{getattr(found, 'lineno', 1)}: the parameters of this `evaluate` cannot be seen "
+            f"without running the script; {DEFINE}"
+        )
+    return Signature(_parameters(found.args), found.args.kwarg is not None, _docstring(tree, found))
+
+
+def _parse(source: str, where: str) -> ast.Module:
+    if dotted := _DOTTED.search(source):
+        line = source.count("\n", 0, dotted.start()) + 1
+        raise EvaluatorError(f"{where}:{line}: a name of more than 300 parts; shorten it")
+    result: list[ast.Module | BaseException] = []
+
+    def parse() -> None:
+        try:
+            result.append(ast.parse(source))
+        except BaseException as error:
+            result.append(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before = threading.stack_size(STACK)
+        try:
+            thread = threading.Thread(target=parse, name="parse")
+            thread.start()
+        finally:
+            threading.stack_size(before)
+        thread.join()
+    outcome = result[0]
+    if isinstance(outcome, ast.Module):
+        return outcome
+    if isinstance(outcome, SyntaxError):
+        raise EvaluatorError(_syntax_message(outcome, source, where)) from None
+    if isinstance(outcome, MemoryError | RecursionError):
+        raise EvaluatorError(f"{where} is nested too deeply for Python's parser; split its expressions up")
+    raise EvaluatorError(f"{where} cannot be parsed: {printable(str(outcome))}")
+
+
+def _syntax_message(error: SyntaxError, source: str, where: str) -> str:
+    """File, line and column, what is wrong, and the line itself with a caret below the place."""
+    lines = source.split("\n")
+    line = min(max(error.lineno or 1, 1), len(lines))
+    message = pointed(where, source, line, error.offset or 1, error.msg)
+    if _NEWER.search(lines[line - 1]) or "f-string" in error.msg:
+        running = ".".join(map(str, sys.version_info[:2]))
+        message += f"\n    Syntax newer than Python {running}, on which evalcell runs here, cannot be read."
+    return message
+
+
+def _definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
+    """Every name that the module's own statements bind, in the order of the text, and by what."""
+    left: list[ast.AST] = list(reversed(body))
+    while left:
+        node = left.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from _targets(target, value)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                yield from _targets(target, value)
+            case ast.AugAssign(target=target, value=value):
+                # What comes out of `evaluate += …` is none of its parts.
+                yield from ((name, node) for name, _ in _targets(target, value))
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                yield from ((alias.asname or alias.name, node) for alias in names)
+            case _:
+                blocks = (getattr(node, block, ()) for block in _BLOCKS)
+                left.extend(reversed([inner for block in blocks for inner in block]))
+
+
+def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.AST]]:
+    match target:
+        case ast.Name(id=name):
+            yield name, value
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            # Which part of the value goes where is not for the parser to say.
+            yield from ((part.id, target) for part in parts if isinstance(part, ast.Name))
+
+
+def _resolved(node: ast.AST, functions: dict[str, _Signed]) -> ast.AST:
+    """The function that another name stands for."""
+    return functions.get(node.id, node) if isinstance(node, ast.Name) else node
+
+
+def _parameters(args: ast.arguments) -> tuple[Parameter, ...]:
+    by_place = [*args.posonlyargs, *args.args]
+    required = len(by_place) - len(args.defaults)
+    found = [
+        Parameter(name=arg.arg, positional_only=at < len(args.posonlyargs), required=at < required)
+        for at, arg in enumerate(by_place)
+    ]
+    for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        found.append(Parameter(name=arg.arg, required=default is None))
+    return tuple(found)
+
+
+def _near_miss(tree: ast.Module, functions: dict[str, _Signed]) -> str:
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                if isinstance(inner, _Function) and inner.name == NAME:
+                    return f" (line {inner.lineno} has one, inside the class `{printable(node.name, 60)}`)"
+    lines = {name: node.lineno for name, node in functions.items()}
+    close = [name for name in lines if name.lower() == NAME or suggestion(name.lower(), [NAME])]
+    if close:
+        return f" (line {lines[close[0]]} defines `{printable(close[0], 60)}`)"
+    return f" (it defines {listed(lines, 4)})" if lines else ""
+
+
+def _docstring(tree: ast.Module, found: _Signed) -> str:
+    own = None if isinstance(found, ast.Lambda) else ast.get_docstring(found)
+    return whole(ast.get_docstring(tree) or own or "")

@@ -1,0 +1,1 @@
+"""The signature of a TypeScript evaluator, read from its syntax tree."""

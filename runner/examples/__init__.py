@@ -1,0 +1,1 @@
+"""Worked examples: what an evaluator is expected to return, and whether it does."""

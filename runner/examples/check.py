@@ -1,0 +1,170 @@
+"""Worked examples through an evaluator: filled, run, and compared with what should come of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any, Literal, TypeAlias
+
+from runner.engine.local import Fill, score
+from runner.errors import MappingError
+from runner.evaluators.mapping import bind
+from runner.examples.load import Expected, ExpectedScore, WorkedCase
+from runner.results.diff import Difference, difference, qualified, said, same
+from runner.text import listed
+from runner.types import Case, Evaluator, InputMapping, Result
+from sandboxes.base import Language, Limits, Model, Sandbox
+
+Verdict: TypeAlias = Literal["passed", "failed", "lost"]
+"""`lost`: the sandbox failed, so nothing is known."""
+
+_FEW = 200  # cases that are done sooner than workers are started
+_TEXT = 2000  # characters of each text of a result that are kept
+
+
+class JudgedCase(Model):
+    """What came of a case, and where that is not what was expected. Long texts are cut."""
+
+    id: str
+    where: str
+    verdict: Verdict
+    differences: tuple[Difference, ...] = ()
+    result: Result
+
+
+class CasesReport(Model):
+    """How all of an evaluator's worked examples went, in their order."""
+
+    evaluator: str
+    version: str
+    language: Language
+    sandbox: str
+    passed: int
+    failed: int
+    lost: int
+    skipped: int
+    """Those that do not hold in this language."""
+    cases: tuple[JudgedCase, ...]
+
+
+def report(evaluator: Evaluator, sandbox: Sandbox, found: Sequence[JudgedCase], skipped: int) -> CasesReport:
+    """Adds up what was judged."""
+    count = {verdict: sum(case.verdict == verdict for case in found) for verdict in ("passed", "failed", "lost")}
+    return CasesReport(
+        evaluator=evaluator.name,
+        version=evaluator.version,
+        language=evaluator.language,
+        sandbox=sandbox.identity,
+        skipped=skipped,
+        cases=tuple(found),
+        **count,
+    )
+
+
+def few(cases: Sequence[WorkedCase]) -> int | None:
+    """How many runs at once suit them; None: the sandbox's own default."""
+    return 1 if len(cases) <= _FEW else None
+
+
+def filling(evaluator: Evaluator, mapping: InputMapping | None = None) -> Fill:
+    """
+    Fills worked cases by what they set and map themselves, then by `mapping`, then by the script's own.
+
+    Raises MappingError for a `mapping` that cannot be used. A case whose own cannot fails for itself.
+    """
+    asked = mapping or InputMapping()
+    # What only some cases give may be required, and in any place.
+    lenient = [p.model_copy(update={"required": False, "positional_only": False}) for p in evaluator.parameters]
+    bind(evaluator.model_copy(update={"parameters": tuple(lenient)}), asked)
+
+    def fill(case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        own = case.mapping if isinstance(case, WorkedCase) else InputMapping()
+        # As a header's: a file of cases is trusted no more than the script that it came with.
+        headed = evaluator.model_copy(update={"mapping": _over(evaluator.mapping, own)})
+        try:
+            binding = bind(headed, _without(asked, own))
+        except MappingError as error:
+            raise MappingError(f"{case.where}: {error}") from None
+        return binding.arguments(case)
+
+    return fill
+
+
+async def judge(
+    evaluator: Evaluator,
+    worked: Sequence[WorkedCase],
+    sandbox: Sandbox,
+    *,
+    limits: Limits | None = None,
+    mapping: InputMapping | None = None,
+) -> AsyncGenerator[JudgedCase, None]:
+    """Each case judged, in their order, in one loading of the script. Takes and raises what `score` does."""
+    results = score(evaluator, worked, sandbox, limits=limits, mapping=filling(evaluator, mapping))
+    waiting = iter(worked)
+    async with aclosing(results):
+        async for result in results:
+            yield judged(next(waiting), result)
+
+
+def judged(case: WorkedCase, result: Result) -> JudgedCase:
+    """Compares what came of a case with what should have."""
+    if result.outcome == "lost":
+        return JudgedCase(id=result.id, where=case.where, verdict="lost", result=result)
+    found = tuple(_differences(case.expected, result, case.tolerance))
+    verdict: Verdict = "failed" if found else "passed"
+    return JudgedCase(id=result.id, where=case.where, verdict=verdict, differences=found, result=_short(result))
+
+
+def _differences(expected: Expected, result: Result, tolerance: float) -> Iterator[Difference]:
+    error, outcome = result.error, expected.outcome
+    if outcome is None and expected.model_fields_set & {"kind", "message"}:
+        outcome = "failed"
+    if result.outcome != outcome and (outcome or error):
+        yield difference("outcome", outcome or "scored", result.outcome)
+        return  # nothing else could agree
+    if expected.kind and error and expected.kind != error.kind:
+        yield difference("kind", expected.kind, error.kind)
+    if expected.message and error and expected.message not in error.message:
+        yield difference("message", expected.message, error.message)
+    yield from _unlike("", expected, result, tolerance)
+    for name, each in expected.outputs.items():
+        if name in result.outputs:
+            yield from _unlike(name, each, result.outputs[name], tolerance)
+        else:
+            yield difference("outputs", name, f"its outputs are {listed(result.outputs)}")
+
+
+def _unlike(name: str, expected: ExpectedScore, got: Any, tolerance: float) -> Iterator[Difference]:
+    values = said(got)
+    for field in values:
+        wanted = getattr(expected, field)
+        if field in expected.model_fields_set and not same(wanted, values[field], tolerance):
+            yield difference(qualified(name, field), wanted, values[field])
+
+
+def _short(result: Result) -> Result:
+    """What a person wants to see of it, bounded: thousands of them are held."""
+    outputs = {
+        name: score.model_copy(update={"label": _cut(score.label), "explanation": _cut(score.explanation)})
+        for name, score in result.outputs.items()
+    }
+    texts = {"label": _cut(result.label), "explanation": _cut(result.explanation), "stdout": result.stdout[-_TEXT:]}
+    return result.model_copy(update={**texts, "outputs": outputs})
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _TEXT else f"{text[:_TEXT]}…"
+
+
+def _over(below: InputMapping, above: InputMapping) -> InputMapping:
+    left = _without(below, above)
+    return InputMapping(paths=left.paths | above.paths, literals=left.literals | above.literals)
+
+
+def _without(mapping: InputMapping, other: InputMapping) -> InputMapping:
+    """The part of `mapping` that `other` does not say itself."""
+    taken = other.paths.keys() | other.literals.keys()
+    return InputMapping(
+        paths={name: path for name, path in mapping.paths.items() if name not in taken},
+        literals={name: value for name, value in mapping.literals.items() if name not in taken},
+    )

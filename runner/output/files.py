@@ -1,0 +1,208 @@
+"""Results files: what may be written where, checked before a run; then row by row while it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import importlib.util
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from runner.errors import OutputError
+from runner.output.spool import Spool
+from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, ParquetWriter, Row, Writer
+from runner.types import Result
+
+_WRITERS: dict[str, type[Writer[Any]]] = {
+    ".jsonl": JsonlWriter,
+    ".json": JsonWriter,
+    ".csv": CsvWriter,
+    ".parquet": ParquetWriter,
+}
+SUFFIXES = ", ".join(_WRITERS)
+
+
+_HURRY = 1.5
+"""Seconds that the rest of the rows gets after a signal."""
+_LATE = 10.0
+"""And after a failure, which nobody waits at the keyboard for."""
+
+
+class WriteError(OSError):
+    """A results file could not be written any further, as when the disk is full. What was written stays."""
+
+
+class ResultsFiles:
+    """
+    Any number of results files. Nothing is touched before `open`, which empties files that exist.
+
+    Each is written by a thread of its own, so that one which hangs holds up neither the event loop nor the others.
+    `inputs` are the files that the run reads, `taken` those that it writes besides. Raises OutputError for a path
+    that must or can not be written.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        inputs: Iterable[str] = (),
+        taken: Sequence[str] = (),
+        outputs: Sequence[str] = (),
+    ) -> None:
+        inputs = list(inputs)
+        for number, path in enumerate(paths):
+            _check(path, inputs, [*taken, *paths[:number]])
+        self._paths = tuple(paths)
+        self._outputs = tuple(outputs) if len(outputs) > 1 else ()
+        self._spools: list[Spool] = []
+        self._closed = False
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many whole rows each file has, by its path."""
+        return {spool.path: spool.rows for spool in self._spools}
+
+    @property
+    def hang(self) -> bool:
+        """Whether some file was left behind: its disk or reader does nothing."""
+        return self._closed and not all(spool.closed for spool in self._spools)
+
+    async def open(self) -> None:
+        """Creates the files. Raises OutputError, and WriteError where there is no room."""
+        for path in self._paths:
+            new = not os.path.lexists(path)
+            spool = Spool(path, _WRITERS[_suffix(path)](self._outputs))
+            self._spools.append(spool)
+            try:
+                await spool.open()
+            except OSError as e:
+                if new and not spool.whole:
+                    with suppress(OSError):
+                        os.unlink(path)  # it is no file of its format
+                raise _open_error(path, e) from e
+
+    def add(self, result: Result) -> None:
+        """Takes one result for all files, without waiting. Raises WriteError."""
+        if self._spools:
+            row = as_row(result)
+            for spool in self._spools:
+                if spool.failure is not None:
+                    raise _write_error(spool)
+                spool.add(row)
+
+    async def room(self) -> None:
+        """Waits as long as some file has too much to be written. Raises WriteError."""
+        for spool in self._spools:
+            await spool.room()
+            if spool.failure is not None:
+                raise _write_error(spool)
+
+    async def close(self, patience: float | None = None) -> None:
+        """
+        Finishes all files, even when one fails; then raises WriteError for the first. Safe twice.
+
+        A file for which that takes more than `patience` seconds is left as it is.
+        """
+        if self._closed:
+            return
+        self._closed = patience is not None
+        await asyncio.gather(*(spool.close(patience) for spool in self._spools))
+        self._closed = True
+        for spool in self._spools:
+            if spool.failure is not None:
+                raise _write_error(spool)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: TracebackType | BaseException | None) -> None:
+        if kind is None:
+            await self.close()
+        else:
+            await self.give_up(kind)
+
+    async def give_up(self, kind: type[BaseException]) -> None:
+        """Finishes what can be finished, after this kind of failure, of which alone is told."""
+        with suppress(WriteError):
+            await self.close(_LATE if issubclass(kind, Exception) else _HURRY)
+
+
+def as_row(result: Result) -> Row:
+    """A result as it stands in a file: these keys, in this order; `outputs` only where there are several."""
+    row: Row = {
+        "id": result.id,
+        "evaluator": result.evaluator,
+        "version": result.version,
+        "sandbox": result.sandbox,
+        "outcome": result.outcome,
+        "label": result.label,
+        "score": result.score,
+        "explanation": result.explanation,
+        "error": {"kind": result.error.kind, "message": result.error.message} if result.error else None,
+        "stdout": result.stdout,
+        "duration_ms": result.duration_ms,
+    }
+    if result.outputs:
+        row["outputs"] = {
+            name: {"label": s.label, "score": s.score, "explanation": s.explanation}
+            for name, s in result.outputs.items()
+        }
+    return row
+
+
+def _check(path: str, inputs: Sequence[str], earlier: Sequence[str]) -> None:
+    suffix = _suffix(path)
+    if suffix not in _WRITERS:
+        raise OutputError(f"-o {path}: the suffix decides the format; end it with one of: {SUFFIXES}")
+    if suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise OutputError(f"-o {path} needs pyarrow; run: pip install 'evalcell[parquet]'")
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise OutputError(f"-o {path}: there is no directory {folder}; create it first")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise OutputError(f"-o {path} cannot be written (no permission); choose another place")
+    if any(same_file(path, other) for other in inputs):
+        raise OutputError(f"-o {path} would overwrite what the run reads; choose another name")
+    if any(same_file(path, other) for other in earlier):
+        raise OutputError(f"-o {path} is given twice; name different files")
+
+
+def same_file(a: str, b: str) -> bool:
+    """Whether both paths are one file, or would be."""
+    try:
+        return os.path.samefile(a, b)
+    except OSError:
+        return os.path.realpath(a) == os.path.realpath(b)
+
+
+def _suffix(path: str) -> str:
+    return Path(path).suffix.lower()
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _open_error(path: str, error: OSError) -> OSError | OutputError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        return WriteError(f"{path} cannot be written ({_reason(error)}); make room, or choose another place")
+    return OutputError(f"-o {path} cannot be written ({_reason(error)}); choose another place")
+
+
+def _write_error(spool: Spool) -> Exception:
+    error = spool.failure
+    if not isinstance(error, OSError):
+        return error or AssertionError(spool.path)
+    rows = f"{spool.rows:,} whole row{'' if spool.rows == 1 else 's'}"
+    what = (
+        f"{rows} {'is' if spool.rows == 1 else 'are'} in it"
+        if spool.whole
+        else f"it may end within a row, after {rows}"
+    )
+    step = "make room, or choose another place, and run again"
+    return WriteError(f"{spool.path} could not be written any further ({_reason(error)}); {what}; {step}")

@@ -1,0 +1,173 @@
+"""A results folder, `-o run/`: the rows, how the run was done, and what to install to do it again."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from runner.engine.threads import Detached
+from runner.errors import OutputError
+from runner.output.files import ResultsFiles, WriteError, same_file
+from runner.text import printable
+from runner.types import Result
+
+ROWS, MANIFEST, LOCK = "results.jsonl", "manifest.json", "requirements.lock"
+_RESERVED = 64 << 10
+
+
+def is_folder(path: str) -> bool:
+    """Whether `-o` means a folder: it is one, or ends with a separator."""
+    return path.endswith((os.sep, os.altsep or os.sep)) or os.path.isdir(path)
+
+
+class ResultsFolder:
+    """
+    One folder of results; what else is in it stays. Nothing is touched before `open`.
+
+    `inputs` are the files that the run reads. `lock`, which it reads too, may be the folder's own, and then stays
+    as it is. Raises OutputError for a folder that can not, or files in it that must not be written.
+    """
+
+    def __init__(self, path: str, *, inputs: Sequence[str], lock: str | None, outputs: Sequence[str]) -> None:
+        self.path = path
+        self._folder = Path(path)
+        self._read = [*inputs] if lock is None else [*inputs, lock]
+        self._outputs = outputs
+        self._rows: ResultsFiles | None = None
+        self._reserve: IO[bytes] | None = None
+        _check_folder(path, self._folder)
+        self._keeps_lock = lock is not None and same_file(lock, self.lock)
+        for name in (ROWS, MANIFEST):
+            self._check(name, self._read)
+        self._check(LOCK, inputs)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths of all that may be written."""
+        return tuple(str(self._folder / name) for name in (ROWS, MANIFEST, LOCK))
+
+    @property
+    def lock(self) -> str:
+        """Where the lock of a run with packages is."""
+        return str(self._folder / LOCK)
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many whole rows are in it, by its path."""
+        return {} if self._rows is None else {self.path: sum(self._rows.rows.values())}
+
+    @property
+    def hangs(self) -> bool:
+        """Whether its rows were left behind."""
+        return self._rows is not None and self._rows.hang
+
+    async def open(self, manifest: Mapping[str, Any], lock: str | None) -> None:
+        """Makes the folder if need be, empties the rows and writes the rest. Raises OutputError and WriteError."""
+        self._rows = await Detached(self._make, "evalcell-folder").get()
+        await self._rows.open()
+        await Detached(lambda: self._begin(manifest, lock), "evalcell-folder").get()
+
+    def add(self, result: Result) -> None:
+        """Takes one row, without waiting. Raises WriteError."""
+        if self._rows is not None:
+            self._rows.add(result)
+
+    async def room(self) -> None:
+        """Waits as long as too many rows are still to be written. Raises WriteError."""
+        if self._rows is not None:
+            await self._rows.room()
+
+    def write(self, manifest: Mapping[str, Any]) -> None:
+        """Puts a manifest in the place of the last one, whole or not at all. Raises WriteError."""
+        content = json.dumps(manifest, indent=2, default=str) + "\n"
+        try:
+            self._replace(MANIFEST, content)
+        except WriteError:
+            if self._reserve is None:
+                raise
+            self._reserve.close()
+            self._replace(MANIFEST, content)
+
+    async def close(self) -> None:
+        """Finishes the rows. Raises WriteError. Safe twice."""
+        if self._rows is not None:
+            await self._rows.close()
+
+    async def give_up(self, kind: type[BaseException]) -> None:
+        """Finishes what can be finished, after this kind of failure, of which alone is told."""
+        if self._rows is not None:
+            await self._rows.give_up(kind)
+
+    def _make(self) -> ResultsFiles:
+        try:
+            self._folder.mkdir(exist_ok=True)
+        except OSError as e:
+            raise OutputError(f"-o {self.path} cannot be made ({e.strerror}); choose another place") from e
+        return ResultsFiles([str(self._folder / ROWS)], inputs=self._read, outputs=self._outputs)
+
+    def _begin(self, manifest: Mapping[str, Any], lock: str | None) -> None:
+        if lock is not None and not self._keeps_lock:
+            self._replace(LOCK, lock)
+        self.write(manifest)
+        # Room for the manifest's last state, which is given back when the rows have filled the disk.
+        try:
+            self._reserve = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  (ends with us)
+            self._reserve.write(bytes(_RESERVED))
+        except OSError as e:
+            if e.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise _write_error(self._folder, e) from e
+
+    def _check(self, name: str, inputs: Sequence[str]) -> None:
+        path = self._folder / name
+        shown = f"-o {printable(self.path)}: {name} in it"
+        try:
+            mode = path.lstat().st_mode
+        except OSError:
+            return  # it is not there, nor the folder perhaps
+        if not stat.S_ISREG(mode):  # a link might lead anywhere
+            raise OutputError(f"{shown} is no plain file; move it away, or choose another folder")
+        if any(same_file(str(path), other) for other in inputs):
+            raise OutputError(f"{shown} is what the run reads; choose another folder")
+        if name == ROWS and not os.access(path, os.W_OK):  # the others are replaced
+            raise OutputError(f"{shown} cannot be written (no permission); choose another folder")
+
+    def _replace(self, name: str, content: str) -> None:
+        path = self._folder / name
+        unfinished = self._folder / f".{name}.{os.getpid()}.unfinished"
+        try:
+            unfinished.unlink(missing_ok=True)  # of a killed run with our number
+            with unfinished.open("x", encoding="utf-8", errors="replace", newline="") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+        except OSError as e:
+            raise _write_error(path, e) from e
+        finally:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+
+
+def _write_error(path: Path, error: OSError) -> WriteError:
+    return WriteError(f"{path} could not be written ({error.strerror or error}); make room, or choose another")
+
+
+def _check_folder(path: str, folder: Path) -> None:
+    shown = f"-o {printable(path)}"
+    if folder.is_dir():
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise OutputError(f"{shown} cannot be written (no permission); choose another folder")
+        return
+    if os.path.lexists(folder):
+        raise OutputError(f"{shown}: {printable(str(folder))} is no folder; move it away, or choose another name")
+    if not folder.parent.is_dir():
+        raise OutputError(f"{shown}: there is no directory {printable(str(folder.parent))}; create it first")
+    if not os.access(folder.parent, os.W_OK | os.X_OK):
+        raise OutputError(f"{shown} cannot be made (no permission in {printable(str(folder.parent))}); choose another")

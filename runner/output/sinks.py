@@ -1,0 +1,104 @@
+"""All that the `-o` options of one run name: any number of files, and at most one folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from runner.engine.threads import Detached
+from runner.errors import OutputError
+from runner.output.files import ResultsFiles, WriteError
+from runner.output.folder import ResultsFolder, is_folder
+from runner.output.manifest import Run, State, begun, elapsed, ended
+from runner.results.summary import Summary
+from runner.types import Result
+
+_PATIENCE = 2.0
+"""Seconds to write the manifest of a run that was stopped."""
+_TRY = 0.2
+"""The same where the rows beside it could not be written: the disk hangs."""
+
+
+class Outputs:
+    """
+    Files and a folder, all checked before the run and touched by `begin` first.
+
+    `inputs` are the files that the run reads, `lock` is the one of `--lock`, `outputs` the names of the evaluator's
+    outputs. Raises OutputError for a path that must or can not be written.
+    """
+
+    def __init__(
+        self, paths: Sequence[str], *, inputs: Sequence[str], lock: str | None, outputs: Sequence[str]
+    ) -> None:
+        folders = [path for path in paths if is_folder(path)]
+        if len(folders) > 1:
+            raise OutputError(f"-o {folders[1]} is a second folder; the results go to one, {folders[0]}")
+        files = [path for path in paths if path not in folders]
+        self._folder = ResultsFolder(folders[0], inputs=inputs, lock=lock, outputs=outputs) if folders else None
+        read = inputs if lock is None else [*inputs, lock]
+        self._files = ResultsFiles(
+            files, inputs=read, taken=self._folder.files if self._folder else (), outputs=outputs
+        )
+        self._manifest: dict[str, Any] | None = None
+        self._began = 0.0
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many whole rows are in each file and the folder, by its path."""
+        return self._files.rows | (self._folder.rows if self._folder else {})
+
+    async def begin(self, run: Run) -> None:
+        """Creates all of it; the run's sandbox is open. Raises OutputError and WriteError."""
+        await self._files.open()
+        if self._folder is not None:
+            manifest, self._began = begun(run, self._folder.lock), elapsed()
+            await self._folder.open(manifest, run.sandbox.lock)
+            self._manifest = manifest
+
+    def add(self, result: Result) -> None:
+        """Takes one result for all of it, without waiting. Raises WriteError."""
+        self._files.add(result)
+        if self._folder is not None:
+            self._folder.add(result)
+
+    async def room(self) -> None:
+        """To be awaited between two results: waits for what is too slow. Raises WriteError."""
+        await self._files.room()
+        if self._folder is not None:
+            await self._folder.room()
+
+    async def close(self) -> None:
+        """Finishes what holds rows. Raises WriteError. Safe twice."""
+        try:
+            await self._files.close()
+        finally:
+            if self._folder is not None:
+                await self._folder.close()
+
+    def end(self, state: State, summary: Summary, notes: Sequence[str], error: str | None = None) -> None:
+        """
+        Says in the manifest how the run ended, if it began. Raises WriteError, also where that takes too long.
+
+        Only a run that was finished waits for it as long as it takes.
+        """
+        folder, manifest = self._folder, self._manifest
+        if folder is None or manifest is None:
+            return
+        last = ended(manifest, state, summary, notes, elapsed() - self._began, error)
+        patience = None if state == "finished" else _TRY if folder.hangs else _PATIENCE
+        try:
+            Detached(lambda: folder.write(last), "evalcell-folder").wait(patience)
+        except TimeoutError:
+            raise WriteError(f"{folder.path} hangs: its manifest still says unfinished; look at the disk") from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: TracebackType | BaseException | None) -> None:
+        if kind is None:
+            await self.close()
+        else:
+            folder = [self._folder.give_up(kind)] if self._folder else []
+            await asyncio.gather(self._files.give_up(kind), *folder)

@@ -1,0 +1,125 @@
+"""Rows on their way to one file, written by a thread of its own: a slow disk or pipe never stalls the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from runner.output.writers import Row, Writer
+
+_ROWS = 256  # that may wait to be written
+_SIZE = 4_000_000  # and the characters in them
+
+
+class Spool:
+    """
+    What one writer is to write. To be made inside a running loop; the thread opens the file, and closes it.
+
+    `failure` is what went wrong. A thread that hangs in the file is left behind, and ends with the process.
+    """
+
+    def __init__(self, path: str, writer: Writer[Any]) -> None:
+        self.path = path
+        self.failure: Exception | None = None
+        self.opened = self.closed = False
+        self._writer = writer
+        self._waiting: deque[tuple[Any, int]] = deque()
+        self._put = self._done = 0  # characters; one is counted by the loop alone, the other by the thread alone
+        self._ending = False
+        self._work = threading.Event()
+        self._hungry = False
+        self._changed = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        threading.Thread(target=self._run, name="evalcell-results", daemon=True).start()
+
+    @property
+    def rows(self) -> int:
+        """Whole rows in the file."""
+        return self._writer.rows
+
+    @property
+    def whole(self) -> bool:
+        """Whether the file can be read, and ends with a whole row."""
+        return self._writer.whole
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing should be added before there is `room`."""
+        return len(self._waiting) >= _ROWS or self._put - self._done >= _SIZE
+
+    async def open(self) -> None:
+        """Waits until the file is open. Raises `failure`."""
+        await self._until(lambda: self.opened or self.closed)
+        if self.failure is not None:
+            raise self.failure
+
+    def add(self, row: Row) -> None:
+        """Takes a row; does not wait."""
+        encoded, size = self._writer.encode(row)
+        self._put += size
+        self._waiting.append((encoded, size))
+        self._work.set()
+
+    async def room(self) -> None:
+        """Waits until a row can be added, or `failure` is set."""
+        if self.full:
+            await self._until(lambda: not self.full or self.closed)
+
+    async def close(self, patience: float | None) -> bool:
+        """
+        Lets the rest be written; whether that is done after `patience` seconds. None waits for it.
+
+        A file that is still being opened is not waited for: it has no rows.
+        """
+        self._ending = True
+        self._work.set()
+        if patience is not None and not self.opened:
+            patience = 0
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._until(lambda: self.closed), patience)
+        return self.closed
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._changed.clear()
+            self._hungry = True  # set before the condition is looked at again: what comes after will be told
+            if not condition():
+                await self._changed.wait()
+
+    def _run(self) -> None:
+        try:
+            self._writer.open(self.path)
+            self.opened = True
+            self._tell()
+            while self._write_waiting():
+                self._work.wait()
+        except Exception as e:
+            self.failure = e
+        try:
+            self._writer.close()
+        except Exception as e:
+            self.failure = self.failure or e
+        self.closed = True
+        self._tell()
+
+    def _write_waiting(self) -> bool:
+        """Returns whether more may come."""
+        while True:
+            self._work.clear()
+            ending = self._ending  # read first: whatever came before the end is waiting by then
+            rows = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            if not rows:
+                return not ending
+            self._writer.write([row for row, _ in rows])
+            self._done += sum(size for _, size in rows)
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._hungry:
+            self._hungry = False
+            with suppress(RuntimeError):  # the loop is closed: this thread was left behind
+                self._loop.call_soon_threadsafe(self._changed.set)

@@ -1,0 +1,318 @@
+"""One writer for each format of a results file. Each writes row by row, in bounded memory."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import stat
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import suppress
+from io import BufferedWriter, FileIO
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from runner.output.cells import cell
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+Row = dict[str, Any]
+E = TypeVar("E")
+
+_GROUP_ROWS = 5_000  # a row group of a parquet file, held in memory until it is full
+_GROUP_CHARS = 8_000_000
+# JSON allows these as they are, but some readers take them for the end of a line, and some terminals obey them.
+_LINE_OR_CONTROL = re.compile("[\x80-\x9f\u2028\u2029]")
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_PARTS = ("label", "score", "explanation")
+_COLUMNS = ("id", "evaluator", "version", "sandbox", "outcome", *_PARTS)
+
+
+class Writer(ABC, Generic[E]):
+    """
+    Writes rows to one file, emptied first. All but `encode` belongs to one thread, and may raise OSError.
+
+    When a write fails, as on a full disk, the file is cut back to its last whole row, and only `close` may follow.
+    `outputs`: the names of the outputs where there are several, else empty.
+    """
+
+    def __init__(self, outputs: Sequence[str] = ()) -> None:
+        self._outputs = tuple(outputs)
+        self.rows = 0
+        """Whole rows in the file."""
+        self.whole = True
+        """Whether it can be read. Where cutting back failed too, or is not possible, as in a pipe, it may not."""
+
+    @abstractmethod
+    def open(self, path: str) -> None:
+        """Creates or empties the file."""
+
+    @abstractmethod
+    def encode(self, row: Row) -> tuple[E, int]:
+        """A row as `write` wants it, and about how many characters it holds. For any thread."""
+
+    @abstractmethod
+    def write(self, rows: Sequence[E]) -> None:
+        """Writes rows."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Completes the file; nothing may be written after. Safe where `open` failed."""
+
+
+class TextWriter(Writer[bytes]):
+    """Rows as text, with one write for all that are there. The file is complete after each."""
+
+    _START = _BETWEEN = _END = b""
+
+    def __init__(self, outputs: Sequence[str] = ()) -> None:
+        super().__init__(outputs)
+        self._file: FileIO | None = None
+        self._at = 0  # where the next row goes
+        self._can_be_cut = False
+
+    def open(self, path: str) -> None:
+        file = self._file = FileIO(path, "w")
+        self._can_be_cut = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        self.whole = False
+        start = self._start()
+        self._pour(file, start + self._end())
+        self._at, self.whole = len(start), True
+
+    def write(self, rows: Sequence[bytes]) -> None:
+        file = self._file
+        assert file is not None
+        parts = [row if self.rows + n == 0 else self._BETWEEN + row for n, row in enumerate(rows)]
+        ends = [0, *accumulate(map(len, parts))]
+        try:
+            self._pour(file, b"".join(parts) + self._end())
+        except OSError as e:
+            done = bisect_right(ends, self._written) - 1
+            self.whole = False
+            if self._can_be_cut:
+                done = self._cut(file, ends[: done + 1])
+            self.rows += done
+            raise e
+        self.rows += len(rows)
+        self._at += ends[-1]
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                if not self._can_be_cut and self.whole:
+                    self._written = 0
+                    file.write(self._END)
+            finally:
+                file.close()
+
+    def _start(self) -> bytes:
+        return self._START
+
+    def _end(self) -> bytes:
+        return self._END if self._can_be_cut else b""  # what follows overwrites it
+
+    def _pour(self, file: FileIO, data: bytes) -> None:
+        self._written = 0
+        if self._can_be_cut:
+            file.seek(self._at)
+        left = memoryview(data)
+        while left:
+            count = file.write(left) or 0
+            self._written += count
+            left = left[count:]
+
+    def _cut(self, file: FileIO, ends: Sequence[int]) -> int:
+        """Ends the file after as many of the rows as leave room for its end; returns their number."""
+        for number, end in reversed([*enumerate(ends)]):
+            with suppress(OSError):
+                file.truncate(self._at + end)
+                file.seek(self._at + end)
+                if file.write(self._END) == len(self._END):
+                    self.whole = True
+                    return number
+        return 0
+
+
+class JsonlWriter(TextWriter):
+    """One object a line."""
+
+    def encode(self, row: Row) -> tuple[bytes, int]:
+        line = _json(row) + b"\n"
+        return line, len(line)
+
+
+class JsonWriter(TextWriter):
+    """One array."""
+
+    _START, _BETWEEN, _END = b"[\n", b",\n", b"\n]\n"
+
+    def encode(self, row: Row) -> tuple[bytes, int]:
+        text = _json(row)
+        return text, len(text)
+
+
+class CsvWriter(TextWriter):
+    """
+    One line a row, the error as two columns, each further output as three.
+
+    A text that a spreadsheet would run as a formula, or a terminal obey, is escaped behind an apostrophe.
+    """
+
+    def _start(self) -> bytes:
+        named = [f"{name}.{part}" for name in self._outputs for part in _PARTS]
+        return _line([*_COLUMNS, "error_kind", "error_message", "stdout", "duration_ms", *named])
+
+    def encode(self, row: Row) -> tuple[bytes, int]:
+        error = row["error"] or {"kind": None, "message": None}
+        cells = [
+            *(row[c] for c in _COLUMNS),
+            error["kind"],
+            error["message"],
+            row["stdout"],
+            row["duration_ms"],
+        ]
+        for name in self._outputs:
+            score = row.get("outputs", {}).get(name, {})
+            cells += [score.get(part) for part in _PARTS]
+        line = _line(cells)
+        return line, len(line)
+
+
+class ParquetWriter(Writer[Row]):
+    """
+    Row groups of some thousand rows. A file that was not closed cannot be read.
+
+    A group is written only where there is room for it and for the file's end.
+    """
+
+    def __init__(self, outputs: Sequence[str] = ()) -> None:
+        super().__init__(outputs)
+        self._file: BufferedWriter | None = None
+        self._parquet: pq.ParquetWriter | None = None
+        self._rows: list[Row] = []
+        self._chars = self._end_size = 0
+
+    def open(self, path: str) -> None:
+        import pyarrow.parquet as pq
+
+        self.whole = False
+        self._file = open(path, "wb")  # noqa: SIM115  (closed by `close`)
+        self._schema = _schema(self._outputs)
+        self._reserve(self._table([]))
+        self._parquet = pq.ParquetWriter(self._file, self._schema)
+
+    def encode(self, row: Row) -> tuple[Row, int]:
+        return row, sum(len(v) for v in row.values() if isinstance(v, str))
+
+    def write(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._rows.append(row)
+            self._chars += self.encode(row)[1]
+            if len(self._rows) >= _GROUP_ROWS or self._chars >= _GROUP_CHARS:
+                self._write_group()
+
+    def close(self) -> None:
+        if self._file is None:
+            return
+        try:
+            if self._rows and self._parquet is not None:
+                self._write_group()
+        finally:
+            file, self._file = self._file, None
+            try:
+                if self._parquet is not None:
+                    self._parquet.close()
+                    file.flush()
+                    if file.seekable():
+                        file.truncate(file.tell())
+                    self.whole = True
+            finally:
+                file.close()
+
+    def _write_group(self) -> None:
+        rows, self._rows, self._chars = self._rows, [], 0
+        self._write_fitting(rows)
+
+    def _write_fitting(self, rows: Sequence[Row]) -> None:
+        table = self._table(rows)
+        try:
+            self._reserve(table)
+        except OSError:
+            if len(rows) == 1:
+                raise
+            half = len(rows) // 2
+            self._write_fitting(rows[:half])
+            self._write_fitting(rows[half:])
+            return
+        assert self._parquet is not None
+        assert self._file is not None
+        self._parquet.write_table(table)
+        self._file.flush()
+        self.rows += len(rows)
+
+    def _table(self, rows: Sequence[Row]) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.Table.from_pylist([_encodable(r) for r in rows], schema=self._schema)
+
+    def _reserve(self, table: pa.Table) -> None:
+        """Makes room for a row group, and for the end of the file behind it."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        file = self._file
+        if file is None or not file.seekable() or not hasattr(os, "posix_fallocate"):
+            return
+        alone = pa.BufferOutputStream()
+        with pq.ParquetWriter(alone, self._schema) as writer:
+            writer.write_table(table)
+        size = alone.getvalue().size  # with an end for this group; that of the file has the ends of all
+        try:
+            os.posix_fallocate(file.fileno(), 0, file.tell() + self._end_size + size)
+        except OSError as e:
+            if e.errno in _NO_ROOM:
+                raise
+        self._end_size += pq.read_metadata(pa.BufferReader(alone.getvalue())).serialized_size + 8
+
+
+def _schema(outputs: Sequence[str]) -> pa.Schema:
+    import pyarrow as pa
+
+    score: list[tuple[str, pa.DataType]] = [
+        ("label", pa.string()),
+        ("score", pa.float64()),
+        ("explanation", pa.string()),
+    ]
+    fields: list[tuple[str, pa.DataType]] = [(name, pa.string()) for name in _COLUMNS[:5]]
+    fields += score
+    fields += [
+        ("error", pa.struct([("kind", pa.string()), ("message", pa.string())])),
+        ("stdout", pa.string()),
+        ("duration_ms", pa.float64()),
+    ]
+    if outputs:
+        fields.append(("outputs", pa.struct([(name, pa.struct(score)) for name in outputs])))
+    return pa.schema(fields)
+
+
+def _json(row: Row) -> bytes:
+    text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    if not text.isascii():
+        text = _LINE_OR_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return text.encode("utf-8", "replace")
+
+
+def _line(cells: Sequence[Any]) -> bytes:
+    return (",".join(map(cell, cells)) + "\n").encode("utf-8", "replace")
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    return {k: _encodable(v) for k, v in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,1 @@
+"""Results: normalising what a script returned, summing up a run, judging it by gates."""

@@ -1,0 +1,214 @@
+"""`--fail-if` expressions and `--max-failed`: parsed strictly, judged on a summary. docs/rules.md has the table."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, get_args
+
+from runner.errors import InputError
+from runner.results.summary import GateResult, Stats, Summary, label_key
+from runner.text import printable
+from runner.types import OutputConfig
+from sandboxes.base import Model
+
+Comparison = Literal[">", ">=", "<", "<=", "==", "!="]
+
+_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_OF_ROWS = ("rows", "scored", "abstained", "failed", "lost", "failed_rate")
+_OF_OUTPUT = ("mean", "median", "min", "max", "passed", "pass_rate")
+_MAX_FAILED = re.compile(r"(\d{1,12})|(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
+_SHAPE = re.compile(r"\s*(?P<metric>\S.*?)\s*(?P<op>>=|<=|==|!=|>|<)\s*(?P<number>[^<>=!]*?)\s*", re.DOTALL)
+_CUT = "the dataset could not be read to its end"
+METRICS = ", ".join((*_OF_OUTPUT, *_OF_ROWS, "label:TEXT"))
+
+
+class Gate(Model):
+    """The run fails when `metric comparison number` holds."""
+
+    text: str
+    output: str | None = None
+    """Which output's figures; None: the first one's, or those of all rows."""
+    metric: str
+    label: str | None = None
+    """Set when the metric is a label's count."""
+    comparison: Comparison
+    number: float
+
+    def value(self, summary: Summary) -> float | None:
+        """The metric; None where there is nothing to judge, such as the mean of no score."""
+        if self.metric in _OF_ROWS:
+            if self.metric == "failed_rate":
+                return summary.failed / summary.rows if summary.rows else None
+            return float(getattr(summary, self.metric))
+        stats = summary if self.output is None else summary.outputs.get(self.output, Stats())
+        if self.label is not None:
+            return _label_count(stats, self.label)
+        figure: float | None = getattr(stats, self.metric)
+        return None if self.metric == "passed" and not stats.count else figure
+
+    @property
+    def on_scores(self) -> bool:
+        """Whether it is judged on scores, which rows that failed or were lost do not have."""
+        return self.metric in _OF_OUTPUT
+
+    def broken_by(self, value: float) -> bool:
+        """Whether the run fails with this value."""
+        return _COMPARE[self.comparison](value, self.number)
+
+
+@dataclass(frozen=True)
+class MaxFailed:
+    """How many rows may fail or be lost: a number, or a share of all rows."""
+
+    text: str
+    number: Fraction
+    is_share: bool
+
+    def exceeded_by(self, summary: Summary) -> bool:
+        """Whether more of them did."""
+        most = self.number * summary.rows if self.is_share else self.number
+        return summary.failed + summary.lost > most
+
+
+def parse_max_failed(text: str) -> MaxFailed:
+    """From `10` or `5%`. Raises InputError."""
+    found = _MAX_FAILED.fullmatch(text.strip())
+    share = found and found[2] and Fraction(found[2]) / 100
+    if not found or (share and share > 1):
+        raise InputError(
+            f"max_failed {printable(text, 80)!r} is neither a number of rows nor a percentage of them; "
+            "write for example max_failed 5%, or max_failed 10"
+        )
+    number = share if found[2] else Fraction(found[1])
+    return MaxFailed(text=text.strip(), number=Fraction(number or 0), is_share=bool(found[2]))
+
+
+def judge(
+    summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | None = None, *, complete: bool = True
+) -> Summary:
+    """
+    The summary of all rows, with how each gate went. `complete`: whether the dataset was read to its end.
+
+    A gate on scores cannot be judged while more rows failed or were lost than may, which is none where `max_failed`
+    does not say, nor where rows may be missing that could not be read. `max_failed` is a gate as well.
+    """
+    return summary.model_copy(update={"gates": tuple(_judged(summary, gates, max_failed, complete))})
+
+
+def _judged(
+    summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | None, complete: bool
+) -> Iterator[GateResult]:
+    count = summary.failed + summary.lost
+    too_many = max_failed.exceeded_by(summary) if max_failed else count > 0
+    missing = missing_rows(summary)
+    if max_failed:
+        text, value = f"max-failed {max_failed.text}", float(count)
+        if too_many:
+            yield GateResult(gate=text, verdict="failed", value=value, reason=missing)
+        elif not complete:
+            yield GateResult(gate=text, verdict="unjudged", reason=_CUT)
+        else:
+            yield GateResult(gate=text, verdict="passed", value=value)
+    for gate in gates:
+        if gate.on_scores and not complete:
+            yield GateResult(gate=gate.text, verdict="unjudged", reason=_CUT)
+        elif gate.on_scores and too_many:
+            yield GateResult(gate=gate.text, verdict="unjudged", reason=missing, missing_rows=True)
+        elif (found := gate.value(summary)) is None:
+            yield GateResult(gate=gate.text, verdict="unjudged", reason=f"there is nothing to take {gate.metric} of")
+        elif gate.broken_by(found):
+            yield GateResult(gate=gate.text, verdict="failed", value=found, reason=f"the value is {figure(found)}")
+        else:
+            yield GateResult(gate=gate.text, verdict="passed", value=found)
+
+
+def missing_rows(summary: Summary) -> str:
+    """How many rows have no place in the scores, in words."""
+    failed, lost = summary.failed, summary.lost
+    what = [*([f"{failed:,} failed"] if failed else []), *([f"{lost:,} lost"] if lost else [])]
+    return f"{' and '.join(what) or 'none failed'} of {summary.rows:,} row{'' if summary.rows == 1 else 's'}"
+
+
+def figure(value: float) -> str:
+    """A number for people: whole, or six digits of it."""
+    return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
+
+
+def parse_gate(text: str, outputs: Mapping[str, OutputConfig]) -> Gate:
+    """
+    A gate from `METRIC OP NUMBER`, where METRIC may be `NAME.METRIC` for a named output.
+
+    Raises InputError for anything else, and for a metric that the outputs can never have.
+    """
+    found = _SHAPE.fullmatch(text)
+    if not found:
+        raise InputError(f"the gate {text!r} is not METRIC OP NUMBER; write for example 'mean>0.2'")
+    output, metric, label = _metric(text, found["metric"], outputs)
+    _refuse_hopeless(text, output, metric, outputs)
+    comparison = next(c for c in get_args(Comparison) if c == found["op"])
+    return Gate(
+        text=text.strip(),
+        output=output,
+        metric=metric,
+        label=label,
+        comparison=comparison,
+        number=_number(text, found["number"]),
+    )
+
+
+def _metric(text: str, written: str, outputs: Mapping[str, OutputConfig]) -> tuple[str | None, str, str | None]:
+    known = (*_OF_OUTPUT, *_OF_ROWS)
+    if written in known:
+        return None, written, None
+    if written.startswith("label:"):
+        return None, "label", written.removeprefix("label:")
+    for name in sorted((n for n in outputs if n), key=len, reverse=True):
+        metric = written.removeprefix(f"{name}.")
+        if metric != written:
+            if metric in _OF_OUTPUT:
+                return name, metric, None
+            if metric.startswith("label:"):
+                return name, "label", metric.removeprefix("label:")
+    named = ", ".join(f"{n}.mean" for n in outputs if n)
+    hint = f", or of a named output, such as {named}" if named else ""
+    raise InputError(f"the gate {text!r}: there is no metric {written!r}; choose one of: {METRICS}{hint}")
+
+
+def _refuse_hopeless(text: str, output: str | None, metric: str, outputs: Mapping[str, OutputConfig]) -> None:
+    if metric not in ("passed", "pass_rate"):
+        return
+    config = outputs.get(output) if output is not None else next(iter(outputs.values()), None)
+    if config is None or config.threshold is None or config.direction == "none":
+        raise InputError(
+            f"the gate {text!r} needs a threshold and a direction in the evaluator's output config; "
+            "add them to its header, or gate on the mean"
+        )
+
+
+def _number(text: str, written: str) -> float:
+    try:
+        number = float(written)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or "_" in written:
+        raise InputError(f"the gate {text!r}: {written!r} is not a number; write for example 'mean>0.2'")
+    return number
+
+
+def _label_count(stats: Stats, label: str) -> float | None:
+    count = stats.labels.get(label_key(label))
+    if count is None:
+        return None if stats.other_labels else 0.0
+    return float(count)

@@ -1,0 +1,270 @@
+"""What `evaluate` returned, as label, score and explanation. The rules stand as a table in docs/rules.md."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, assert_never
+
+from runner.evaluators.dialect import WORDS, Words
+from runner.text import listed, suggestion, whole
+from runner.types import Categorical, Continuous, Freeform, OutputConfig, Score
+from sandboxes.base import Language, Model
+
+ROUNDING = 1e-9
+"""A score past a bound by no more than this is the bound: rounding makes a cosine 1.0000000000000002."""
+TEXT_LIMIT = 65_536
+"""Characters of an explanation that are kept, and the longest label."""
+
+_KEYS = ("label", "score", "explanation")
+_CUT = " … (cut)"
+_WHY = '"why"'
+
+
+class InvalidResultError(ValueError):
+    """The returned value is no result; the message shows what came and what is accepted."""
+
+
+class Normalized(Model):
+    """A returned value that made sense."""
+
+    outcome: Literal["scored", "abstained"]
+    scores: dict[str, Score]
+    """By the name of the output config; the empty name where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What was returned, apart, before any config looked at it."""
+
+    label: str | None = None
+    score: float | None = None
+    explanation: str | None = None
+    declined: bool = False
+    """A `score` was returned, and it was None."""
+
+    @property
+    def empty(self) -> bool:
+        return self.label is None and self.score is None and self.explanation is None
+
+    @property
+    def abstained(self) -> bool:
+        return self.declined and not self.empty
+
+    def judged(self, label: str | None, score: float | None) -> Score:
+        return Score(label=label, score=score, explanation=self.explanation)
+
+
+def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Language = "python") -> Normalized:
+    """
+    What the output configs make of a returned JSON value; without a config, what the value says by itself.
+
+    With named configs, a dict that names all of them gives each its own value, and an `explanation` beside them is
+    shared; a value that names none goes to each. Abstained is what abstained for every config. Messages and the labels
+    of bools are in the evaluator's language. Raises InvalidResultError.
+    """
+    words = WORDS[language]
+    configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
+    routed, shared = _routed(value, configs, words)
+    scores: dict[str, Score] = {}
+    abstained = True
+    for name, config in configs.items():
+        try:
+            score, declined = _judge(value[name] if routed else value, config, words, shared)
+        except InvalidResultError as error:
+            if not name:
+                raise
+            hint = "" if routed or len(configs) == 1 else f"; or {_each(configs, words)}"
+            raise InvalidResultError(f"output {words.value(name)}: {error}{hint}") from None
+        scores[name] = score
+        abstained = abstained and declined
+    return Normalized(outcome="abstained" if abstained else "scored", scores=scores)
+
+
+def _routed(value: Any, configs: Mapping[str, Any], words: Words) -> tuple[bool, str | None]:
+    """Whether each output has a value of its own in it, and the explanation that they share."""
+    if not isinstance(value, dict) or "" in configs:
+        return False, None
+    # A dict of label, score and explanation alone may as well be a plain result.
+    named = [name for name in configs if name in value and name not in _KEYS]
+    lacking = [name for name in configs if name not in value]
+    try:
+        if named:
+            _refuse_others(value, configs, lacking, words)
+        elif lacking or value.keys() - configs.keys() - {"explanation"}:
+            return False, None
+        own = "explanation" in configs
+        return True, None if own else _explanation(value.get("explanation"), words)
+    except InvalidResultError as error:
+        raise InvalidResultError(f"{error}; return {_each(configs, words)}") from None
+
+
+def _refuse_others(value: Mapping[Any, Any], configs: Iterable[str], lacking: Sequence[str], words: Words) -> None:
+    """Raises InvalidResultError for a dict that names outputs, but not all, or has keys that mean nothing."""
+    beside = [key for key in value if key not in configs]
+    unknown = [key for key in beside if key not in _KEYS]
+    if unknown:
+        raise _unknown(value, unknown[0], (*lacking, *_KEYS), words)
+    if lacking:
+        given = [key for key in value if key in configs]
+        raise InvalidResultError(
+            f"evaluate returned {words.value(value)}, which names {listed(given)} but not {listed(lacking)}"
+        )
+    for key in ("label", "score"):
+        if key in beside and value[key] is not None:
+            raise InvalidResultError(
+                f"evaluate returned {words.value(value)} with the key {words.value(key)} beside the outputs, "
+                f"which must be {words.none} there"
+            )
+
+
+def _each(configs: Iterable[str], words: Words) -> str:
+    return f"{words.mapping} with a value for each of {listed(configs)}"
+
+
+def _unknown(value: Any, key: Any, known: Iterable[str], words: Words) -> InvalidResultError:
+    hint = suggestion(str(key), known) or suggestion(str(key).lower(), known)
+    return InvalidResultError(
+        f"evaluate returned {words.value(value)} with the unknown key {words.value(key, 60)}{hint}"
+    )
+
+
+def _judge(value: Any, config: OutputConfig | None, words: Words, shared: str | None) -> tuple[Score, bool]:
+    """The score, and whether the script chose to give none. `shared` explains what has no explanation of its own."""
+    try:
+        parts = _take_apart(value, words)
+        if shared is not None and parts.explanation is None and value is not None:
+            parts = replace(parts, explanation=shared)
+        if config is not None and parts.abstained:
+            return parts.judged(parts.label, None), True
+        match config:
+            case None:
+                return parts.judged(parts.label, parts.score), _says_nothing(parts)
+            case Freeform():
+                if parts.empty:
+                    raise InvalidResultError(f"evaluate returned {words.value(value)}, which says nothing")
+                return parts.judged(parts.label, parts.score), _says_nothing(parts)
+            case Categorical():
+                return _categorical(parts, config, value, words), False
+            case Continuous():
+                return _continuous(parts, config, value, words), False
+            case _:
+                assert_never(config)
+    except InvalidResultError as error:
+        raise InvalidResultError(f"{error}; return {_accepted(config, words)}") from None
+
+
+def _says_nothing(parts: _Parts) -> bool:
+    return parts.score is None and (parts.label is None or parts.declined)
+
+
+def _take_apart(value: Any, words: Words) -> _Parts:
+    if isinstance(value, bool):
+        return _Parts(label=words.truth(value))
+    if isinstance(value, str):
+        return _Parts(label=_label(value, words))
+    if isinstance(value, int | float):
+        return _Parts(score=_number(value, words))
+    if value is None:
+        return _Parts()
+    if not isinstance(value, dict):
+        raise InvalidResultError(f"evaluate returned {words.value(value)}: {_kind(value, words)} is no result")
+    if not value:
+        raise InvalidResultError("evaluate returned {}, which says nothing")
+    unknown = [key for key in value if key not in _KEYS]
+    if unknown:
+        raise _unknown(value, unknown[0], _KEYS, words)
+    score = value.get("score")
+    return _Parts(
+        label=_label(value.get("label"), words),
+        score=None if score is None else _number(score, words),
+        explanation=_explanation(value.get("explanation"), words),
+        declined="score" in value and score is None,
+    )
+
+
+def _kind(value: Any, words: Words) -> str:
+    return words.array if isinstance(value, list) else f"a {type(value).__name__}"
+
+
+def _label(value: Any, words: Words) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidResultError(f"the label must be text or {words.none}, not {words.value(value)}")
+    if len(value) > TEXT_LIMIT:
+        raise InvalidResultError(
+            f"the label has {len(value):,} characters, over {TEXT_LIMIT:,}: {words.value(value, 40)}"
+        )
+    return whole(value)
+
+
+def _explanation(value: Any, words: Words) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidResultError(f"the explanation must be text or {words.none}, not {words.value(value)}")
+    return whole(value if len(value) <= TEXT_LIMIT else value[: TEXT_LIMIT - len(_CUT)] + _CUT)
+
+
+def _number(value: Any, words: Words) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidResultError(f"the score must be a number, not {words.value(value)}")
+    try:
+        score = float(value)
+    except OverflowError:
+        raise InvalidResultError(f"the score is too large for a float: {words.value(value)}") from None
+    if not math.isfinite(score):
+        raise InvalidResultError(f"the score must be finite, not {score}")
+    return score
+
+
+def _categorical(parts: _Parts, config: Categorical, value: Any, words: Words) -> Score:
+    label = parts.label
+    if label is None:
+        raise InvalidResultError(f"evaluate returned {words.value(value)}, which has no label")
+    if label not in config.labels:
+        near = suggestion(label, config.labels) or suggestion(label.strip().lower(), config.labels)
+        raise InvalidResultError(f"the label {words.value(label)} is none of {listed(config.labels)}{near}")
+    fixed = config.labels[label]
+    if fixed is not None and parts.score is not None and parts.score != fixed:
+        raise InvalidResultError(
+            f"the score {parts.score} contradicts the label {words.value(label)}, which stands for {fixed}"
+        )
+    return parts.judged(label, parts.score if fixed is None else fixed)
+
+
+def _continuous(parts: _Parts, config: Continuous, value: Any, words: Words) -> Score:
+    score = parts.score
+    if score is None:
+        why = f"{words.boolean} is no score" if isinstance(value, bool) else "which has no score"
+        raise InvalidResultError(f"evaluate returned {words.value(value)}, {why}")
+    for bound, past, name in (
+        (config.lower_bound, -1, "below the lower bound"),
+        (config.upper_bound, 1, "above the upper bound"),
+    ):
+        if bound is not None and (score - bound) * past > 0:
+            if abs(score - bound) > ROUNDING:
+                raise InvalidResultError(f"the score {score} is {name} {bound}")
+            score = bound
+    return parts.judged(parts.label, score)
+
+
+def _accepted(config: OutputConfig | None, words: Words) -> str:
+    """The accepted shapes, in the evaluator's language."""
+    declined = words.object(score=words.none, explanation=_WHY)
+    match config:
+        case Categorical():
+            first = list(config.labels)[:6]
+            names = [json.dumps(name if len(name) <= 40 else name[:39] + "…") for name in first]
+            more = ", …" if len(config.labels) > 6 else ""
+            shape = words.object(label=names[0], explanation=_WHY)
+            return f"{', '.join(names)}{more}, or {shape}; to give no verdict: {declined}"
+        case Continuous():
+            shape = words.object(score="0.5", label='"close"', explanation=_WHY)
+            return f"0.5, or {shape}; to give no score: {declined}"
+        case _:
+            shape = words.object(label='"good"', score="0.5", explanation=_WHY)
+            return f'0.5, "good", {words.true}, or {shape}'

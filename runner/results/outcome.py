@@ -1,0 +1,122 @@
+"""An execution, or the lack of one, as a result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from runner.results.normalize import InvalidResultError, normalize
+from runner.text import printable, whole
+from runner.types import Case, ErrorKind, Evaluator, Outcome, Result, ResultError, Score
+from sandboxes.base import Execution, ScriptError, Status
+
+_KINDS: Mapping[Status, ErrorKind] = {
+    "error": "raised",
+    "timeout": "timeout",
+    "memory": "memory",
+    "output": "output",
+    "crash": "crash",
+    "no_result": "invalid_result",
+}
+_MESSAGE = 400  # characters of an error's message that a result keeps, and of a hint after it
+_ADVICE = 1000  # of our own messages, which end with the next step
+_PYTHON_FRAME = re.compile(r'File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+)')
+_TYPESCRIPT_FRAME = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):\d+\)?$", re.MULTILINE)
+
+
+class Judge:
+    """Makes the results of one evaluator in one sandbox. `loaded` is how loading its script went."""
+
+    def __init__(self, evaluator: Evaluator, identity: str, loaded: Execution) -> None:
+        self._name = evaluator.name
+        self._version = evaluator.version
+        self._outputs = evaluator.outputs
+        self._language = evaluator.language
+        self._identity = identity
+        self._loaded = loaded
+
+    def executed(self, id: str, number: int, execution: Execution) -> Result:
+        """A score, an abstention or a failure."""
+        if execution.status != "ok":
+            message = told(execution.status, execution.error)
+            return self._result(id, number, "failed", _KINDS[execution.status], message, execution)
+        try:
+            normalized = normalize(execution.value, self._outputs, self._language)
+        except InvalidResultError as e:
+            return self._result(id, number, "failed", "invalid_result", _line(str(e), _ADVICE), execution)
+        return self._scored(id, number, normalized.outcome, normalized.scores, execution)
+
+    def unloaded(self, id: str, number: int) -> Result:
+        """A failure, for a script that did not load."""
+        loaded = self._loaded
+        message = f"the script does not load: {told(loaded.status, loaded.error)}"
+        kind = _KINDS.get(loaded.status, "raised")
+        return self._result(id, number, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
+
+    def broken(self, case: Case, why: str) -> Result:
+        """A failure, for a row that never became a call."""
+        return self._result(whole(case.id), case.number, "failed", "mapping", _line(why, _ADVICE))
+
+    def lost(self, id: str, number: int, why: str) -> Result:
+        """Nothing is known about the row: the sandbox failed, twice."""
+        message = f"the sandbox was lost twice on this row ({_line(why)}); run it again"
+        return self._result(id, number, "lost", "lost", message)
+
+    def _scored(
+        self, id: str, number: int, outcome: Outcome, scores: Mapping[str, Score], execution: Execution
+    ) -> Result:
+        first = next(iter(scores.values()))
+        outputs = dict(scores) if len(scores) > 1 else {}
+        return self._made(id, number, outcome, execution, outputs=outputs, **dict(first))
+
+    def _result(
+        self,
+        id: str,
+        number: int,
+        outcome: Outcome,
+        kind: ErrorKind,
+        message: str,
+        execution: Execution | None = None,
+    ) -> Result:
+        return self._made(id, number, outcome, execution, error=ResultError(kind=kind, message=message))
+
+    def _made(self, id: str, number: int, outcome: Outcome, execution: Execution | None, **said: Any) -> Result:
+        return Result(
+            id=id,
+            number=number,
+            evaluator=self._name,
+            version=self._version,
+            sandbox=self._identity,
+            outcome=outcome,
+            stdout=whole(execution.output) if execution else "",
+            truncated=bool(execution and execution.truncated),
+            duration_ms=round(execution.duration * 1000, 3) if execution else 0.0,
+            **said,
+        )
+
+
+def told(status: Status, error: ScriptError | None) -> str:
+    """
+    A script's error on one line of a few hundred characters, with the line number where the traceback has it.
+
+    As in `ZeroDivisionError: division by zero (line 12); next step`
+    """
+    if error is None:
+        return f"the call ended with the status {status}"
+    text = _line(error.message)
+    if status == "error":
+        text = f"{_line(error.type)}: {text}" if text else _line(error.type)
+        text += _line_in(error.traceback)
+    text = text or _line(error.type)
+    return f"{text.rstrip('.')}; {_line(error.hint)}" if error.hint else text
+
+
+def _line_in(traceback: str) -> str:
+    """Where the script raised: Python's innermost frame comes last, JavaScript's first."""
+    frames = _PYTHON_FRAME.findall(traceback)[-1:] or _TYPESCRIPT_FRAME.findall(traceback)[:1]
+    return f" (line {frames[0]})" if frames else ""
+
+
+def _line(text: str, limit: int = _MESSAGE) -> str:
+    return printable(" ".join(text[: limit * 4].split()), limit)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from runner.api import Report, check_cases, compare, evaluate, stream
-    from runner.compare import Parity
+    from runner.comparison import Parity
     from runner.errors import CasesError, DatasetError, EvaluatorError, InputError, MappingError, OutputError
     from runner.evaluators.load import read_evaluator
     from runner.examples.check import CasesReport
@@ -63,7 +63,7 @@ _MODULES = {
     "runner.errors": ("CasesError", "DatasetError", "EvaluatorError", "InputError", "MappingError", "OutputError"),
     "runner.evaluators.load": ("read_evaluator",),
     "runner.examples.check": ("CasesReport",),
-    "runner.compare": ("Parity",),
+    "runner.comparison": ("Parity",),
     "runner.results.summary": ("Summary",),
     "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),
     "sandboxes.base": ("Limits", "SandboxConfig"),

@@ -8,31 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import aclosing, contextmanager, suppress
-from time import perf_counter
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar
 
-from runner.compare import Comparison, Parity, Side, open_cases, pair, together
-from runner.datasets.dataset import cases_from_rows, open_dataset
-from runner.engine.local import score
-from runner.errors import DatasetError, InputError
-from runner.evaluators.mapping import bind
-from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files
-from runner.examples.check import CasesReport, JudgedCase, few, judge, report
-from runner.examples.load import WorkedCase, cases_of, find_cases, for_language, read_cases
+from runner.comparison import Comparison, Parity, open_cases, prepare_sides, together
+from runner.examples.check import CasesReport, JudgedCase, judge, prepare_cases, report
+from runner.examples.load import WorkedCase, cases_of, find_cases, read_cases
+from runner.request import Path, Rows, prepare, requested
 from runner.results.diff import TOLERANCE
-from runner.results.summary import Summary, Tally
-from runner.text import shown
-from runner.types import Case, Evaluator, InputMapping, Result
+from runner.results.summary import Summary
+from runner.run import Run
+from runner.types import Evaluator, InputMapping, Result
 from sandboxes.base import Language, Limits, Model, SandboxConfig
-from sandboxes.registry import create
 
 T = TypeVar("T")
-Path: TypeAlias = str | os.PathLike[str]
-Rows: TypeAlias = Iterable[Mapping[str, Any]]
 
 
 class Report(Model):
@@ -51,30 +41,52 @@ def evaluate(
     mapping: InputMapping | None = None,
     seed: int | None = None,
     language: Language | None = None,
+    limit: int | None = None,
+    output: Path | Sequence[Path] = (),
+    gates: Sequence[str] = (),
+    max_failed: str | None = None,
 ) -> Report:
     """
     Scores a dataset with an evaluator and waits for all of it.
 
     `evaluator` is a path, a template's name or an `Evaluator`; `language` chooses among those of a template.
-    `dataset` is a path, `demo`, or rows, which are read in another thread. `sandbox` is a backend's name or a config,
-    whose packages are added to the script's own; a backend that is not named is the one that fits. `mapping` goes over
-    the script's own. `seed` makes the script's random numbers repeat. Works inside a running event loop.
+    `dataset` is a path, `demo`, or rows, which are read in another thread; `limit` is a number of rows. `sandbox` is a
+    backend's name or a config, whose packages are added to the script's own; a backend that is not named is the one
+    that fits. `mapping` goes over the script's own. `seed` makes the script's random numbers repeat. `output` are
+    results files, or a folder: `run/`, or a Path without a suffix. `gates`, such as `mean<0.8`, and `max_failed`, such
+    as `5%`, are judged in the summary. Works inside a running event loop.
 
-    What goes wrong in a row is in its result. Raises InputError for a script, dataset or mapping that cannot
-    be used, UnsupportedConfigError for what a sandbox cannot do, and SandboxError when the sandbox fails.
+    What goes wrong in a row is in its result. Raises InputError for a script, dataset, mapping or gate that cannot
+    be used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError
+    where results could not be written; what was done by then is in the files.
     """
+    request, rows = requested(
+        evaluator,
+        dataset,
+        sandbox=sandbox,
+        limits=limits,
+        mapping=mapping,
+        seed=seed,
+        language=language,
+        limit=limit,
+        gates=tuple(gates),
+        max_failed=max_failed,
+    )
+    files = [output] if isinstance(output, str | os.PathLike) else output
+    run = Run(prepare(request), files=[_results(file) for file in files])
 
-    async def collect() -> Report:
-        script, config = _chosen(evaluator, sandbox, language, dataset)
-        tally, results, began = Tally(script.outputs), [], perf_counter()
-        found = stream(script, _named(dataset, evaluator), sandbox=config, limits=limits, mapping=mapping, seed=seed)
-        async with aclosing(found):
-            async for result in found:
-                tally.add(result)
-                results.append(result)
-        return Report(results=results, summary=tally.summary(perf_counter() - began))
+    async def collect() -> list[Result]:
+        async with aclosing(run.results()) as found:
+            return [result async for result in found]
 
-    return _wait(collect())
+    with run.open(rows):
+        try:
+            results = _wait(collect)
+        except BaseException as e:
+            run.end("failed" if isinstance(e, Exception) else "interrupted", str(e) or None)
+            raise
+        run.end("finished")
+    return Report(results=results, summary=run.summary())
 
 
 async def stream(
@@ -95,14 +107,14 @@ async def stream(
 
     Takes and raises what `evaluate` does.
     """
-    script, config = _chosen(evaluator, sandbox, language, dataset)
-    _refuse(limits, mapping)
-    with _cases(_named(dataset, evaluator), bind(script, mapping).columns) as cases:
-        async with create(config) as opened:
-            found = score(script, cases, opened, limits=limits, mapping=mapping, seed=seed)
-            async with aclosing(found):
-                async for result in found:
-                    yield result
+    request, rows = requested(
+        evaluator, dataset, sandbox=sandbox, limits=limits, mapping=mapping, seed=seed, language=language
+    )
+    run = Run(prepare(request))
+    with run.open(rows):
+        async with aclosing(run.results()) as found:
+            async for result in found:
+                yield result
 
 
 def check_cases(
@@ -121,17 +133,17 @@ def check_cases(
     rest is as in `evaluate`. All went well where the report's `failed` and `lost` are 0. Raises CasesError for cases
     that cannot be tried, and what `evaluate` does.
     """
-    script, config = _chosen(evaluator, sandbox, language, "cases" if cases is None else cases)
-    _refuse(limits, mapping)
+    # What a template's own cases need comes with it.
+    own = "cases" if cases is None else cases
+    request, _ = requested(evaluator, own, sandbox=sandbox, limits=limits, mapping=mapping, language=language)
     every = _worked(evaluator, cases)
-    worked = for_language(every, script.language)
-    opened = create(config if config.jobs else config.model_copy(update={"jobs": few(worked)}))
+    prepared, worked = prepare_cases(request, every)
 
     async def collect() -> list[JudgedCase]:
-        async with opened, aclosing(judge(script, worked, opened, limits=limits, mapping=mapping)) as judged:
+        async with prepared.sandbox as opened, aclosing(judge(prepared, worked, opened)) as judged:
             return [case async for case in judged]
 
-    return report(script, opened, _wait(collect()) if worked else [], len(every) - len(worked))
+    return report(prepared, _wait(collect) if worked else [], len(every) - len(worked))
 
 
 def compare(
@@ -154,40 +166,24 @@ def compare(
     sandbox runs `evaluator` and the last one `other`. `dataset` may also be `cases`, the evaluator's worked
     examples, or `demo`; `limit` is a number of rows. The rest is as in `evaluate`, which says what is raised, too.
     """
-    _refuse(limits, mapping)
-    found = pair(evaluator, other, sandboxes, language)
-    files = find_files(dataset, evaluator)
-    configs = [choose(script, wanted, files=files).config for script, wanted in found]
-    over = mapping or InputMapping()
-    sides = [Side(script, create(config), over) for (script, _), config in zip(found, configs, strict=True)]
-    cases = open_cases(dataset, evaluator, sides, limit)
+    request, rows = requested(evaluator, dataset, limits=limits, mapping=mapping, seed=seed, limit=limit)
+    sides = prepare_sides(request, sandboxes, other, language)
+    cases = open_cases(request, rows, sides)
     comparison = Comparison(sides, tolerance)
 
     async def collect() -> None:
-        async with aclosing(together(sides, cases, limits=limits, seed=seed)) as rows:
-            async for row in rows:
+        async with aclosing(together(sides, cases)) as compared:
+            async for row in compared:
                 comparison.add(row)
 
-    _wait(collect())
+    _wait(collect)
     return comparison.report()
 
 
-def _refuse(limits: object, mapping: object) -> None:
-    for name, given, kind, example in (
-        ("limits", limits, Limits, "Limits(timeout=2)"),
-        ("mapping", mapping, InputMapping, 'InputMapping(paths={"output": "metadata.answer"})'),
-    ):
-        if given is not None and not isinstance(given, kind):
-            raise InputError(f"`{name}` must be such as {example}, not {shown(given, 60)}")
-
-
-def _named(dataset: Path | Rows, evaluator: Path | Evaluator) -> Path | Rows:
-    """A path where `demo` is named. Raises DatasetError for one row that is not in a list."""
-    if isinstance(dataset, Mapping):
-        raise DatasetError("the dataset is one row; put it into a list: [row]")
-    if not isinstance(dataset, str) or dataset != "demo":
-        return dataset
-    return find_dataset("demo", "json-distance" if isinstance(evaluator, Evaluator) else os.fspath(evaluator))
+def _results(path: Path) -> str:
+    """As `-o` takes it: a Path cannot end with the separator that says it is a folder."""
+    name = os.fspath(path)
+    return name if isinstance(path, str) or os.path.splitext(name)[1] else os.path.join(name, "")
 
 
 def _worked(evaluator: Path | Evaluator, cases: Path | Rows | None) -> tuple[WorkedCase, ...]:
@@ -196,62 +192,14 @@ def _worked(evaluator: Path | Evaluator, cases: Path | Rows | None) -> tuple[Wor
     return read_cases(cases) if isinstance(cases, str | os.PathLike) else cases_of(cases)
 
 
-def _chosen(
-    named: Path | Evaluator,
-    sandbox: str | SandboxConfig | None,
-    language: Language | None,
-    dataset: Path | Rows,
-) -> tuple[Evaluator, SandboxConfig]:
-    if isinstance(named, Evaluator):
-        return named, choose(named, sandbox).config
-    evaluator = find_evaluator(named, language)
-    return evaluator, choose(evaluator, sandbox, script=named, files=find_files(dataset, named)).config
-
-
-@contextmanager
-def _cases(dataset: Path | Rows, columns: frozenset[str] | None) -> Iterator[Iterable[Case]]:
-    if isinstance(dataset, str | os.PathLike):
-        with open_dataset(dataset, columns=columns) as opened:
-            yield opened
-    else:
-        yield cases_from_rows(dataset, columns=columns)
-
-
-def _wait(work: Coroutine[Any, Any, T]) -> T:
+def _wait(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """In a loop of its own; inside of a loop, as in a notebook, in another thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
-    return _Aside(work).result()
+        return asyncio.run(work())
+    from anyio.from_thread import start_blocking_portal
 
-
-class _Aside(Generic[T]):
-    """A coroutine in a loop and thread of its own, for callers that are inside a loop, as in a notebook."""
-
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._work = work
-        self._future: Future[T] = Future()
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=asyncio.run, args=[self._run()], name="evalcell-evaluate")
-        self._thread.start()
-
-    def result(self) -> T:
-        """Waits. What interrupts the wait stops the work first."""
-        try:
-            return self._future.result()
-        except BaseException:
-            self._started.wait()
-            with suppress(RuntimeError):  # the loop has ended by itself
-                self._loop.call_soon_threadsafe(self._task.cancel)
-            raise
-        finally:
-            self._thread.join()
-
-    async def _run(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.ensure_future(self._work)
-        self._started.set()
-        try:
-            self._future.set_result(await self._task)
-        except BaseException as e:
-            self._future.set_exception(e)
+    with start_blocking_portal(name="evalcell-evaluate") as portal:
+        result: T = portal.call(work)
+        return result

@@ -1,4 +1,4 @@
-"""A value in a message: one line, short, safe to print."""
+"""Text in messages: a value on one short line, a place in a script, what a file holds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from runner.errors import InputError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -98,8 +100,60 @@ def close_name(path: Path) -> str:
     return ""
 
 
+def near(path: str) -> str:
+    """The next step for a file that is not there: a suggestion, or to check the path."""
+    return close_name(Path(path)) or CHECK
+
+
+def why(error: OSError | ValueError) -> str:
+    """What a system says of a file that cannot be used."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def read_bounded(option: str, path: str, most: int) -> str:
+    """The text of a file of at most `most` bytes. Raises InputError, which names option and file."""
+    named = f"{option} {printable(whole(path))}"
+    try:
+        with open(path, "rb") as file:
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise InputError(f"{named} is larger than {most >> 20} MB; is it the right file?")
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{named} is not UTF-8 at byte {error.start + 1}; is it the right file?") from None
+    except IsADirectoryError:
+        raise InputError(f"{named} is a folder; name the file in it") from None
+    except FileNotFoundError:
+        raise InputError(f"{named}: there is no such file{near(path)}") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{named} cannot be read ({why(error)}); name another") from None
+
+
 def listed(names: Iterable[str], limit: int = 8) -> str:
     """The first names, in backticks, with commas."""
     every = list(names)
     text = ", ".join(f"`{printable(name, 60)}`" for name in every[:limit])
     return f"{text} and {len(every) - limit} more" if len(every) > limit else text or "none"
+
+
+WIDTH = 100
+"""Characters of a line that are shown above a caret."""
+
+
+def pointed(where: str, source: str, line: int, column: int, message: str) -> str:
+    """
+    File, line and column, the message, and the line itself with a caret below the place.
+
+    `line` and `column` count from 1; a place outside the source becomes the nearest inside.
+    """
+    lines = source.split("\n")
+    line = min(max(line, 1), len(lines))
+    text = lines[line - 1]
+    column = min(max(column, 1), len(text) + 1)
+    start = max(0, column - WIDTH + 20)
+    excerpt = "".join(c if c.isprintable() else " " for c in text[start : start + WIDTH])
+    indent = len(excerpt) - len(excerpt.lstrip())
+    caret = " " * (column - 1 - start - indent) + "^"
+    return f"{where}:{line}:{column}: {printable(message)}\n    {excerpt.strip()}\n    {caret}"

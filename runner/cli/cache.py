@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from runner.cli import render
-from runner.cli.main import DONE
+from runner.cli.exit_codes import DONE
 from sandboxes.cache import VARIABLE, cache_dir
 from sandboxes.packages import Entry, entries, prune
 

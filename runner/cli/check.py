@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
 
 from rich.console import RenderableType
 
 from runner.cli import render, signals, values
-from runner.cli.main import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.messages import in_options
 from runner.cli.sandbox_options import Asked
-from runner.datasets.dataset import Dataset, open_dataset
-from runner.engine.local import refuse_unfit, score
 from runner.evaluators.mapping import bind
 from runner.evaluators.parameters import about
-from runner.evaluators.resolve import Choice, find_dataset, find_evaluator, find_files
+from runner.evaluators.resolve import find_evaluator
+from runner.request import Prepared, RunRequest, prepare
 from runner.results.worst import Worst
 from runner.text import printable, whole
-from runner.types import Categorical, Continuous, Evaluator, InputMapping, OutputConfig, Result
-from sandboxes.base import Problem, Sandbox
-from sandboxes.registry import create
+from runner.types import Case, Categorical, Continuous, Evaluator, OutputConfig, Result
+from sandboxes.base import Problem
 
 _TRIED = 3
 
@@ -40,21 +38,25 @@ def check(options: Options) -> int:
     """Prints it; returns the exit code. Raises what `evaluate` does."""
     script, dataset = options.script, options.dataset
     evaluator = find_evaluator(script, options.language)
-    mapping = values.mapping(options.paths, options.literals, evaluator)
-    binding = bind(evaluator, mapping)
-    choice = options.choice(evaluator, script, find_files(dataset, script))
-    sandbox = create(choice.config.model_copy(update={"jobs": 1}))  # starts sooner than workers do
-    refuse_unfit(evaluator, sandbox)
+    request = RunRequest(
+        evaluator=script,
+        dataset=dataset,
+        language=options.language,
+        sandbox=options.config().model_copy(update={"jobs": 1}),  # starts sooner than workers do
+        mapping=values.mapping(options.paths, options.literals, evaluator),
+        limit=_TRIED,
+    )
+    prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
+    sandbox = prepared.sandbox
     out = render.out()
-    out.print(render.facts(_facts(evaluator, binding.describe(), choice)))
+    out.print(render.facts(_facts(prepared)))
     if dataset is None and not sandbox.capabilities.checks:
         return DONE
     tried = _Tried()
-    rows = None if dataset is None else find_dataset(dataset, script)
-    stdin = values.standard_input() if rows == "-" else None
+    stdin = values.standard_input() if dataset == "-" else None
     # Opened here, where a file that hangs holds up no event loop.
-    with nullcontext() if rows is None else open_dataset(rows, stdin=stdin, columns=binding.columns) as cases:
-        if signals.run(_try(evaluator, cases, sandbox, mapping, tried)):
+    with nullcontext() if dataset is None else prepared.open(stdin=stdin) as cases:
+        if signals.run(_try(prepared, cases, tried)):
             return INTERRUPTED
     if tried.problems:
         where = printable(whole(script))
@@ -63,7 +65,7 @@ def check(options: Options) -> int:
         return GATE_FAILED
     if sandbox.capabilities.checks:
         out.say(render.text("no type errors"))
-    if rows is None:
+    if dataset is None:
         return DONE
     results = tried.results
     shown = Worst(None, keep=_TRIED)
@@ -95,21 +97,19 @@ class _Tried:
     results: list[Result] = field(default_factory=list)
 
 
-async def _try(
-    evaluator: Evaluator, cases: Dataset | None, sandbox: Sandbox, mapping: InputMapping, tried: _Tried
-) -> None:
-    async with sandbox as opened:
-        tried.problems += await opened.problems(evaluator.source) or []
+async def _try(prepared: Prepared, cases: Iterable[Case] | None, tried: _Tried) -> None:
+    async with prepared.sandbox as opened:
+        tried.problems += await opened.problems(prepared.evaluator.source) or []
         if cases is None or tried.problems:
             return
-        found = score(evaluator, islice(cases, _TRIED), opened, mapping=mapping)
-        async with aclosing(found):
+        async with aclosing(prepared.score(cases, opened)) as found:
             async for result in found:
                 tried.results.append(result)
 
 
-def _facts(evaluator: Evaluator, bound: dict[str, str], choice: Choice) -> list[tuple[str, RenderableType]]:
-    text = render.text
+def _facts(prepared: Prepared) -> list[tuple[str, RenderableType]]:
+    text, evaluator = render.text, prepared.evaluator
+    bound = bind(evaluator, prepared.request.mapping).describe()
     rows: list[tuple[str, RenderableType]] = [
         ("evaluator", text(f"{evaluator.name}, {evaluator.language}, version {evaluator.version}")),
         ("signature", text(_signature(evaluator))),
@@ -125,8 +125,8 @@ def _facts(evaluator: Evaluator, bound: dict[str, str], choice: Choice) -> list[
         rows.append(("output", text("no config: any label, any finite score")))
     if evaluator.requires_python:
         rows.append(("python", text(evaluator.requires_python)))
-    rows.append(("packages", text(", ".join(choice.config.packages) or "none")))
-    rows.append(("sandbox", text(choice.why)))
+    rows.append(("packages", text(", ".join(prepared.sandbox.config.packages) or "none")))
+    rows.append(("sandbox", text(prepared.why)))
     return rows
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,19 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.cli import render, signals, values
-from runner.cli.main import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.messages import in_options
 from runner.cli.progress import Progress
 from runner.cli.sandbox_options import Asked
-from runner.compare import Cases, Comparison, Parity, RowDifference, Side, open_cases, pair, together
-from runner.engine.local import refuse_unfit
-from runner.evaluators.mapping import bind
-from runner.evaluators.resolve import find_files
+from runner.comparison import Cases, Comparison, Parity, RowDifference, open_cases, prepare_sides, together
+from runner.request import Prepared, RunRequest
 from runner.results.diff import TOLERANCE, windows
 from runner.text import printable
-from runner.types import Evaluator
-from sandboxes.base import Limits
-from sandboxes.registry import create
 
 _TEXT = 300  # characters of a text that differs
 
@@ -52,16 +47,27 @@ class Options(Asked):
 
 def parity(options: Options) -> int:
     """Compares all rows; returns the exit code. Raises what `compare` does."""
-    found = pair(options.evaluator, options.other, options.sandboxes, options.language)
-    scripts = [options.evaluator] * len(found) if options.other is None else [options.evaluator, options.other]
-    sides = [
-        _side(evaluator, script, None if sandbox is None else str(sandbox), options)
-        for (evaluator, sandbox), script in zip(found, scripts, strict=True)
-    ]
-    cases = open_cases(options.dataset, options.evaluator, sides, options.limit)
+    request = RunRequest(
+        evaluator=options.evaluator,
+        dataset=options.dataset,
+        sandbox=options.config(),
+        limits=values.limits(options.timeout, options.memory),
+        seed=options.seed,
+        limit=options.limit,
+    )
+    sides = prepare_sides(
+        request,
+        options.sandboxes,
+        options.other,
+        options.language,
+        lock=options.lock_named,
+        mapping=lambda evaluator: values.mapping(options.paths, options.literals, evaluator),
+    )
+    for side in sides if options.quiet else ():
+        side.sandbox.progress = lambda line: None
+    cases = open_cases(request, None, sides)
     comparison = Comparison(sides, TOLERANCE if options.tolerance is None else options.tolerance)
-    limits = values.limits(options.timeout, options.memory)
-    interrupted = signals.run(_compare(sides, cases, comparison, limits, options))
+    interrupted = signals.run(_compare(sides, cases, comparison, options))
     result = comparison.report()
     _print(result, options)
     if interrupted:
@@ -70,24 +76,9 @@ def parity(options: Options) -> int:
     return _code(result)
 
 
-def _side(evaluator: Evaluator, script: str, sandbox: str | None, options: Options) -> Side:
-    mapping = values.mapping(options.paths, options.literals, evaluator)
-    if options.dataset != "cases":  # whose rows may give what is required
-        bind(evaluator, mapping)
-    files = find_files(options.dataset, options.evaluator)
-    choice = replace(options, sandbox=sandbox).choice(evaluator, script, files)
-    made = create(choice.config)
-    if options.quiet:
-        made.progress = lambda line: None
-    refuse_unfit(evaluator, made)
-    return Side(evaluator, made, mapping)
-
-
-async def _compare(
-    sides: Sequence[Side], cases: Cases, comparison: Comparison, limits: Limits, options: Options
-) -> None:
+async def _compare(sides: Sequence[Prepared], cases: Cases, comparison: Comparison, options: Options) -> None:
     with Progress(not options.quiet) as progress:
-        async with aclosing(together(sides, cases, limits=limits, seed=options.seed)) as rows:
+        async with aclosing(together(sides, cases)) as rows:
             async for row in rows:
                 comparison.add(row)
                 progress.add(row[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,19 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.cli import render, signals, values
-from runner.cli.main import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.messages import in_options
 from runner.cli.progress import Progress
 from runner.cli.sandbox_options import Asked
-from runner.engine.local import refuse_unfit
-from runner.evaluators.resolve import find_evaluator, find_files
-from runner.examples.check import CasesReport, JudgedCase, few, filling, judge, report
-from runner.examples.load import WorkedCase, find_cases, for_language, read_cases
+from runner.evaluators.resolve import find_evaluator
+from runner.examples.check import CasesReport, JudgedCase, judge, prepare_cases, report
+from runner.examples.load import WorkedCase, find_cases, read_cases
+from runner.request import Prepared, RunRequest
 from runner.results.diff import windows
 from runner.text import printable
-from runner.types import Evaluator, InputMapping
-from sandboxes.base import Limits, Sandbox
-from sandboxes.registry import create
 
 _SHOWN = 50  # failed cases in full
 _TEXT = 300  # characters of a text that differs
@@ -52,41 +49,31 @@ def test(options: Options) -> int:
     """Tries all cases; returns the exit code. Raises what `check_cases` does."""
     evaluator = find_evaluator(options.script, options.language)
     every = read_cases(find_cases(options.script) if options.cases is None else options.cases)
-    cases = for_language(every, evaluator.language)
-    mapping = values.mapping(options.paths, options.literals, evaluator)
-    filling(evaluator, mapping)
-    jobs = options.jobs or few(cases)
-    files = find_files("cases" if options.cases is None else options.cases, options.script)
-    choice = replace(options, jobs=jobs).choice(evaluator, options.script, files)
-    sandbox = create(choice.config)
-    if options.quiet:
-        sandbox.progress = lambda line: None
-    refuse_unfit(evaluator, sandbox)
-    if not options.quiet:
-        render.err().say(render.text(f"sandbox: {choice.why}", "dim"))
-    found: list[JudgedCase] = []
-    limits = values.limits(options.timeout, options.memory)
-    interrupted = bool(cases) and signals.run(
-        _try(evaluator, cases, sandbox, limits, mapping, found, Progress(not options.quiet))
+    request = RunRequest(
+        evaluator=options.script,
+        dataset="cases" if options.cases is None else options.cases,
+        language=options.language,
+        sandbox=options.config(),
+        limits=values.limits(options.timeout, options.memory),
+        mapping=values.mapping(options.paths, options.literals, evaluator),
     )
-    result = report(evaluator, sandbox, found, len(every) - len(cases))
+    prepared, cases = prepare_cases(request, every, evaluator=evaluator, lock=options.lock_named)
+    if options.quiet:
+        prepared.sandbox.progress = lambda line: None
+    else:
+        render.err().say(render.text(f"sandbox: {prepared.why}", "dim"))
+    found: list[JudgedCase] = []
+    interrupted = bool(cases) and signals.run(_try(prepared, cases, found, Progress(not options.quiet)))
+    result = report(prepared, found, len(every) - len(cases))
     _print(result, options, interrupted)
     return INTERRUPTED if interrupted else _code(result)
 
 
-async def _try(
-    evaluator: Evaluator,
-    cases: Sequence[WorkedCase],
-    sandbox: Sandbox,
-    limits: Limits,
-    mapping: InputMapping,
-    found: list[JudgedCase],
-    progress: Progress,
-) -> None:
-    async with sandbox as opened:
+async def _try(prepared: Prepared, cases: Sequence[WorkedCase], found: list[JudgedCase], progress: Progress) -> None:
+    async with prepared.sandbox as opened:
         with progress:
             progress.total = len(cases)
-            async with aclosing(judge(evaluator, cases, opened, limits=limits, mapping=mapping)) as judged:
+            async with aclosing(judge(prepared, cases, opened)) as judged:
                 async for case in judged:
                     found.append(case)
                     progress.add(case.result)

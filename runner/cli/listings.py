@@ -8,7 +8,7 @@ from rich.text import Text
 
 import templates
 from runner.cli import render
-from runner.cli.main import DONE
+from runner.cli.exit_codes import DONE
 from runner.cli.messages import in_options
 from runner.evaluators.resolve import find_evaluator, find_language
 from sandboxes.base import Capabilities, Language

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from rich.table import Table
 
 from runner.cli import render, signals
-from runner.cli.main import COULD_NOT_JUDGE, DONE, INTERRUPTED
+from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.remote.accounts import Account, Accounts, accounts
 from sandboxes.remote.ledger import Ledger, plain

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from runner.cli import options, sandboxes, signals, streams
+from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE
+from runner.version import installed
 
 if TYPE_CHECKING:
     from sandboxes.base import Language
-
-DONE, GATE_FAILED, WRONG_USAGE, COULD_NOT_JUDGE, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def _epilog(failed: str) -> str:
@@ -90,16 +90,6 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
         found = installed()
         click.echo(f"evalcell {found}" if found else "evalcell, run from a checkout that is not installed")
         context.exit()
-
-
-def installed() -> str | None:
-    """The version of evalcell. None: it runs from a checkout that is not installed."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("evalcell")
-    except PackageNotFoundError:
-        return None
 
 
 @click.group(
@@ -275,14 +265,3 @@ def begin() -> NoReturn:
         click.echo(f"evalcell: what is printed cannot be written ({error.strerror}); free some room", err=True)
         exit_code = exit_code or COULD_NOT_JUDGE
     signals.leave(exit_code)
-
-
-def main() -> NoReturn:
-    """As `python -m runner`."""
-    from runner.__main__ import main as run_process
-
-    run_process()
-
-
-if __name__ == "__main__":
-    main()

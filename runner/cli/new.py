@@ -12,7 +12,7 @@ from rich.text import Text
 
 import templates
 from runner.cli import render
-from runner.cli.main import DONE
+from runner.cli.exit_codes import DONE
 from runner.errors import InputError, OutputError
 from runner.evaluators.resolve import find_language
 from runner.text import printable, whole

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from itertools import islice
-from time import perf_counter
 
 from runner.cli import render, signals, values
-from runner.cli.main import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.progress import Progress
 from runner.cli.sandbox_options import Asked
-from runner.datasets.dataset import Dataset, open_dataset
-from runner.engine.local import refuse_unfit, score
-from runner.evaluators.mapping import bind
-from runner.evaluators.resolve import find_dataset, find_evaluator, find_files, is_path
-from runner.output.files import WriteError
-from runner.output.manifest import Run, State
-from runner.output.sinks import Outputs
-from runner.results.gates import Gate, MaxFailed, judge, parse_gate, parse_max_failed
-from runner.results.summary import Summary, Tally
+from runner.evaluators.resolve import find_evaluator
+from runner.output.manifest import State
+from runner.request import RunRequest, prepare
+from runner.results.summary import Summary
 from runner.results.worst import Worst
-from runner.types import Case, Result
-from sandboxes.registry import create
+from runner.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,127 +40,76 @@ class Options(Asked):
 def run(options: Options) -> int:
     """Scores a dataset; returns the exit code. Raises what `evaluate` does, OutputError and WriteError."""
     evaluator = find_evaluator(options.evaluator, options.language)
-    gates = [parse_gate(text, evaluator.outputs) for text in options.gates]
-    most = None if options.max_failed is None else parse_max_failed(options.max_failed)
-    mapping = values.mapping(options.paths, options.literals, evaluator)
-    columns = bind(evaluator, mapping).columns
-    limits = values.limits(options.timeout, options.memory)
-    choice = options.choice(evaluator, options.evaluator, find_files(options.dataset, options.evaluator))
-    sandbox = create(choice.config)
+    request = RunRequest(
+        evaluator=options.evaluator,
+        dataset=options.dataset,
+        language=options.language,
+        sandbox=options.config(),
+        limits=values.limits(options.timeout, options.memory),
+        mapping=values.mapping(options.paths, options.literals, evaluator),
+        seed=options.seed,
+        limit=options.limit,
+        gates=options.gates,
+        max_failed=options.max_failed,
+    )
+    prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
     if options.quiet:
-        sandbox.progress = lambda line: None
-    refuse_unfit(evaluator, sandbox)
-    path = find_dataset(options.dataset, options.evaluator)
-    inputs = _inputs(options, path, choice.config.files.values())
-    outputs = Outputs(options.files, inputs=inputs, lock=options.lock, outputs=tuple(evaluator.outputs))
-    stdin = values.standard_input() if path == "-" else None
-    with open_dataset(path, stdin=stdin, columns=columns) as dataset:
+        prepared.sandbox.progress = lambda line: None
+    work = Run(prepared, files=options.files, lock=options.lock)
+    worst = Worst(next(iter(evaluator.outputs.values()), None))
+    stdin = values.standard_input() if options.dataset == "-" else None
+    with work.open(stdin=stdin):
         if not options.quiet:
-            render.err().say(render.text(f"sandbox: {choice.why}", "dim"))
-        work = _Work(Run(options, evaluator, mapping, limits, sandbox), dataset, outputs, gates, most)
-        interrupted = work.do()
-        return _report(work, dataset, options, interrupted)
-
-
-class _Work:
-    """One run under way, and what it adds up to."""
-
-    def __init__(
-        self, run: Run, dataset: Dataset, outputs: Outputs, gates: Sequence[Gate], max_failed: MaxFailed | None
-    ) -> None:
-        self._run = run
-        self._gates = gates
-        self._max_failed = max_failed
-        self._dataset = dataset
-        self._outputs = outputs
-        self._tally = Tally(run.evaluator.outputs)
-        self._progress = Progress(not run.options.quiet)
-        self._seconds = 0.0
-        self.worst = Worst(next(iter(run.evaluator.outputs.values()), None))
-
-    def do(self) -> bool:
-        """Returns whether a signal stopped it."""
-        self._progress.total = self._total()
+            render.err().say(render.text(f"sandbox: {prepared.why}", "dim"))
+        progress = Progress(not options.quiet)
+        progress.total = work.total() if progress.shown else None
         try:
-            interrupted = signals.run(self._score())
+            interrupted = signals.run(_score(work, progress, worst))
         except Exception as e:
-            self._end("failed", str(e))
+            _end(work, "failed", str(e))
             raise
-        self._end("interrupted" if interrupted else "finished")
-        return interrupted
-
-    def kept(self, rows: int) -> str:
-        """Where so many rows are, in words."""
-        if not self._run.options.files:
-            return "with -o FILE they would be kept"
-        short = [f"{path} took {_rows(count)}" for path, count in self._outputs.rows.items() if count != rows]
-        have = [path for path, count in self._outputs.rows.items() if count == rows]
-        return "; ".join([*([f"they are in {', '.join(have)}"] if have else []), *short])
-
-    def summary(self, state: State) -> Summary:
-        """Gates are judged once all rows are done."""
-        summary = self._tally.summary(self._seconds)
-        if state != "finished":
-            return summary
-        return judge(summary, self._gates, self._max_failed, complete=self._dataset.complete)
-
-    def _end(self, state: State, error: str | None = None) -> None:
-        try:
-            self._outputs.end(state, self.summary(state), self._dataset.notes, error)
-        except WriteError as e:
-            if state == "finished":
-                raise
-            render.err().say(render.text(f"evalcell: {e}", "bold red", render.ERROR))  # beside what went wrong first
-
-    async def _score(self) -> None:
-        run, limit = self._run, self._run.options.limit
-        cases: Iterable[Case] = self._dataset if limit is None else islice(self._dataset, limit)
-        async with run.sandbox as opened, self._outputs:
-            await self._outputs.begin(run)
-            began = perf_counter()
-            found = score(
-                run.evaluator,
-                cases,
-                opened,
-                limits=run.limits,
-                mapping=run.mapping,
-                seed=run.options.seed,
-            )
-            with self._progress:
-                async with aclosing(found):
-                    try:
-                        async for result in found:
-                            self._take(result)
-                            await self._outputs.room()
-                    finally:
-                        self._seconds = perf_counter() - began
-
-    def _take(self, result: Result) -> None:
-        self._outputs.add(result)
-        self._tally.add(result)
-        self.worst.add(result)
-        self._progress.add(result)
-
-    def _total(self) -> int | None:
-        total, limit = self._dataset.total() if self._progress.shown else None, self._run.options.limit
-        return total if limit is None or total is None else min(total, limit)
+        _end(work, "interrupted" if interrupted else "finished")
+        return _report(work, worst, options, interrupted)
 
 
-def _report(work: _Work, dataset: Dataset, options: Options, interrupted: bool) -> int:
+async def _score(work: Run, progress: Progress, worst: Worst) -> None:
+    with progress:
+        async with aclosing(work.results()) as found:
+            async for result in found:
+                worst.add(result)
+                progress.add(result)
+
+
+def _end(work: Run, state: State, error: str | None = None) -> None:
+    if beside := work.end(state, error):
+        render.err().say(render.text(f"evalcell: {beside}", "bold red", render.ERROR))
+
+
+def _kept(work: Run, rows: int) -> str:
+    """Where so many rows are, in words."""
+    written = work.written
+    if not written:
+        return "with -o FILE they would be kept"
+    short = [f"{path} took {_rows(count)}" for path, count in written.items() if count != rows]
+    have = [path for path, count in written.items() if count == rows]
+    return "; ".join([*([f"they are in {', '.join(have)}"] if have else []), *short])
+
+
+def _report(work: Run, worst: Worst, options: Options, interrupted: bool) -> int:
     summary, err = work.summary("interrupted" if interrupted else "finished"), render.err()
     if not options.quiet:
-        for note in dataset.notes:
+        for note in work.notes:
             err.say(render.text(f"note: {note}"))
     if interrupted:
         when = (
-            f"after {_rows(summary.rows)}; {work.kept(summary.rows)}"
+            f"after {_rows(summary.rows)}; {_kept(work, summary.rows)}"
             if summary.rows
             else "before the first row was done"
         )
         err.say(render.text(f"interrupted {when}", "yellow"))
         err.print(render.summary_view(summary))
         return INTERRUPTED
-    _print(work, summary, options)
+    _print(worst, summary, options)
     if not summary.scored:
         err.say(render.text(_nothing(summary), "bold red", render.ERROR))
     else:
@@ -189,13 +129,13 @@ def exit_code(summary: Summary) -> int:
     return COULD_NOT_JUDGE if "unjudged" in verdicts else DONE
 
 
-def _print(work: _Work, summary: Summary, options: Options) -> None:
+def _print(worst: Worst, summary: Summary, options: Options) -> None:
     out = render.out()
     if options.as_json:
         out.out(json.dumps(summary.model_dump(mode="json"), ensure_ascii=True), highlight=False)
     elif not options.quiet:
-        if not options.files and work.worst.entries:
-            out.print(render.worst_view(work.worst))
+        if not options.files and worst.entries:
+            out.print(render.worst_view(worst))
         out.print(render.summary_view(summary))
         for file in options.files:
             out.say(render.text(f"written: {file}"))
@@ -213,8 +153,3 @@ def _nothing(summary: Summary) -> str:
 
 def _rows(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
-
-
-def _inputs(options: Options, path: str, files: Iterable[str]) -> list[str]:
-    scripts = [options.evaluator] if is_path(options.evaluator) else []
-    return [*scripts, *([path] if path != "-" else []), *files]

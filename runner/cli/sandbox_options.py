@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from runner.errors import InputError
 from runner.evaluators.requirements import plain
-from runner.evaluators.resolve import Choice, choose
-from runner.text import CHECK, close_name, printable, whole
-from runner.types import Evaluator
+from runner.text import near, printable, read_bounded, whole, why
 from sandboxes.base import Isolation, Language, SandboxConfig
 from sandboxes.variables import values
 
@@ -59,35 +57,10 @@ class Asked:
         nothing: tuple[Any, ...] = (None, (), {}, False)
         return SandboxConfig.model_validate({name: value for name, value in wanted.items() if value not in nothing})
 
-    def choice(self, evaluator: Evaluator, script: str, files: Mapping[str, str]) -> Choice:
-        """
-        The sandbox for an evaluator that was named so, on a dataset that needs `files`.
-
-        Raises as `config` and `choose` do.
-        """
-        lock = "--lock" if self.lock is None else f"--lock {printable(whole(self.lock))}"
-        return choose(evaluator, self.config(), script=script, files=files, lock=lock)
-
-
-def read_bounded(option: str, path: str, most: int) -> str:
-    """The text of a file of at most `most` bytes. Raises InputError, which names option and file."""
-    shown = f"{option} {printable(whole(path))}"
-    try:
-        with open(path, "rb") as file:
-            data = file.read(most + 1)
-        if len(data) > most:
-            raise InputError(f"{shown} is larger than {most >> 20} MB; is it the right file?")
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{shown} is not UTF-8 at byte {error.start + 1}; is it the right file?") from None
-    except IsADirectoryError:
-        raise InputError(f"{shown} is a folder; name the file in it") from None
-    except FileNotFoundError:
-        raise InputError(f"{shown}: there is no such file{_close_name(path)}") from None
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{shown} cannot be read ({_why(error)}); name another") from None
+    @property
+    def lock_named(self) -> str:
+        """The lock's file in messages."""
+        return "--lock" if self.lock is None else f"--lock {printable(whole(self.lock))}"
 
 
 def _files(pairs: Sequence[str]) -> dict[str, str]:
@@ -111,9 +84,9 @@ def _regular(shown: str, path: str) -> str:
         real = os.path.realpath(path, strict=True)
         mode = os.stat(real).st_mode
     except FileNotFoundError:
-        raise InputError(f"{shown}: there is no such file{_close_name(path)}") from None
+        raise InputError(f"{shown}: there is no such file{near(path)}") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{shown} cannot be read ({_why(error)}); name another file") from None
+        raise InputError(f"{shown} cannot be read ({why(error)}); name another file") from None
     if real != whole(real):
         raise InputError(f"{shown} has a name that is not UTF-8; rename it")
     if stat.S_ISDIR(mode):
@@ -149,13 +122,3 @@ def _refuse_name(option: str, name: str) -> None:
         raise InputError(
             f"{option} {printable(whole(name), 80)!r} is no name of a variable; use letters, digits and underscores"
         )
-
-
-def _close_name(path: str) -> str:
-    from pathlib import Path
-
-    return close_name(Path(path)) or CHECK
-
-
-def _why(error: OSError | ValueError) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

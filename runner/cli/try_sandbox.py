@@ -12,7 +12,7 @@ from typing import Any
 from rich.text import Text
 
 from runner.cli import render, signals
-from runner.cli.main import DONE, INTERRUPTED
+from runner.cli.exit_codes import DONE, INTERRUPTED
 from runner.text import printable, whole
 from sandboxes.base import Call, Language, Limits, Program, Sandbox, SandboxConfig
 from sandboxes.errors import SandboxError

@@ -1,4 +1,4 @@
-"""The rows of a Parquet file, decoded in a process of its own: see `parquet_child`."""
+"""The rows of a Parquet file, decoded in a process of its own: see `parquet_decoder`."""
 
 from __future__ import annotations
 

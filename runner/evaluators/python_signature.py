@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
-from runner.evaluators.excerpt import pointed
-from runner.text import listed, printable, suggestion, whole
+from runner.text import listed, pointed, printable, suggestion, whole
 from runner.types import Parameter
 
 NAME = "evaluate"

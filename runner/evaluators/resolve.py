@@ -119,7 +119,7 @@ def choose(
     Raises UnsupportedConfigError for packages that are no plain requirements, for a lock that lacks one of them,
     and when the sandbox named, or without a name every one, lacks what is asked or does not run the language.
     """
-    config = _with_files(_config(wanted), files or {})
+    config = with_files(_config(wanted), files or {})
     name = printable(whole(os.fspath(script))) if script is not None else evaluator.name
     declared = plain(evaluator.packages, f"{name}, `dependencies`")
     added = tuple(p for p in plain(config.packages, "the config's packages") if p not in declared)
@@ -146,7 +146,8 @@ def _config(wanted: str | SandboxConfig | None) -> SandboxConfig:
     return SandboxConfig() if wanted is None else SandboxConfig(backend=wanted)
 
 
-def _with_files(config: SandboxConfig, files: Mapping[str, str]) -> SandboxConfig:
+def with_files(config: SandboxConfig, files: Mapping[str, str]) -> SandboxConfig:
+    """The config with these files too, where it says nothing of their variables."""
     lacking = {name: path for name, path in files.items() if name not in config.env}
     return config.model_copy(update={"files": lacking | config.files}) if lacking else config
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from runner.engine.local import Fill, score
 from runner.errors import MappingError
 from runner.evaluators.mapping import bind
-from runner.examples.load import Expected, ExpectedScore, WorkedCase
+from runner.examples.load import Expected, ExpectedScore, WorkedCase, for_language
+from runner.request import Prepared, RunRequest, prepare
 from runner.results.diff import Difference, difference, qualified, said, same
 from runner.text import listed
 from runner.types import Case, Evaluator, InputMapping, Result
-from sandboxes.base import Language, Limits, Model, Sandbox
+from sandboxes.base import Language, Model, Sandbox
+from sandboxes.registry import create
 
 Verdict: TypeAlias = Literal["passed", "failed", "lost"]
 """`lost`: the sandbox failed, so nothing is known."""
@@ -47,8 +50,26 @@ class CasesReport(Model):
     cases: tuple[JudgedCase, ...]
 
 
-def report(evaluator: Evaluator, sandbox: Sandbox, found: Sequence[JudgedCase], skipped: int) -> CasesReport:
+def prepare_cases(
+    request: RunRequest, every: Sequence[WorkedCase], *, evaluator: Evaluator | None = None, lock: str = "the lock"
+) -> tuple[Prepared, tuple[WorkedCase, ...]]:
+    """
+    Finds and checks what a trial of worked examples needs; and those of them that hold in the evaluator's language.
+
+    Takes and raises what `prepare` does. Few cases run one at a time, unless the request says otherwise.
+    """
+    prepared = prepare(request, evaluator=evaluator, worked=True, lock=lock)
+    filling(prepared.evaluator, request.mapping)
+    cases = tuple(for_language(every, prepared.evaluator.language))
+    config = prepared.sandbox.config
+    if config.jobs is None and (jobs := few(cases)):
+        prepared = replace(prepared, sandbox=create(config.model_copy(update={"jobs": jobs})))
+    return prepared, cases
+
+
+def report(prepared: Prepared, found: Sequence[JudgedCase], skipped: int) -> CasesReport:
     """Adds up what was judged."""
+    evaluator, sandbox = prepared.evaluator, prepared.sandbox
     count = {verdict: sum(case.verdict == verdict for case in found) for verdict in ("passed", "failed", "lost")}
     return CasesReport(
         evaluator=evaluator.name,
@@ -90,16 +111,12 @@ def filling(evaluator: Evaluator, mapping: InputMapping | None = None) -> Fill:
     return fill
 
 
-async def judge(
-    evaluator: Evaluator,
-    worked: Sequence[WorkedCase],
-    sandbox: Sandbox,
-    *,
-    limits: Limits | None = None,
-    mapping: InputMapping | None = None,
-) -> AsyncGenerator[JudgedCase, None]:
-    """Each case judged, in their order, in one loading of the script. Takes and raises what `score` does."""
-    results = score(evaluator, worked, sandbox, limits=limits, mapping=filling(evaluator, mapping))
+async def judge(prepared: Prepared, worked: Sequence[WorkedCase], opened: Sandbox) -> AsyncGenerator[JudgedCase, None]:
+    """Each case judged, in their order, in one loading of the script. Raises what `score` does."""
+    evaluator, request = prepared.evaluator, prepared.request
+    results = score(
+        evaluator, worked, opened, limits=request.limits, mapping=filling(evaluator, request.mapping), seed=request.seed
+    )
     waiting = iter(worked)
     async with aclosing(results):
         async for result in results:

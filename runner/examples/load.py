@@ -11,14 +11,13 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 import templates
-from runner.cli.sandbox_options import read_bounded
 from runner.datasets.column_values import RowError
 from runner.datasets.ids import Ids
 from runner.datasets.rows import Row, as_json, cases, columns, parse_json
 from runner.errors import CasesError
 from runner.evaluators.resolve import is_path
 from runner.results.diff import TOLERANCE
-from runner.text import listed, printable, shown, suggestion, whole
+from runner.text import listed, printable, read_bounded, shown, suggestion, whole
 from runner.types import Case, ErrorKind, Evaluator, Finite, InputMapping
 from sandboxes.base import Language, Model
 

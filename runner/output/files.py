@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from runner.errors import OutputError
+from runner.output.parquet_writer import ParquetWriter
 from runner.output.spool import Spool
-from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, ParquetWriter, Row, Writer
+from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, Row, Writer
 from runner.types import Result
 
 _WRITERS: dict[str, type[Writer[Any]]] = {

@@ -2,64 +2,53 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from runner.cli.main import installed
 from runner.evaluators.mapping import bind
+from runner.request import Prepared
 from runner.results.summary import Summary
-from runner.types import Evaluator, InputMapping
-from sandboxes.base import Limits, Sandbox
-
-if TYPE_CHECKING:
-    from runner.cli.run import Options
+from runner.types import Evaluator
+from runner.version import installed
+from sandboxes.base import MB
 
 State = Literal["unfinished", "finished", "interrupted", "failed"]
 
 
-@dataclass(frozen=True)
-class Run:
-    """What a run is known to be before its first row. `mapping` goes over the script's own."""
-
-    options: Options
-    evaluator: Evaluator
-    mapping: InputMapping
-    limits: Limits
-    sandbox: Sandbox
-
-
-def begun(run: Run, lock: str) -> dict[str, Any]:
+def begun(prepared: Prepared, lock: str) -> dict[str, Any]:
     """
     The manifest of a run that goes on, and of one that was killed. Its sandbox is open.
 
     `lock` is the path at which the sandbox's lock is kept. Of variables it has the names alone.
     """
-    evaluator, options, sandbox, config = run.evaluator, run.options, run.sandbox, run.sandbox.config
+    request, evaluator, sandbox = prepared.request, prepared.evaluator, prepared.sandbox
+    config = sandbox.config
+    kept = lock if sandbox.lock is not None else None
     return {
         "evalcell": installed(),
         "state": "unfinished",
         "error": None,
         "started": _written(_now()),
         "finished": None,
-        "command": shlex.join(_command(run, lock if sandbox.lock is not None else options.lock)),
+        "command": shlex.join(_command(prepared, kept)),
         "evaluator": {
             "name": evaluator.name,
             "version": evaluator.version,
-            "path": options.evaluator,
+            "path": _named(request.evaluator),
             "sha256": sha256(evaluator.source.encode()).hexdigest(),
         },
-        "dataset": {"path": options.dataset, "limit": options.limit, "rows": None, "notes": []},
-        "mapping": bind(evaluator, run.mapping).mapping.model_dump(mode="json"),
-        "limits": run.limits.model_dump(mode="json"),
-        "seed": options.seed,
+        "dataset": {"path": request.dataset, "limit": request.limit, "rows": None, "notes": []},
+        "mapping": bind(evaluator, request.mapping).mapping.model_dump(mode="json"),
+        "limits": request.limits.model_dump(mode="json"),
+        "seed": request.seed,
         "isolation": sandbox.isolation,
         "packages": list(config.packages),
-        "lock": lock if sandbox.lock is not None else None,
+        "lock": kept,
         "files": config.files,
         "env": list(config.env),
         "network": config.network,
@@ -95,28 +84,34 @@ def elapsed() -> float:
     return time.monotonic() if asleep_too is None else time.clock_gettime(asleep_too)
 
 
-def _command(run: Run, lock: str | None) -> list[str]:
+def _command(prepared: Prepared, lock: str | None) -> list[str]:
     """The command that does the same again: what it prints and writes is up to whoever runs it."""
-    options = run.options
-    words = ["evalcell", "run", options.evaluator, options.dataset, "--sandbox", run.sandbox.config.backend]
-    words += _given("--lang", {"python": "py", "typescript": "ts"}.get(options.language or ""))
-    words += _given("--map", options.paths)
-    words += _given("--set", options.literals)
-    words += _given("--limit", options.limit)
-    words += _given("--seed", options.seed)
-    words += _given("--timeout", options.timeout)
-    words += _given("--memory", options.memory)
-    words += _given("--isolation", options.isolation)
-    words += _given("--jobs", options.jobs)
-    words += _given("--with", options.packages)
+    request, asked = prepared.request, prepared.request.sandbox
+    limits = request.limits.model_dump(exclude_unset=True)
+    words = ["evalcell", "run", _named(request.evaluator), request.dataset or "-"]
+    words += ["--sandbox", prepared.sandbox.config.backend]
+    words += _given("--lang", {"python": "py", "typescript": "ts"}.get(request.language or ""))
+    words += _given("--map", tuple(f"{name}={path}" for name, path in request.mapping.paths.items()))
+    words += _given("--set", tuple(f"{name}={json.dumps(v)}" for name, v in request.mapping.literals.items()))
+    words += _given("--limit", request.limit)
+    words += _given("--seed", request.seed)
+    words += _given("--timeout", limits.get("timeout"))
+    words += _given("--memory", limits["memory"] // MB if "memory" in limits else None)
+    words += _given("--isolation", asked.isolation)
+    words += _given("--jobs", asked.jobs)
+    words += _given("--with", asked.packages)
     words += _given("--lock", lock)
-    words += _given("--install-timeout", options.install_timeout)
-    words += _given("--file", options.readable)
-    words += _given("--env", options.env)
-    words += _given("--env-file", options.env_file)
-    words += ["--allow-network"] * options.network
-    words += ["--allow-weak-isolation"] * options.weak
-    return [*words, *_given("--fail-if", options.gates), *_given("--max-failed", options.max_failed)]
+    words += _given("--install-timeout", asked.install_timeout if "install_timeout" in asked.model_fields_set else None)
+    words += _given("--file", tuple(f"{name}={path}" for name, path in asked.files.items()))
+    words += _given("--env", asked.env)
+    words += _given("--env-file", asked.env_file)
+    words += ["--allow-network"] * asked.network
+    words += ["--allow-weak-isolation"] * asked.allow_weak_isolation
+    return [*words, *_given("--fail-if", request.gates), *_given("--max-failed", request.max_failed)]
+
+
+def _named(evaluator: str | Evaluator) -> str:
+    return evaluator.name if isinstance(evaluator, Evaluator) else evaluator
 
 
 def _given(option: str, value: object) -> Iterator[str]:

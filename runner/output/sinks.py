@@ -11,7 +11,8 @@ from runner.engine.threads import Detached
 from runner.errors import OutputError
 from runner.output.files import ResultsFiles, WriteError
 from runner.output.folder import ResultsFolder, is_folder
-from runner.output.manifest import Run, State, begun, elapsed, ended
+from runner.output.manifest import State, begun, elapsed, ended
+from runner.request import Prepared
 from runner.results.summary import Summary
 from runner.types import Result
 
@@ -49,12 +50,12 @@ class Outputs:
         """How many whole rows are in each file and the folder, by its path."""
         return self._files.rows | (self._folder.rows if self._folder else {})
 
-    async def begin(self, run: Run) -> None:
+    async def begin(self, prepared: Prepared) -> None:
         """Creates all of it; the run's sandbox is open. Raises OutputError and WriteError."""
         await self._files.open()
         if self._folder is not None:
-            manifest, self._began = begun(run, self._folder.lock), elapsed()
-            await self._folder.open(manifest, run.sandbox.lock)
+            manifest, self._began = begun(prepared, self._folder.lock), elapsed()
+            await self._folder.open(manifest, prepared.sandbox.lock)
             self._manifest = manifest
 
     def add(self, result: Result) -> None:

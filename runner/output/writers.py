@@ -11,26 +11,20 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
-from io import BufferedWriter, FileIO
+from io import FileIO
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from runner.output.cells import cell
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 Row = dict[str, Any]
 E = TypeVar("E")
 
-_GROUP_ROWS = 5_000  # a row group of a parquet file, held in memory until it is full
-_GROUP_CHARS = 8_000_000
 # JSON allows these as they are, but some readers take them for the end of a line, and some terminals obey them.
 _LINE_OR_CONTROL = re.compile("[\x80-\x9f\u2028\u2029]")
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PARTS = ("label", "score", "explanation")
-_COLUMNS = ("id", "evaluator", "version", "sandbox", "outcome", *_PARTS)
+COLUMNS = ("id", "evaluator", "version", "sandbox", "outcome", *_PARTS)
 
 
 class Writer(ABC, Generic[E]):
@@ -166,12 +160,12 @@ class CsvWriter(TextWriter):
 
     def _start(self) -> bytes:
         named = [f"{name}.{part}" for name in self._outputs for part in _PARTS]
-        return _line([*_COLUMNS, "error_kind", "error_message", "stdout", "duration_ms", *named])
+        return _line([*COLUMNS, "error_kind", "error_message", "stdout", "duration_ms", *named])
 
     def encode(self, row: Row) -> tuple[bytes, int]:
         error = row["error"] or {"kind": None, "message": None}
         cells = [
-            *(row[c] for c in _COLUMNS),
+            *(row[c] for c in COLUMNS),
             error["kind"],
             error["message"],
             row["stdout"],
@@ -184,123 +178,6 @@ class CsvWriter(TextWriter):
         return line, len(line)
 
 
-class ParquetWriter(Writer[Row]):
-    """
-    Row groups of some thousand rows. A file that was not closed cannot be read.
-
-    A group is written only where there is room for it and for the file's end.
-    """
-
-    def __init__(self, outputs: Sequence[str] = ()) -> None:
-        super().__init__(outputs)
-        self._file: BufferedWriter | None = None
-        self._parquet: pq.ParquetWriter | None = None
-        self._rows: list[Row] = []
-        self._chars = self._end_size = 0
-
-    def open(self, path: str) -> None:
-        import pyarrow.parquet as pq
-
-        self.whole = False
-        self._file = open(path, "wb")  # noqa: SIM115  (closed by `close`)
-        self._schema = _schema(self._outputs)
-        self._reserve(self._table([]))
-        self._parquet = pq.ParquetWriter(self._file, self._schema)
-
-    def encode(self, row: Row) -> tuple[Row, int]:
-        return row, sum(len(v) for v in row.values() if isinstance(v, str))
-
-    def write(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            self._rows.append(row)
-            self._chars += self.encode(row)[1]
-            if len(self._rows) >= _GROUP_ROWS or self._chars >= _GROUP_CHARS:
-                self._write_group()
-
-    def close(self) -> None:
-        if self._file is None:
-            return
-        try:
-            if self._rows and self._parquet is not None:
-                self._write_group()
-        finally:
-            file, self._file = self._file, None
-            try:
-                if self._parquet is not None:
-                    self._parquet.close()
-                    file.flush()
-                    if file.seekable():
-                        file.truncate(file.tell())
-                    self.whole = True
-            finally:
-                file.close()
-
-    def _write_group(self) -> None:
-        rows, self._rows, self._chars = self._rows, [], 0
-        self._write_fitting(rows)
-
-    def _write_fitting(self, rows: Sequence[Row]) -> None:
-        table = self._table(rows)
-        try:
-            self._reserve(table)
-        except OSError:
-            if len(rows) == 1:
-                raise
-            half = len(rows) // 2
-            self._write_fitting(rows[:half])
-            self._write_fitting(rows[half:])
-            return
-        assert self._parquet is not None
-        assert self._file is not None
-        self._parquet.write_table(table)
-        self._file.flush()
-        self.rows += len(rows)
-
-    def _table(self, rows: Sequence[Row]) -> pa.Table:
-        import pyarrow as pa
-
-        return pa.Table.from_pylist([_encodable(r) for r in rows], schema=self._schema)
-
-    def _reserve(self, table: pa.Table) -> None:
-        """Makes room for a row group, and for the end of the file behind it."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        file = self._file
-        if file is None or not file.seekable() or not hasattr(os, "posix_fallocate"):
-            return
-        alone = pa.BufferOutputStream()
-        with pq.ParquetWriter(alone, self._schema) as writer:
-            writer.write_table(table)
-        size = alone.getvalue().size  # with an end for this group; that of the file has the ends of all
-        try:
-            os.posix_fallocate(file.fileno(), 0, file.tell() + self._end_size + size)
-        except OSError as e:
-            if e.errno in _NO_ROOM:
-                raise
-        self._end_size += pq.read_metadata(pa.BufferReader(alone.getvalue())).serialized_size + 8
-
-
-def _schema(outputs: Sequence[str]) -> pa.Schema:
-    import pyarrow as pa
-
-    score: list[tuple[str, pa.DataType]] = [
-        ("label", pa.string()),
-        ("score", pa.float64()),
-        ("explanation", pa.string()),
-    ]
-    fields: list[tuple[str, pa.DataType]] = [(name, pa.string()) for name in _COLUMNS[:5]]
-    fields += score
-    fields += [
-        ("error", pa.struct([("kind", pa.string()), ("message", pa.string())])),
-        ("stdout", pa.string()),
-        ("duration_ms", pa.float64()),
-    ]
-    if outputs:
-        fields.append(("outputs", pa.struct([(name, pa.struct(score)) for name in outputs])))
-    return pa.schema(fields)
-
-
 def _json(row: Row) -> bytes:
     text = json.dumps(row, ensure_ascii=False, allow_nan=False)
     if not text.isascii():
@@ -310,9 +187,3 @@ def _json(row: Row) -> bytes:
 
 def _line(cells: Sequence[Any]) -> bytes:
     return (",".join(map(cell, cells)) + "\n").encode("utf-8", "replace")
-
-
-def _encodable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
-    return {k: _encodable(v) for k, v in value.items()} if isinstance(value, dict) else value

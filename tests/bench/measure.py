@@ -18,7 +18,7 @@ from templates import source as template
 
 OUTPUT = '{"name":"x","items":[1,2,3,{"a":1}],"ok":true}'
 REFERENCE = '{"name":"y","items":[1,2,4,{"a":2}],"ok":true,"extra":null}'
-EVALCELL = (sys.executable, "-P", "-c", "from runner.cli.main import main; main()")
+EVALCELL = (sys.executable, "-P", "-c", "from runner.__main__ import main; main()")
 
 
 class Figures:

@@ -70,7 +70,7 @@ def test_a_wrong_option_is_one_line(given: list[str], words: str) -> None:
 def test_output_that_finds_no_room_is_said_in_a_line() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-c", "from runner.cli.main import main; main()", "templates"],
+            [sys.executable, "-c", "from runner.__main__ import main; main()", "templates"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -85,7 +85,7 @@ async def work():
         print("the terminal is gone", file=sys.stderr, flush=True)
 
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-stopped = interrupt.run(work())
+stopped = signals.run(work())
 print("interrupted", flush=True)
 sys.exit(130 if stopped else 1)
 """

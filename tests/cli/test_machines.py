@@ -239,7 +239,7 @@ def test_what_a_killed_run_left_is_ended_by_reap_but_no_live_run(folders: Folder
     (here / "slow.py").write_text(SLEEPER)
     words = ["run", "slow.py", "data.jsonl", "--sandbox", "folder", "-j", "1", "--timeout", "90"]
     code = (
-        f"import sys; sys.path[:0] = {[str(folders.installed), str(ROOT)]!r}; from runner.cli.main import main; main()"
+        f"import sys; sys.path[:0] = {[str(folders.installed), str(ROOT)]!r}; from runner.__main__ import main; main()"
     )
     quiet = subprocess.DEVNULL
     run = subprocess.Popen([sys.executable, "-c", code, *words], env=os.environ | {"FOLDER_KEY": KEY}, stderr=quiet)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "runner.cli.main"]
+COMMAND = [sys.executable, "-m", "runner"]
 ENV = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 SLOW = "import time\ndef evaluate(output):\n    time.sleep(0.05)\n    return output\n"
 

@@ -66,7 +66,7 @@ def container() -> Iterator[tuple[list[str], Path]]:
                 file.write(json.dumps({"output": str(MEGABYTES[number % len(MEGABYTES)])}) + "\n")
         (work / "eats.py").write_text(PYTHON)
         (work / "eats.ts").write_text(TYPESCRIPT)
-        yield [*command, sys.executable, "-c", "import sys; from runner.cli.main import main; sys.exit(main())"], work
+        yield [*command, sys.executable, "-c", "import sys; from runner.__main__ import main; sys.exit(main())"], work
 
 
 @pytest.mark.timeout(300)

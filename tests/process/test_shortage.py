@@ -201,7 +201,7 @@ CLI = """
 import os, sys
 folder, more = sys.argv.pop(1), int(sys.argv.pop(1))
 with open(folder + "/cgroup.procs", "w") as file: file.write("0")
-from runner.cli.main import main
+from runner.__main__ import main
 with open(folder + "/pids.max", "w") as file: file.write(str(1 + more))
 sys.exit(main())
 """

@@ -35,7 +35,7 @@ def start(trying: Trying, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     command = [
         sys.executable,
         "-c",
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import runner.cli.main as c; c.main()",
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import runner.__main__ as c; c.main()",
     ]
     started: list[subprocess.Popen[bytes]] = []
 

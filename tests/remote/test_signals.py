@@ -38,7 +38,7 @@ class Cli:
         self.started: list[subprocess.Popen[str]] = []
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "runner.cli.main", *arguments, "--env-file", str(self.trying.env_file)]
+        command = [sys.executable, "-m", "runner", *arguments, "--env-file", str(self.trying.env_file)]
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         env = {**os.environ, "PYTHONPATH": path}
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -31,6 +31,8 @@ from runner import (
 )
 
 LENGTH = "def evaluate(output, weight=1):\n    return len(output) * weight\n"
+ONE = SandboxConfig(jobs=1)
+"""Starts sooner than workers do."""
 ROWS: list[dict[str, Any]] = [{"output": "a"}, {"output": "abc"}, {"input": "no output"}, {"output": 5}]
 
 
@@ -69,11 +71,12 @@ def test_evaluate_gives_results_in_order_and_their_summary(script: Path) -> None
 def test_evaluator_and_dataset_may_be_named_in_several_ways(script: Path, tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    scores = [[r.score for r in evaluate(e, d).results] for e in (script, str(script)) for d in (data, iter(ROWS))]
-    scores.append([r.score for r in evaluate(read_evaluator(script), str(data)).results])
+    ways = [(e, d) for e in (script, str(script)) for d in (data, iter(ROWS))]
+    scores = [[r.score for r in evaluate(e, d, sandbox=ONE).results] for e, d in ways]
+    scores.append([r.score for r in evaluate(read_evaluator(script), str(data), sandbox=ONE).results])
     assert scores == [[1.0, 3.0, None, None]] * 5
     for name in ("json-distance", "json_distance"):
-        [result] = evaluate(name, [{"output": "1", "reference": 2}]).results
+        [result] = evaluate(name, [{"output": "1", "reference": 2}], sandbox=ONE).results
         assert (result.evaluator, result.score) == ("json-distance", 1.0)
     assert evaluate("json-distance", ROWS, language="python").summary.evaluator == "json-distance"
     with pytest.raises(EvaluatorError, match="is not written in typescript"):

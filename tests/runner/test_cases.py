@@ -16,6 +16,7 @@ from runner.results.diff import windows
 from runner.types import Evaluator, Parameter, Result
 from sandboxes.base import Call, Execution
 from sandboxes.errors import SandboxLostError
+from tests.runner.prepared import prepared
 from tests.runner.scripted import SCRIPT, echo, fake
 
 SCORED = {"outcome": "scored", "label": "a", "score": 0.5, "explanation": "because"}
@@ -118,7 +119,7 @@ def tried(cases: tuple[WorkedCase, ...], script: Callable[[Call], Execution], ev
 
     async def collect() -> list[JudgedCase]:
         async with sandbox:
-            return [found async for found in judge(evaluator, cases, sandbox)]
+            return [found async for found in judge(prepared(evaluator, sandbox), cases, sandbox)]
 
     found = asyncio.run(collect())
     assert (sandbox.opened, len(sandbox.programs)) == (1, 1)
@@ -145,7 +146,7 @@ def test_a_report_counts_every_verdict() -> None:
 
     rows = [{"output": n, "expected": {"score": 1}} for n in (1, 2, 3)]
     found = tried(cases_of(rows), lose, SCRIPT)
-    made = report(SCRIPT, fake(), found, skipped=4)
+    made = report(prepared(SCRIPT, fake()), found, skipped=4)
     assert (made.passed, made.failed, made.lost, made.skipped) == (1, 1, 1, 4)
     assert (made.evaluator, made.version, made.language, made.sandbox) == ("e", "abc", "python", "fake")
 

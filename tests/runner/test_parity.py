@@ -5,26 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner import DatasetError, InputError, InputMapping, Parity, compare
-from runner.compare import SHOWN, Comparison, Side, names, open_cases, pair, together
+from runner.comparison import SHOWN, Comparison, names, open_cases, pair, together
 from runner.evaluators.resolve import find_evaluator
+from runner.request import Prepared
 from runner.types import Case, Result
 from sandboxes.base import Call, Execution, SandboxConfig
 from sandboxes.errors import SandboxLostError
 from sandboxes.fake import FakeSandbox, Script, ok
+from tests.runner.prepared import prepared
 from tests.runner.scripted import SCRIPT, echo, fake, rows
 
 
-def side(script: Script = echo, **changes: Any) -> Side:
-    return Side(SCRIPT.model_copy(update=changes), fake(script), InputMapping())
+def side(script: Script = echo, **changes: Any) -> Prepared:
+    return prepared(SCRIPT.model_copy(update=changes), fake(script))
 
 
-def ran(sides: Sequence[Side], count: int = 5) -> Parity:
+def ran(sides: Sequence[Prepared], count: int = 5) -> Parity:
     comparison = Comparison(sides)
 
     @contextmanager
@@ -141,7 +144,7 @@ def test_names_are_as_short_as_tells_the_sides_apart() -> None:
         name = "other"
 
     other = Other(SandboxConfig(backend="fake"))
-    assert names([side(), Side(SCRIPT, other, InputMapping())]) == ["fake", "other"]
+    assert names([side(), prepared(SCRIPT, other)]) == ["fake", "other"]
     assert names([side(), side(language="typescript")]) == ["python in fake", "typescript in fake"]
     assert names([side(), side(name="f")]) == ["e in fake", "f in fake"]
     assert names([side(), side()]) == ["fake (1)", "fake (2)"]
@@ -154,7 +157,7 @@ def test_what_runs_where(tmp_path: Path) -> None:
     a, b = tmp_path / "a.py", tmp_path / "b.py"
 
     def where(*arguments: Any) -> list[tuple[str, object]]:
-        return [(evaluator.name, sandbox) for evaluator, sandbox in pair(*arguments)]
+        return [(evaluator.name, sandbox) for _, evaluator, sandbox in pair(*arguments)]
 
     assert where(a, None, ["wasm", "process"]) == [("a", "wasm"), ("a", "process")]
     assert where(a, b, ["wasm", "process"]) == [("a", "wasm"), ("b", "process")]
@@ -166,8 +169,8 @@ def test_what_runs_where(tmp_path: Path) -> None:
 
 
 def test_a_template_runs_in_a_language_that_the_sandbox_has() -> None:
-    assert [e.language for e, _ in pair("json-distance", None, ["wasm", "process"])] == ["python"] * 2
-    assert [e.language for e, _ in pair("json_distance", None, ["wasm"] * 2, "typescript")] == ["typescript"] * 2
+    assert [e.language for _, e, _ in pair("json-distance", None, ["wasm", "process"])] == ["python"] * 2
+    assert [e.language for _, e, _ in pair("json_distance", None, ["wasm"] * 2, "typescript")] == ["typescript"] * 2
 
 
 def test_the_door_for_python(tmp_path: Path) -> None:
@@ -188,5 +191,7 @@ def test_the_door_for_python(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_again_is_refused(tmp_path: Path) -> None:
     for dataset in ("-", "/dev/null", str(tmp_path)):
+        request = side().request.model_copy(update={"dataset": dataset})
+        sides = [replace(side(), request=request)]
         with pytest.raises(DatasetError, match="can be read once only"):
-            open_cases(dataset, "json-distance", [side()])
+            open_cases(request, None, sides)

@@ -11,7 +11,7 @@ import pytest
 from tests.sandboxes.backends import BACKENDS, REMOTE, Backend, unavailable
 from tests.sandboxes.shared import SHARED
 
-OTHER_WAYS = ("instance", "workers", "B-batch", "B-call", "typescript")
+OTHER_WAYS = ("wasm-instance", "wasm-workers", "deno-A-call", "B-batch", "B-call", "typescript")
 """Each has most of its code from another one of its backend."""
 
 
@@ -25,8 +25,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "chosen" not in params:
         return
-    name, _, way = params["chosen"].id.partition("-")
-    if way in OTHER_WAYS:
+    name = params["chosen"].id.partition("-")[0]
+    if params["chosen"].id.endswith(OTHER_WAYS):
         item.add_marker(pytest.mark.rotating("other ways of a backend", "remote" if name in REMOTE else name))
     if name not in REMOTE[1:]:
         return

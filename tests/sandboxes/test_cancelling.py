@@ -13,13 +13,14 @@ from contextlib import aclosing, nullcontext, suppress
 import anyio
 import pytest
 
-from runner.compare import Side, together
+from runner.comparison import together
 from runner.datasets.dataset import cases_from_rows
 from runner.engine.local import score
 from runner.evaluators.load import parse_evaluator
-from runner.types import InputMapping, Result
+from runner.types import Result
 from sandboxes.kernel import tree
 from tests.descriptors import held
+from tests.runner.prepared import prepared
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, unavailable
 from tests.stopping import EVERY, Stopping
 
@@ -197,8 +198,8 @@ def test_two_sandboxes_that_are_compared(chosen: Backend, waits: int, nothing_le
     cases = [*cases_from_rows([{"id": str(n), "output": "x" * n} for n in range(ROWS)])]
 
     async def compared() -> None:
-        sides = [Side(evaluator, chosen.make(chosen.isolation), InputMapping()) for _ in range(2)]
-        async with aclosing(together(sides, lambda: nullcontext(cases), limits=LIMITS)) as rows:
+        sides = [prepared(evaluator, chosen.make(chosen.isolation), limits=LIMITS) for _ in range(2)]
+        async with aclosing(together(sides, lambda: nullcontext(cases))) as rows:
             async for row in rows:
                 assert len({result.score for result in row}) == 1
 

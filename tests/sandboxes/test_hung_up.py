@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,16 @@ ALIKE = {"wasm": "wasm-restore", "process-A": "process-A-batch", "process-B": "p
 ALIKE |= {"deno-A": "deno-A-call", "deno-B": "deno-B-batch"}
 
 
-@pytest.fixture(params=BACKENDS)
+TURNS = {"wasm-workers": "wasm", "process-B": "process", "deno-A": "deno", "deno-B": "deno"}
+"""What takes turns, and with which code."""
+
+
+def ways() -> list[Any]:
+    marks = {name: [pytest.mark.rotating("other ways of a backend", area)] for name, area in TURNS.items()}
+    return [pytest.param(name, marks=marks.get(name, [])) for name in BACKENDS]
+
+
+@pytest.fixture(params=ways())
 def name(request: pytest.FixtureRequest) -> str:
     backend = next(one for one in EVERY if one.id == ALIKE.get(request.param, request.param))
     if missing := unavailable(backend):

@@ -11,12 +11,13 @@ import pytest
 
 import templates
 from runner import Continuous, evaluate
-from runner.compare import Comparison, Side
+from runner.comparison import Comparison
 from runner.evaluators.resolve import find_evaluator
 from runner.examples.check import judged
 from runner.examples.load import for_language, read_cases
-from runner.types import InputMapping, Result
+from runner.types import Result
 from sandboxes import SandboxUnavailableError, find
+from tests.runner.prepared import prepared
 from tests.templates.ways import BACKENDS, Opened, Way, ways
 
 SHARED = Path(__file__).parents[2].parent / "shared"
@@ -67,7 +68,7 @@ def test_all_ways_agree_on_the_worked_examples(every: list[Way], opened: Opened)
     cases = able[0].cases
     for way in able:
         cases = for_language(cases, way.language)
-    sides = [Side(way.evaluator, sandbox, InputMapping()) for way, sandbox in found if not isinstance(sandbox, str)]
+    sides = [prepared(way.evaluator, sandbox) for way, sandbox in found if not isinstance(sandbox, str)]
     comparison = Comparison(sides)
     for row in zip(*(opened.results(way, cases) for way in able), strict=True):
         comparison.add(row)

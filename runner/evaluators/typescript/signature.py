@@ -6,12 +6,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.errors import EvaluatorError
-from runner.evaluators.excerpt import pointed
 from runner.evaluators.header import NO_PACKAGES
 from runner.evaluators.python_signature import NAME, Signature
 from runner.evaluators.typescript.object_type import Members, function_type, is_value, key_of, members
 from runner.evaluators.typescript.syntax_errors import problem
-from runner.text import listed, printable, shown, suggestion, whole
+from runner.text import listed, pointed, printable, shown, suggestion, whole
 from runner.types import Parameter
 from sandboxes.deno.syntax import CLASSES, FUNCTIONS, Script, TangledError
 

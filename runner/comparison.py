@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager, nullcontext
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,31 +15,22 @@ from runner.datasets.rows import cases_from_rows
 from runner.engine.local import score
 from runner.engine.threads import Detached
 from runner.errors import DatasetError, InputError
-from runner.evaluators.mapping import bind
-from runner.evaluators.resolve import find_dataset, find_evaluator, is_path
+from runner.evaluators.resolve import find_evaluator, find_files, is_path, with_files
 from runner.examples.check import filling
 from runner.examples.load import WorkedCase, find_cases, for_language, read_cases
+from runner.request import Path as Named
+from runner.request import Prepared, Rows, RunRequest, prepare
 from runner.results.diff import KEPT, TOLERANCE, fields, same, windows
 from runner.text import printable, whole
 from runner.types import Case, Evaluator, InputMapping, Result
-from sandboxes.base import Language, Limits, Model, Sandbox, SandboxConfig
+from sandboxes.base import Language, Model, Sandbox, SandboxConfig
 from sandboxes.registry import find
 
 SHOWN = 20
 """Rows that differ, of which a report says how."""
 
-Named: TypeAlias = str | os.PathLike[str]
 Cases: TypeAlias = Callable[[], AbstractContextManager[Iterable[Case]]]
 """Opens the dataset, once for each side."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """A script in a sandbox that is not open yet. `mapping` goes over the script's own."""
-
-    evaluator: Evaluator
-    sandbox: Sandbox
-    mapping: InputMapping
 
 
 class Compared(Model):
@@ -89,9 +79,9 @@ def pair(
     other: Named | Evaluator | None,
     sandboxes: Sequence[str | SandboxConfig],
     language: Language | None = None,
-) -> list[tuple[Evaluator, str | SandboxConfig | None]]:
+) -> list[tuple[str | Evaluator, Evaluator, str | SandboxConfig | None]]:
     """
-    Which script runs in which sandbox; None where it is to be chosen.
+    Which script, as it is named, runs in which sandbox; None where it is to be chosen.
 
     A template runs in each sandbox in the first of its languages that the sandbox has, or in `language`. `other`
     runs in the last of at most two sandboxes, `evaluator` in the first. Raises InputError.
@@ -100,45 +90,76 @@ def pair(
         if len(sandboxes) > 2:
             raise InputError("two scripts are compared in two sandboxes at most; leave the others out")
         first, last = (sandboxes[0], sandboxes[-1]) if sandboxes else (None, None)
-        return [(_found(evaluator, language, first), first), (_found(other, None, last), last)]
+        return [_found(evaluator, language, first), _found(other, None, last)]
     if len(sandboxes) < 2:
         raise InputError("there is nothing to compare with; name two sandboxes, or another script")
-    return [(_found(evaluator, language, sandbox), sandbox) for sandbox in sandboxes]
+    return [_found(evaluator, language, sandbox) for sandbox in sandboxes]
 
 
-def open_cases(
-    dataset: Named | Iterable[Mapping[str, Any]],
-    evaluator: Named | Evaluator,
-    sides: Sequence[Side],
-    limit: int | None = None,
-) -> Cases:
+def prepare_sides(
+    request: RunRequest,
+    sandboxes: Sequence[str | SandboxConfig],
+    other: Named | Evaluator | None = None,
+    language: Language | None = None,
+    *,
+    lock: str = "the lock",
+    mapping: Callable[[Evaluator], InputMapping] | None = None,
+) -> list[Prepared]:
+    """
+    What runs on each side: the request's evaluator in each of the sandboxes, or `other` in the last of at most two.
+
+    A template runs in each sandbox in the first of its languages that the sandbox has, or in `language`. A name takes
+    the place of the request's backend, a config that of its whole config. `mapping` makes one for each evaluator,
+    else the request's holds for all. Raises InputError, and what `prepare` does.
+    """
+    files = find_files(request.dataset, request.evaluator)
+    sides = []
+    for name, evaluator, wanted in pair(request.evaluator, other, sandboxes, language):
+        update: dict[str, Any] = {
+            "evaluator": name,
+            "language": evaluator.language,
+            "sandbox": with_files(_config(request.sandbox, wanted), files),
+        }
+        if mapping is not None:
+            update["mapping"] = mapping(evaluator)
+        # Worked examples may give for themselves what is required.
+        worked = request.dataset == "cases"
+        side = request.model_copy(update=update)
+        sides.append(prepare(side, evaluator=evaluator, worked=worked, lock=lock))
+    return sides
+
+
+def _config(asked: SandboxConfig, wanted: str | SandboxConfig | None) -> SandboxConfig:
+    if isinstance(wanted, SandboxConfig):
+        return wanted
+    return asked if wanted is None else asked.model_copy(update={"backend": wanted})
+
+
+def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[Prepared]) -> Cases:
     """
     The dataset, to be read by each side in step with the others.
 
     `cases` means the evaluator's worked examples, as far as they hold in every side's language; `demo` its demo.
     Raises InputError, also for what cannot be read twice.
     """
-    if not isinstance(dataset, str | os.PathLike):
-        rows = list(islice(dataset, limit))
-        columns = _columns(sides)
-        return lambda: nullcontext(cases_from_rows(rows, columns=columns))
-    if os.fspath(dataset) == "cases":
-        worked: Iterable[WorkedCase] = read_cases(find_cases(evaluator))
+    limit = request.limit
+    columns = _columns(sides)
+    if rows is not None:
+        some = list(islice(rows, limit))
+        return lambda: nullcontext(cases_from_rows(some, columns=columns))
+    if request.dataset == "cases":
+        worked: Iterable[WorkedCase] = read_cases(find_cases(request.evaluator))
         for side in sides:
             worked = for_language(worked, side.evaluator.language)
         held = tuple(islice(worked, limit))
         return lambda: nullcontext(held)
-    name = "json-distance" if isinstance(evaluator, Evaluator) else os.fspath(evaluator)
-    path = find_dataset(os.fspath(dataset), name)
+    path = sides[0].dataset or ""
     if path == "-" or (os.path.exists(path) and not Path(path).is_file()):
         raise DatasetError(f"{printable(whole(path))} can be read once only, and parity reads it again; save it first")
-    columns = _columns(sides)
     return lambda: _read(path, limit, columns)
 
 
-async def together(
-    sides: Sequence[Side], cases: Cases, *, limits: Limits | None = None, seed: int | None = None
-) -> AsyncGenerator[tuple[Result, ...], None]:
+async def together(sides: Sequence[Prepared], cases: Cases) -> AsyncGenerator[tuple[Result, ...], None]:
     """
     Each row's results, in the order of the sides. Opens and closes their sandboxes.
 
@@ -150,7 +171,7 @@ async def together(
             opened = await stack.enter_async_context(side.sandbox)
             # In a thread, as a file may hang.
             rows = await Detached(lambda: stack.enter_context(cases()), "evalcell-dataset").get()
-            streams.append(await stack.enter_async_context(aclosing(_scored(side, rows, opened, limits, seed))))
+            streams.append(await stack.enter_async_context(aclosing(_scored(side, rows, opened))))
         while True:
             # One after another is no slower: each has rows in work and results in store meanwhile.
             found = [await anext(stream, None) for stream in streams]
@@ -165,7 +186,7 @@ async def together(
 class Comparison:
     """Adds up rows of results."""
 
-    def __init__(self, sides: Sequence[Side], tolerance: float = TOLERANCE) -> None:
+    def __init__(self, sides: Sequence[Prepared], tolerance: float = TOLERANCE) -> None:
         self._sides = sides
         self._tolerance = tolerance
         self._rows = self._different = self._lost = self._failed = 0
@@ -224,20 +245,22 @@ class Comparison:
         return {"outcome": found["outcome"]} if "outcome" in found else found
 
 
-def _found(named: Named | Evaluator, language: Language | None, sandbox: str | SandboxConfig | None) -> Evaluator:
+def _found(
+    named: Named | Evaluator, language: Language | None, sandbox: str | SandboxConfig | None
+) -> tuple[str | Evaluator, Evaluator, str | SandboxConfig | None]:
     if isinstance(named, Evaluator):
-        return named
+        return named, named, sandbox
     name = os.fspath(named)
     if language is None and sandbox is not None and not is_path(name) and name.replace("_", "-") in templates.names():
         backend = sandbox if isinstance(sandbox, str) else sandbox.backend
         runs = find(backend).capabilities.languages
         language = next((one for one in templates.languages(name) if one in runs), None)
-    return find_evaluator(name, language)
+    return name, find_evaluator(name, language), sandbox
 
 
-def _columns(sides: Sequence[Side]) -> frozenset[str] | None:
+def _columns(sides: Sequence[Prepared]) -> frozenset[str] | None:
     """Those that any side needs; None for all."""
-    every = [bind(side.evaluator, side.mapping).columns for side in sides]
+    every = [side.columns for side in sides]
     return None if None in every else frozenset(name for one in every for name in one or ())
 
 
@@ -247,18 +270,13 @@ def _read(path: str, limit: int | None, columns: frozenset[str] | None) -> Itera
         yield islice(dataset, limit)
 
 
-def _scored(
-    side: Side, cases: Iterable[Case], opened: Sandbox, limits: Limits | None, seed: int | None
-) -> AsyncGenerator[Result, None]:
-    mapping = filling(side.evaluator, side.mapping) if _are_worked(cases) else side.mapping
-    return score(side.evaluator, cases, opened, limits=limits, mapping=mapping, seed=seed)
+def _scored(side: Prepared, cases: Iterable[Case], opened: Sandbox) -> AsyncGenerator[Result, None]:
+    evaluator, request = side.evaluator, side.request
+    mapping = filling(evaluator, request.mapping) if request.dataset == "cases" else request.mapping
+    return score(evaluator, cases, opened, limits=request.limits, mapping=mapping, seed=request.seed)
 
 
-def _are_worked(cases: Iterable[Case]) -> bool:
-    return isinstance(cases, tuple) and any(isinstance(case, WorkedCase) for case in cases)
-
-
-def _compared(sides: Sequence[Side]) -> Iterator[Compared]:
+def _compared(sides: Sequence[Prepared]) -> Iterator[Compared]:
     for side, name in zip(sides, names(sides), strict=True):
         evaluator = side.evaluator
         yield Compared(
@@ -270,7 +288,7 @@ def _compared(sides: Sequence[Side]) -> Iterator[Compared]:
         )
 
 
-def names(sides: Sequence[Side]) -> list[str]:
+def names(sides: Sequence[Prepared]) -> list[str]:
     """As short as tells the sides apart: `wasm`, else `python in wasm`, else `mine in wasm`, else with a number."""
     places = [side.sandbox.name for side in sides]
     languages = [f"{side.evaluator.language} in {side.sandbox.name}" for side in sides]

@@ -1,0 +1,13 @@
+"""The version of evalcell that runs."""
+
+from __future__ import annotations
+
+
+def installed() -> str | None:
+    """The version of evalcell. None: it runs from a checkout that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("evalcell")
+    except PackageNotFoundError:
+        return None

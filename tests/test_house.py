@@ -1,0 +1,66 @@
+"""The house: who may import whom, and how large a file may be."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ROOMS = (
+    ("cli", "__main__"),
+    ("api",),
+    ("run", "comparison"),
+    ("output", "examples"),
+    ("request",),
+    ("engine",),
+    ("results", "datasets"),
+    ("evaluators",),
+    ("types", "text", "errors", "version"),
+)
+"""Of the runner, from the doors down: each imports what stands below it, or beside it."""
+LINES = 300
+
+
+def modules(top: str) -> dict[str, Path]:
+    found = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in (ROOT / top).rglob("*.py")}
+    return {name.removesuffix(".__init__"): path for name, path in found.items()}
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+    return found
+
+
+def test_each_room_of_the_runner_imports_what_is_below_it() -> None:
+    height = {room: -number for number, rooms in enumerate(ROOMS) for room in rooms}
+    known = modules("runner")
+    for name, path in known.items():
+        if name != "runner":
+            above = {o for o in imported(path) & known.keys() - {"runner"} if height[room(o)] > height[room(name)]}
+            assert not above, (name, above)
+
+
+def room(name: str) -> str:
+    return name.split(".")[1]
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    known = modules("runner")
+    TopologicalSorter({n: (imported(p) & known.keys()) - {n, "runner"} for n, p in known.items()}).prepare()
+
+
+def test_sandboxes_know_nothing_of_the_runner() -> None:
+    assert [
+        n for n, path in modules("sandboxes").items() if any(i.split(".")[0] == "runner" for i in imported(path))
+    ] == []
+
+
+def test_no_file_is_long() -> None:
+    every = [path for top in ("runner", "templates") for path in (ROOT / top).rglob("*.py")]
+    assert [str(path) for path in every if len(path.read_text("utf-8").splitlines()) > LINES] == []

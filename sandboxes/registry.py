@@ -28,10 +28,10 @@ _OURS = (
     Backend(name="wasm", target="sandboxes.wasm:WasmSandbox"),
     Backend(name="process", target="sandboxes.process:ProcessSandbox"),
     Backend(name="deno", target="sandboxes.deno:DenoSandbox", install="run: pip install 'evalcell[deno]'"),
-    Backend(name="e2b", target="sandboxes.e2b:E2BSandbox", elsewhere=True),
-    Backend(name="modal", target="sandboxes.modal:ModalSandbox", elsewhere=True),
-    Backend(name="vercel", target="sandboxes.vercel:VercelSandbox", elsewhere=True),
-    Backend(name="daytona", target="sandboxes.daytona:DaytonaSandbox", elsewhere=True),
+    Backend(name="e2b", target="sandboxes.remote.e2b.provider:E2BSandbox", elsewhere=True),
+    Backend(name="modal", target="sandboxes.remote.modal.provider:ModalSandbox", elsewhere=True),
+    Backend(name="vercel", target="sandboxes.remote.vercel:VercelSandbox", elsewhere=True),
+    Backend(name="daytona", target="sandboxes.remote.daytona.provider:DaytonaSandbox", elsewhere=True),
     Backend(name="fake", target="sandboxes.fake:FakeSandbox", hidden=True),
 )
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-_BOXED = ("sandboxes/kernel/", "tests/sandboxes/hostile/")
+_BOXED = ("sandboxes/boxes/", "tests/sandboxes/hostile/")
 _ANSWERS = "sandboxes/inside/"
 _VERSIONS = "tests/requirements.txt"
 
@@ -30,7 +30,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "wasm": ("sandboxes/wasm/", _ANSWERS, "tests/sandboxes/hostile/", _VERSIONS),
     "process": ("sandboxes/process/", _ANSWERS, "tests/process/hostile/", *_BOXED, _VERSIONS),
     "deno": ("sandboxes/deno/", "tests/deno/hostile/", *_BOXED, _VERSIONS),
-    "remote": ("sandboxes/remote/", "sandboxes/process/inside/", "sandboxes/kernel/inside/", _ANSWERS, _VERSIONS),
+    "remote": ("sandboxes/remote/", "sandboxes/process/inside/", "sandboxes/boxes/inside/", _ANSWERS, _VERSIONS),
     "packages": ("sandboxes/packages/", _VERSIONS),
     "templates": ("templates/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),

@@ -41,7 +41,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(f"GIT_{name}_NAME", "somebody")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "somebody@example.com")
     git(tmp_path, "init", "--quiet")
-    commit(tmp_path, "sandboxes/process/box.py")
+    commit(tmp_path, "sandboxes/process/python_box.py")
     commit(tmp_path, "README.md")
     return tmp_path
 
@@ -71,10 +71,10 @@ def test_each_rotating_test_is_run_in_one_eighth() -> None:
 
 
 def test_all_of_an_area_that_changed_are_run() -> None:
-    changed = affected(["README.md", "sandboxes/kernel/box.py"])
-    assert changed == dict.fromkeys(["process", "deno"], "sandboxes/kernel/box.py")
+    changed = affected(["README.md", "sandboxes/boxes/box.py"])
+    assert changed == dict.fromkeys(["process", "deno"], "sandboxes/boxes/box.py")
     assert str(Rotation("3" * 40, "4" * 40, changed)) == (
-        "eighth 3 of commit 33333333; all of process, deno (changed since 44444444: sandboxes/kernel/box.py)"
+        "eighth 3 of commit 33333333; all of process, deno (changed since 44444444: sandboxes/boxes/box.py)"
     )
     assert all(Rotation("0", "1", changed).runs(str(n), ["deno"]) for n in range(20))
     assert not all(Rotation("0", "1", changed).runs(str(n), ["wasm"]) for n in range(20))
@@ -109,7 +109,7 @@ def test_what_changed_is_what_differs_from_the_first_parent(clone: Path) -> None
 
 
 def test_what_is_not_committed_has_changed(clone: Path) -> None:
-    write(clone, "sandboxes/process/box.py")
+    write(clone, "sandboxes/process/python_box.py")
     assert [*rotation(clone).changed] == ["process"]
     git(clone, "checkout", ".")
     write(clone, "sandboxes/deno/new.py")
@@ -118,7 +118,7 @@ def test_what_is_not_committed_has_changed(clone: Path) -> None:
 
 def test_a_base_may_be_named(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(clone, "sandboxes/wasm/engine.py")
-    commit(clone, "sandboxes/deno/box.py")
+    commit(clone, "sandboxes/deno/deno_box.py")
     assert [*rotation(clone).changed] == ["deno"]
     monkeypatch.setenv("EVALCELL_TEST_SINCE", git(clone, "rev-parse", "HEAD~2"))
     assert [*rotation(clone).changed] == ["wasm", "deno"]

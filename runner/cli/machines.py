@@ -12,9 +12,9 @@ from rich.table import Table
 from runner.cli import render, signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED
 from sandboxes.errors import SandboxError, SandboxUnavailableError
-from sandboxes.remote.accounts import Account, Accounts, accounts
+from sandboxes.remote.credentials import Account, Accounts, accounts
 from sandboxes.remote.ledger import Ledger, plain
-from sandboxes.remote.reaping import Known, Reaped, leftovers, reap, survey
+from sandboxes.remote.reaper import Known, Reaped, leftovers, reap, survey
 
 _ENDED = timedelta(days=1)
 """After which a machine has ended by itself, whatever its provider: none is ordered for longer than an hour."""

@@ -13,7 +13,7 @@ from runner.errors import InputError
 from runner.evaluators.requirements import plain
 from runner.text import near, printable, read_bounded, whole, why
 from sandboxes.base import Isolation, Language, SandboxConfig
-from sandboxes.variables import values
+from sandboxes.env import values
 
 MAX_LOCK = 4 << 20
 """Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""

@@ -17,9 +17,9 @@ from runner.text import printable, whole
 from sandboxes.base import Call, Language, Limits, Program, Sandbox, SandboxConfig
 from sandboxes.errors import SandboxError
 from sandboxes.registry import create, find
-from sandboxes.remote.accounts import Account, accounts, remote
+from sandboxes.remote.credentials import Account, accounts, remote
 from sandboxes.remote.ledger import Ledger, own_tags
-from sandboxes.remote.reaping import survey
+from sandboxes.remote.reaper import survey
 from sandboxes.remote.sandbox import RemoteSandbox
 
 _SCRIPTS: dict[Language, str] = {
@@ -78,7 +78,7 @@ def _config(name: str, env_file: str | None, packages: tuple[str, ...], language
     asked |= {"packages": packages, "language": language or find(name).capabilities.languages[0]}
     if remote(name) is None:
         return SandboxConfig(**asked)
-    from sandboxes.remote.again import Pauses
+    from sandboxes.remote.retry import Pauses
     from sandboxes.remote.sandbox import RemoteConfig
 
     # What does not work is told soon, rather than asked for minutes.

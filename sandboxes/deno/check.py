@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 from sandboxes.base import MB, Problem
-from sandboxes.deno.folder import Folder, FolderBox
-from sandboxes.deno.script import OFFLINE, VARIABLES
+from sandboxes.boxes.launch import Shown, Tier
+from sandboxes.boxes.pipes import Printed
+from sandboxes.deno.box_folder import Folder, FolderBox
+from sandboxes.deno.launch import OFFLINE, VARIABLES
 from sandboxes.errors import SandboxLostError
-from sandboxes.kernel.pipes import Printed
-from sandboxes.kernel.plan import Shown, Tier
 from sandboxes.text import clean
 
 MEMORY = 1024 * MB

@@ -10,13 +10,13 @@ import os
 import struct
 from itertools import accumulate
 
-from sandboxes.kernel.pipes import Outgoing, Pipe
+from sandboxes.boxes.pipes import Outgoing, Pipe
 
 TYPE_CHECKING = False  # as typing's
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sandboxes.kernel.pipes import Loop
+    from sandboxes.boxes.pipes import Loop
 
 LOADED, BEGUN, RESULT, GONE, HELLO, READY = range(6)
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
-from sandboxes.base import Call, Capabilities, Execution, Limits, Problem, Program
-from sandboxes.cores import cores
+from sandboxes.base import Call, Capabilities, Execution, Limits, Problem, Program, cores
+from sandboxes.boxes.box import BoxError
+from sandboxes.boxes.holder import Holder
+from sandboxes.boxes.host_files import view
+from sandboxes.boxes.launch import PROTECTS, Inner, Shown
+from sandboxes.boxes.sandbox import BoxedSandbox, TierConfig
+from sandboxes.boxes.tiers import Make
 from sandboxes.deno.binary import find_deno, version
-from sandboxes.deno.box import DenoBox
 from sandboxes.deno.check import CheckingBox
+from sandboxes.deno.deno_box import DenoBox
+from sandboxes.deno.launch import explained, exporting, seeded
 from sandboxes.deno.line import DESCRIPTORS, START, THREADS
-from sandboxes.deno.script import explained, exporting, seeded
-from sandboxes.deno.turns import Turns
+from sandboxes.deno.standby_box import Turns
 from sandboxes.errors import SandboxError, SandboxLostError
-from sandboxes.kernel.plan import PROTECTS, Inner, Shown
-from sandboxes.kernel.program import Holder
-from sandboxes.kernel.sandbox import BoxedSandbox, TierConfig
-from sandboxes.kernel.spawned import BoxError
-from sandboxes.kernel.tiers import Make
-from sandboxes.kernel.view import view
-from sandboxes.replies import Raw
+from sandboxes.protocol import Raw
 
 
 class DenoConfig(TierConfig):

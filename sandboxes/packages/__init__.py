@@ -1,11 +1,11 @@
 """Packages for sandboxes that run real Python: requirements to a lock, a lock to a folder, and what is kept of them."""
 
-from sandboxes.packages.installing import install
-from sandboxes.packages.known import which_package
+from sandboxes.packages.cache import Entry, Pruned, entries, prune
+from sandboxes.packages.import_names import which_package
+from sandboxes.packages.installation import install
 from sandboxes.packages.lock import Lock, read_lock
 from sandboxes.packages.requirement import checked
-from sandboxes.packages.resolving import Elsewhere, resolve
-from sandboxes.packages.stored import Entry, Pruned, entries, prune
+from sandboxes.packages.resolution import Elsewhere, resolve
 from sandboxes.packages.uv import find_uv
 
 __all__ = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from sandboxes import replies
+from sandboxes import protocol
 from sandboxes.base import Limits
-from sandboxes.kernel.pipes import Printed, Requests, Results
-from sandboxes.kernel.runs import Run
+from sandboxes.boxes.pipes import Printed, Requests, Results
+from sandboxes.boxes.runs import Run
 
 
 class Attempt:
@@ -19,7 +19,7 @@ class Attempt:
         self.run = run
         payloads = [*([] if source is None else [source]), *(request.payload for request in run.requests)]
         with contextlib.ExitStack() as made:  # there may be no descriptor for the last
-            self.results = made.enter_context(contextlib.closing(Results(wake, replies.longest(limits))))
+            self.results = made.enter_context(contextlib.closing(Results(wake, protocol.longest(limits))))
             self.printed = made.enter_context(
                 contextlib.closing(Printed(wake, limits.output, limits.flood, run.mark, len(payloads)))
             )

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sandboxes.base import Capabilities, Execution, Limits, SandboxConfig
+from sandboxes.boxes.holder import Holder
+from sandboxes.boxes.host_files import View, view
+from sandboxes.boxes.launch import PROTECTS, Inner, Shown, plan
+from sandboxes.boxes.sandbox import BoxedSandbox, TierConfig
+from sandboxes.boxes.tiers import Make
+from sandboxes.env import chosen
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.kernel.plan import PROTECTS, Inner, Shown, plan
-from sandboxes.kernel.program import Holder
-from sandboxes.kernel.sandbox import BoxedSandbox, TierConfig
-from sandboxes.kernel.tiers import Make
-from sandboxes.kernel.view import View, view
-from sandboxes.masks import Masks, maskable
-from sandboxes.process.box import ForkingBox
-from sandboxes.process.holder import ForkingHolder
-from sandboxes.replies import Raw
-from sandboxes.variables import chosen
+from sandboxes.process.python_box import ForkingBox
+from sandboxes.process.python_holder import ForkingHolder
+from sandboxes.protocol import Raw
+from sandboxes.redaction import Masks, maskable
 
 if TYPE_CHECKING:
     from sandboxes.packages import Lock

@@ -8,21 +8,21 @@ import zlib
 from pathlib import Path
 
 from sandboxes.base import Language
-from sandboxes.kernel.plan import VARIABLES
+from sandboxes.boxes.launch import VARIABLES
 
 _SANDBOXES = Path(__file__).parents[1]
 
 _FIRST = (
-    "kernel/inside/confine",
-    "kernel/inside/ends",
-    "kernel/inside/wire",
-    "kernel/inside/guardian",
-    "kernel/inbox",
-    "kernel/pipes",
-    "kernel/tree",
-    "kernel/doubt",
-    "kernel/shortage",
-    "kernel/timing",
+    "boxes/inside/confine",
+    "boxes/inside/ends",
+    "boxes/inside/wire",
+    "boxes/inside/guardian",
+    "boxes/inbox",
+    "boxes/pipes",
+    "boxes/tree",
+    "boxes/doubt",
+    "boxes/shortage",
+    "boxes/timing",
 )
 _INNER: dict[Language, tuple[str, ...]] = {
     "python": (
@@ -134,5 +134,5 @@ def bundle(language: Language) -> bytes:
 
 def _source(path: Path) -> str:
     """There are no packages on the machine."""
-    text = path.read_text("utf-8").replace("from sandboxes.kernel.inside import ", "import ")
-    return text.replace("from sandboxes.kernel.pipes import ", "from pipes import ")
+    text = path.read_text("utf-8").replace("from sandboxes.boxes.inside import ", "import ")
+    return text.replace("from sandboxes.boxes.pipes import ", "from pipes import ")

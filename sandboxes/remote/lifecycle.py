@@ -17,7 +17,6 @@ from aiolimiter import AsyncLimiter
 
 from sandboxes.errors import SandboxError
 from sandboxes.remote import ledger
-from sandboxes.remote.again import Pauses, again, ended
 from sandboxes.remote.provider import (
     OWNER,
     BusyError,
@@ -30,6 +29,7 @@ from sandboxes.remote.provider import (
     RefusedError,
     UnreachableError,
 )
+from sandboxes.remote.retry import Pauses, again, ended
 from sandboxes.shield import finish
 
 _SOON = 3.0

@@ -8,11 +8,11 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from sandboxes.base import Call, Execution, Limits, Program
+from sandboxes.boxes import tiers
 from sandboxes.errors import SandboxLostError
-from sandboxes.kernel import words
-from sandboxes.remote import talk
-from sandboxes.remote.again import again
+from sandboxes.remote import agent_protocol
 from sandboxes.remote.provider import LOST, Command, Ended, Machine, Provider
+from sandboxes.remote.retry import again
 from sandboxes.shield import finish
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class RemoteProgram(Program):
     async def _once(self, calls: list[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
         """One command in one machine. Without calls, how loading went."""
         provider, pool, greeting, folder = self._sandbox.place
-        asked = talk.Asked(
+        asked = agent_protocol.Asked(
             source=self._source,
             language=self._sandbox.language,
             limits=limits,
@@ -88,7 +88,7 @@ class RemoteProgram(Program):
             files=self._sandbox.files,
             variables=self._sandbox.variables,
         )
-        command, listener = talk.command(asked, calls)
+        command, listener = agent_protocol.command(asked, calls)
         for refused in listener.refused:
             yield refused
         if calls and len(listener.refused) == len(calls):
@@ -100,7 +100,7 @@ class RemoteProgram(Program):
                 yield execution
             if not calls:
                 if listener.left:
-                    self._sandbox.progress(words.reload(listener.left, self._sandbox.isolation))
+                    self._sandbox.progress(tiers.reload(listener.left, self._sandbox.isolation))
                 yield self._sandbox.shown(hearing.loaded())
         finally:
             try:
@@ -121,7 +121,7 @@ class _Hearing:
         provider: Provider,
         machine: Machine,
         command: Command,
-        listener: talk.Listener,
+        listener: agent_protocol.Listener,
     ) -> None:
         self._remote = sandbox.remote
         self._listener = listener
@@ -175,7 +175,7 @@ class _Hearing:
             return self._task.result()
         except LOST as e:
             raise SandboxLostError(str(e)) from e
-        except talk.UnclearError as e:
+        except agent_protocol.UnclearError as e:
             raise SandboxLostError(f"what the machine said is unclear: {e}") from e
 
     def loaded(self) -> Execution:

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from sandboxes.base import MB, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, refuse_unsupported
-from sandboxes.deno.script import explained, exporting
+from sandboxes.deno.launch import explained, exporting
+from sandboxes.env import chosen, values
 from sandboxes.errors import SandboxError, SandboxUnavailableError
-from sandboxes.masks import Masks, maskable
-from sandboxes.remote.again import Pauses
-from sandboxes.remote.files import Files, refuse_names
+from sandboxes.redaction import Masks, maskable
 from sandboxes.remote.program import RemoteProgram
 from sandboxes.remote.provider import LOST, Machine, Provider, ProviderError
+from sandboxes.remote.retry import Pauses
+from sandboxes.remote.upload import Files, refuse_names
 from sandboxes.shield import finish
-from sandboxes.variables import chosen, values
 
 if TYPE_CHECKING:
     from sandboxes.packages import Lock
+    from sandboxes.remote.agent_protocol import Greeting
     from sandboxes.remote.lifecycle import Lifecycle
     from sandboxes.remote.pool import Pool
-    from sandboxes.remote.talk import Greeting
 
 _JOBS = 4
 """Machines of a run that does not say how many."""
@@ -220,7 +220,7 @@ class RemoteSandbox(Sandbox):
 
     async def _bring_up(self) -> Machine:
         """A machine with the packages, its network cut where it was open for them only."""
-        from sandboxes.remote.bringup import locked
+        from sandboxes.remote.provision import locked
 
         provider, lifecycle, config = self._provider, self._lifecycle, self.config
         assert provider is not None
@@ -249,7 +249,7 @@ class RemoteSandbox(Sandbox):
         raise AssertionError("the last one returns or raises")
 
     async def _prepare(self, provider: Provider, machine: Machine, wants: bool, deadline: float) -> None:
-        from sandboxes.remote.bringup import STRAYS, greeted, installed, locked, offline, refuse_unsettled, uncut
+        from sandboxes.remote.provision import STRAYS, greeted, installed, locked, offline, refuse_unsettled, uncut
 
         why = machine.uncut
         if self._greeting is None:

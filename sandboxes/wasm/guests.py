@@ -1,7 +1,7 @@
 """
 Loads scripts and runs calls, one at a time, on the thread that asks: the part that knows the guest's requests.
 
-What comes out is raw, the guest's own words unread; `replies` turns it into executions.
+What comes out is raw, the guest's own words unread; `protocol` turns it into executions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from wasmtime import TrapCode
 
 from sandboxes.errors import SandboxError
-from sandboxes.replies import Raw
+from sandboxes.protocol import Raw
 from sandboxes.wasm.encode import memory_module
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.fresh import Fresh, Reset, Snapshot, fresh
@@ -158,13 +158,13 @@ def _tidy(instance: Instance, function: str) -> bool:
 
 
 def _is_doubtful(raw: Raw) -> bool:
-    """As that of `kernel.doubt`; a value's own JSON has a space after each colon."""
+    """As that of `boxes.doubt`; a value's own JSON has a space after each colon."""
     full = raw.how == "reply" and b',"status":"memory","error":' in raw.payload
     return full or raw.how in ("memory", "stack", "trap", "unreadable")
 
 
 def _says_ok(payload: bytes) -> bool:
-    """Never stricter than `replies`: what that takes for loaded must have been kept."""
+    """Never stricter than `protocol`: what that takes for loaded must have been kept."""
     try:
         reply = json.loads(payload)
     except (ValueError, RecursionError):

@@ -13,10 +13,10 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from sandboxes.boxes import shortage
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.handle import own_handle
-from sandboxes.kernel import shortage
-from sandboxes.replies import Raw
+from sandboxes.protocol import Raw
 from sandboxes.shield import begun, ended, finish
 from sandboxes.wasm import frames
 from sandboxes.wasm.compiled import Compiled

@@ -10,18 +10,32 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from importlib.metadata import version
 from typing import ClassVar
 
-from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig
-from sandboxes.cores import cores
+from sandboxes import protocol
+from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, cores
+from sandboxes.boxes import shortage
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
-from sandboxes.kernel import shortage
+from sandboxes.protocol import DEATHS, Death, Raw, load_request
 from sandboxes.shield import every, finish
-from sandboxes.wasm import replies
 from sandboxes.wasm.compiled import compiled
 from sandboxes.wasm.engine import guest_file
 from sandboxes.wasm.fresh import Reset
-from sandboxes.wasm.guests import Request
+from sandboxes.wasm.guests import Bounds, Request
 from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
 from sandboxes.wasm.restore import restores_pages
+
+MOST_MEMORY = 4 << 30
+"""Bytes; a 32-bit WebAssembly memory cannot be larger."""
+
+_DEATHS = DEATHS | {
+    "stack": Death("crash", "StackOverflow", "its recursion used up the interpreter's stack: nested too deeply"),
+    "trap": Death(
+        "crash",
+        "Crash",
+        "the interpreter stopped ({why}): the script broke it, or asked for what this sandbox does not have "
+        "(files, network, threads, processes)",
+    ),
+    "unreadable": Death("crash", "Crash", "the script broke the interpreter's memory: {why}"),
+}
 
 
 class WasmConfig(SandboxConfig):
@@ -124,18 +138,18 @@ class WasmProgram(Program):
 
     def __init__(self, sandbox: WasmSandbox, number: int, source: str, limits: Limits) -> None:
         self._sandbox, self._number, self._limits = sandbox, number, limits
-        self._text = replies.load_request(source, limits)
+        self._text = load_request(source, limits)
 
     async def load_on(self, lane: Lane) -> Execution:
         """How loading went; once more where the lane was lost. Raises SandboxError."""
-        bounds = replies.bounds(self._limits, loading=True)
+        limits = bounds(self._limits, loading=True)
         try:
-            raw = await lane.load(self._number, self._text, bounds)
+            raw = await lane.load(self._number, self._text, limits)
         except SandboxLostError:
             if not self._sandbox.is_open:
                 raise
-            raw = await lane.load(self._number, self._text, bounds)
-        return replies.execution(raw, self._limits, loading=True)
+            raw = await lane.load(self._number, self._text, limits)
+        return execution(raw, self._limits, loading=True)
 
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
         if self.loaded.status != "ok":
@@ -144,7 +158,7 @@ class WasmProgram(Program):
             return
         requests: list[Request] = []
         for call in calls:
-            made = replies.call_request(call, limits)
+            made = call_request(call, limits)
             if isinstance(made, Execution):
                 yield made
             else:
@@ -160,13 +174,13 @@ class WasmProgram(Program):
                             yield again.model_copy(update={"call": request.call})
                         return
                 shared = self._sandbox.isolation == "batch"
-                run = lane.run(self._number, requests, replies.bounds(limits), shared)
+                run = lane.run(self._number, requests, bounds(limits), shared)
                 done = 0
                 try:
                     async with contextlib.aclosing(run) as told:
                         async for raw in told:
                             done += 1
-                            yield replies.execution(raw, limits)
+                            yield execution(raw, limits)
                 except SandboxLostError as e:  # that call the caller may try by itself; those after it had not begun
                     if not self._sandbox.is_open:
                         raise
@@ -184,3 +198,26 @@ def _guest_python() -> str:
         return str(json.loads(guest_file("guest.json"))["python"])
     except (ValueError, KeyError) as e:
         raise SandboxUnavailableError(f"the wasm guest's manifest is damaged ({e}); reinstall evalcell") from e
+
+
+def bounds(limits: Limits, loading: bool = False) -> Bounds:
+    timeout = limits.load_timeout if loading else limits.timeout
+    return Bounds(timeout, min(limits.memory, MOST_MEMORY), protocol.longest(limits))
+
+
+def call_request(call: Call, limits: Limits) -> Request | Execution:
+    """The request for a call, or its execution where the arguments are no JSON at all."""
+    text = protocol.call_request(call, limits)
+    return text if isinstance(text, Execution) else Request(call.id, call.seed, text)
+
+
+def execution(raw: Raw, limits: Limits, loading: bool = False) -> Execution:
+    """What one call, or the load, came to."""
+    return protocol.execution(raw, limits, loading=loading, deaths=_DEATHS, hint=_hint)
+
+
+def _hint(module: str) -> str:
+    """What would bring the module that an import did not find."""
+    if package := protocol.package_of(module):
+        return f'add `dependencies = ["{package}"]` to the script\'s header; the process sandbox has packages'
+    return "the wasm sandbox has no modules that need an operating system; choose the process sandbox"

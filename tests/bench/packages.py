@@ -13,7 +13,7 @@ from pathlib import Path
 
 from runner.evaluators.resolve import find_evaluator
 from sandboxes import Call
-from sandboxes.kernel.view import view
+from sandboxes.boxes.host_files import view
 from templates import demo
 from tests.bench.measure import Figures, gaps, in_ms, spread, timed
 from tests.bench.side_by_side import bare_loop, compared, loaded, site

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from sandboxes import Call, Limits
-from sandboxes.kernel import tree
-from sandboxes.kernel.view import view
+from sandboxes.boxes import tree
+from sandboxes.boxes.host_files import view
 from tests.bench.measure import Figures, calls, dataset, gaps, held, in_ms, ms, run, score, source, spread, timed
 from tests.bench.side_by_side import compared, loaded
 

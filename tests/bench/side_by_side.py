@@ -15,7 +15,7 @@ from pathlib import Path
 
 from runner.engine.local import shared_batch
 from sandboxes import Call, Isolation, Limits, Program
-from sandboxes.kernel.view import view
+from sandboxes.boxes.host_files import view
 from sandboxes.process import ProcessConfig, ProcessSandbox
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

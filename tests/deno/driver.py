@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from sandboxes import Isolation, Limits
+from sandboxes.boxes import tree
+from sandboxes.boxes.launch import Tier
 from sandboxes.deno import DenoConfig, DenoSandbox
-from sandboxes.kernel import tree
-from sandboxes.kernel.plan import Tier
 from tests.deno.scripts import SHELL
 from tests.descriptors import held
 from tests.sandboxes.hostile.driver import QUIET, Driver, left_behind, run

@@ -14,8 +14,8 @@ from typing import Any, get_args
 import pytest
 
 from sandboxes import Isolation, SandboxUnavailableError
+from sandboxes.boxes.launch import Tier
 from sandboxes.deno import DenoConfig, DenoSandbox
-from sandboxes.kernel.plan import Tier
 from tests.deno.scripts import LOADS, TRACES
 from tests.sandboxes.hostile.boxes import TIERS
 from tests.sandboxes.hostile.driven import Driven

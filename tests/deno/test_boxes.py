@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from sandboxes import Call, Execution
-from sandboxes.deno import DenoConfig, DenoSandbox, box, folder, line
-from sandboxes.deno.folder import PREFIX, YOUNG, Folder, sweep
-from sandboxes.deno.turns import Turns
-from sandboxes.kernel.program import BoxedProgram
+from sandboxes.boxes.program import BoxedProgram
+from sandboxes.deno import DenoConfig, DenoSandbox, box_folder, deno_box, line
+from sandboxes.deno.box_folder import PREFIX, YOUNG, Folder, sweep
+from sandboxes.deno.standby_box import Turns
 from tests.deno.opened import LIMITS, Opened
 
 HANGS = "function evaluate({ n }: { n: number }) { while (n < 0); return n; }"
@@ -60,7 +60,7 @@ def test_once_a_call_has_ended_its_box_another_stands_ready() -> None:
 
 @pytest.mark.usefixtures("opened")
 def test_a_process_that_keeps_too_much_of_what_is_over_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(box, "GROWN", -1 << 40)
+    monkeypatch.setattr(deno_box, "GROWN", -1 << 40)
 
     async def body() -> list[int]:
         async with sandbox() as opened:
@@ -80,9 +80,9 @@ def test_a_process_that_keeps_too_much_of_what_is_over_is_replaced(monkeypatch: 
 
 KILLED = """
 import os, signal, sys
-from sandboxes.deno import folder
-folder._place = lambda: sys.argv[1]
-print(folder.Folder(pipes=["asked"]).path, flush=True)
+from sandboxes.deno import box_folder
+box_folder._place = lambda: sys.argv[1]
+print(box_folder.Folder(pipes=["asked"]).path, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -90,7 +90,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder, "_place", lambda: str(tmp_path))
+    monkeypatch.setattr(box_folder, "_place", lambda: str(tmp_path))
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     left = Path(killed.stdout.strip())
     used, young = Folder(pipes=["asked"]), tmp_path / f"{PREFIX}young"

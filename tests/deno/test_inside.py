@@ -11,7 +11,7 @@ import pytest
 import sandboxes.deno
 from sandboxes import SandboxUnavailableError
 from sandboxes.deno.binary import find_deno
-from sandboxes.deno.script import CLOSED
+from sandboxes.deno.launch import CLOSED
 
 _PURE = """
     assert assert/strict async_hooks buffer console constants crypto events path path/posix path/win32 punycode

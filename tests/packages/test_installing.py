@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.packages import Lock, child, install, read_lock
-from sandboxes.packages.installing import _settle
+from sandboxes.packages import Lock, install, read_lock, tool_process
+from sandboxes.packages.installation import _settle
 from tests.disks import needs_mounts, read_only
 from tests.packages.conftest import BASE, Packages, run
 
@@ -67,7 +67,7 @@ def test_a_warm_hit_starts_nothing_and_says_nothing(
 ) -> None:
     folder = packages.install(lock)
     packages.said.clear()
-    monkeypatch.delattr(child, "run")
+    monkeypatch.delattr(tool_process, "run")
     assert packages.install(lock) == folder
     assert packages.said == []
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.packages import Lock, child, facts, find_uv, resolve
-from sandboxes.packages.resolving import interpreter
+from sandboxes.packages import Lock, find_uv, interpreter_facts, resolve, tool_process
+from sandboxes.packages.resolution import interpreter
 from tests.packages.conftest import BASE, Packages, run
 
 pytestmark = pytest.mark.rotating("packages", "packages")
@@ -36,7 +36,7 @@ def test_it_is_remembered_for_this_index_until_it_is_forgotten(
     packages.add("tiny", "2.0")
     packages.said.clear()
     with monkeypatch.context() as nothing:
-        nothing.delattr(child, "run")
+        nothing.delattr(tool_process, "run")
         again = packages.resolve("small", "tiny")
     assert again == first
     (line,) = packages.said
@@ -203,7 +203,9 @@ def test_two_that_ask_at_once_resolve_once(packages: Packages) -> None:
 
 
 def test_a_python_is_asked_what_it_is() -> None:
-    told = subprocess.run([BASE, "-I", "-S", facts.__file__], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [BASE, "-I", "-S", interpreter_facts.__file__], capture_output=True, text=True, check=True
+    ).stdout
     own = run(interpreter(BASE, 0))  # this very one: no process, so no time
     assert told.strip() == json.dumps(own.facts)
 

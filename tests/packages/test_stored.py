@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandboxes.packages import Entry, Lock, entries, prune
-from sandboxes.packages.holding import unused, use
+from sandboxes.packages.locking import unused, use
 from tests.disks import needs_mounts, read_only
 from tests.packages.conftest import Packages
 from tests.packages.test_installing import other

@@ -9,9 +9,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from sandboxes.packages import which_package
-from sandboxes.packages.known import KNOWN
-from sandboxes.packages.reason import LONGEST, cut, of_caller, of_network
+from sandboxes.packages.import_names import KNOWN
 from sandboxes.packages.settings import settings
+from sandboxes.packages.uv import LONGEST_REASON, of_caller, of_network, reason
 
 DRAWN = """  \u00d7 No solution found when resolving dependencies:
   \u2570\u2500\u25b6 Because there is no version of tiny==9 and you require tiny==9, we can
@@ -20,11 +20,11 @@ DRAWN = """  \u00d7 No solution found when resolving dependencies:
 
 
 def test_an_older_uv_s_drawing_goes_and_its_reason_stays() -> None:
-    assert cut(DRAWN) == "Because there is no version of tiny==9 and you require tiny==9"
+    assert reason(DRAWN) == "Because there is no version of tiny==9 and you require tiny==9"
 
 
 def test_addresses_and_their_hosts_and_logins_go() -> None:
-    said = cut(
+    said = reason(
         "error: Failed to fetch: `https://me:secret@index.example.org/simple/x/`\n  cause: index.example.org: 503"
     )
     assert "example" not in said
@@ -35,14 +35,14 @@ def test_addresses_and_their_hosts_and_logins_go() -> None:
 def test_a_long_chain_is_cut_to_its_ends_and_a_hint_to_its_beginning() -> None:
     middle = "And because b depends on c, we can conclude that d. " * 50
     chain = f"Because a was not found, we know b. {middle}And because you require z."
-    said = cut(f"error: x\n  cause: {chain}\n\nhint: {'h' * 999}")
+    said = reason(f"error: x\n  cause: {chain}\n\nhint: {'h' * 999}")
     assert said.startswith("x; Because a was not found")
     assert "because you require z" in said
-    assert len(said) < LONGEST + 300
+    assert len(said) < LONGEST_REASON + 300
 
 
 def test_control_characters_in_what_uv_repeats_are_harmless() -> None:
-    assert cut("error: a\x1b[31mb\x00c\nd").isprintable()
+    assert reason("error: a\x1b[31mb\x00c\nd").isprintable()
 
 
 def test_whose_fault_it_is() -> None:

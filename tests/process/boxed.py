@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sandboxes.kernel import view
+from sandboxes.boxes import host_files
 
-INSIDE = Path(view.__file__).parent / "inside"
+INSIDE = Path(host_files.__file__).parent / "inside"
 UID = 61234
 
 _PRELUDE = """
@@ -51,7 +51,7 @@ def told(code: str, *, ordinary: bool = False, python: str | None = None, **give
     """What the code prints as JSON; as an ordinary user where asked, also for root."""
     given["uid"] = UID if ordinary and os.geteuid() == 0 else 0
     whole = _PRELUDE.format(inside=str(INSIDE), given=json.dumps(given)) + code
-    command = [python or str(view.base_python()), "-I", "-S", "-B", "-c", whole]
+    command = [python or str(host_files.base_python()), "-I", "-S", "-B", "-c", whole]
     done = subprocess.run(
         command, capture_output=True, timeout=60, cwd="/", env={}, start_new_session=True, check=False
     )

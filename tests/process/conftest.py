@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Execution, Limits, SandboxUnavailableError
-from sandboxes.kernel.plan import Tier
+from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 
 LIMITS = Limits(timeout=30, load_timeout=30, memory=256 << 20)

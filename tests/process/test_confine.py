@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.kernel import filter as seccomp
-from sandboxes.kernel.inside import confine
-from sandboxes.kernel.syscalls import AARCH64, NEWEST, X86_64
-from sandboxes.kernel.view import base_python
+from sandboxes.boxes import seccomp
+from sandboxes.boxes.host_files import base_python
+from sandboxes.boxes.inside import confine
+from sandboxes.boxes.syscalls import AARCH64, NEWEST, X86_64
 from tests.process.boxed import INSIDE, UID, needs_root, told
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Execution, Isolation, Limits, SandboxError
-from sandboxes.kernel.plan import Tier
+from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.process.conftest import run
 from tests.sandboxes.hostile.boxed import named, tools

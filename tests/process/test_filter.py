@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from sandboxes.boxes.seccomp import program
+from sandboxes.boxes.syscalls import AARCH64, NEWEST, UNUSED, X86_64
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.kernel.filter import program
-from sandboxes.kernel.syscalls import AARCH64, NEWEST, UNUSED, X86_64
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 NUMBERS = {"x86_64": X86_64, "aarch64": AARCH64}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Execution, Limits
-from sandboxes.kernel import words
-from sandboxes.kernel.plan import Tier
-from sandboxes.kernel.view import View
+from sandboxes.boxes import tiers
+from sandboxes.boxes.host_files import View
+from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.cli.commands import evalcell
 from tests.process.conftest import LIMITS, run
@@ -87,7 +87,7 @@ def test_what_is_left_is_told(tier: Tier) -> None:
     found = run(left(tier, *(script for script, _ in LEAVES.values())))
     for told, (name, (_, kind)) in zip(found, LEAVES.items(), strict=True):
         assert len(told) == 1, name
-        assert words.LEFT[kind] in told[0], name
+        assert tiers.LEFT[kind] in told[0], name
         assert "loaded anew for each row" in told[0]
 
 

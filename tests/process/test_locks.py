@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandboxes import Call, Execution
-from sandboxes.kernel.plan import Tier
+from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.process.conftest import LIMITS, Evaluate, run
 

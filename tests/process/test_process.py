@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sandboxes import Call, Isolation, Limits, SandboxError, SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.kernel import tiers
-from sandboxes.kernel.plan import Tier
+from sandboxes.boxes import tiers
+from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.descriptors import held
 from tests.process.conftest import LIMITS, Evaluate, once, run
@@ -280,7 +280,7 @@ def test_check_names_the_tier() -> None:
 
 def only_weak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "_bubblewraps", lambda: [])
-    monkeypatch.setattr("sandboxes.kernel.inside.confine.landlock_abi", lambda: 0)
+    monkeypatch.setattr("sandboxes.boxes.inside.confine.landlock_abi", lambda: 0)
 
 
 def test_where_files_cannot_be_hidden_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

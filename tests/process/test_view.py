@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from sandboxes.boxes import host_files as module
+from sandboxes.boxes.host_files import View, base_python, for_network, reachable, view
+from sandboxes.boxes.inside import confine
+from sandboxes.boxes.launch import Inner, Shown, plan
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.kernel import view as module
-from sandboxes.kernel.inside import confine
-from sandboxes.kernel.plan import Inner, Shown, plan
-from sandboxes.kernel.view import View, base_python, for_network, reachable, view
-from sandboxes.process.box import ForkingBox
-from sandboxes.replies import Raw
+from sandboxes.process.python_box import ForkingBox
+from sandboxes.protocol import Raw
 from tests.process.boxed import UID, needs_root, told
 from tests.process.conftest import LIMITS
 

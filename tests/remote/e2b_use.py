@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from sandboxes.e2b import E2BProvider
+from sandboxes.remote.e2b.provider import E2BProvider
 from sandboxes.remote.provider import OWNER, Command, Ended, Found, Machine, Order
 
 Work = Callable[[E2BProvider], Awaitable[None]]

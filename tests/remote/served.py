@@ -13,7 +13,7 @@ import pytest
 
 from sandboxes import Sandbox
 from sandboxes.registry import find
-from sandboxes.remote.again import Pauses
+from sandboxes.remote.retry import Pauses
 from sandboxes.remote.sandbox import RemoteConfig
 from tests.remote.room import bubblewrap
 from tests.remote.serving import Server

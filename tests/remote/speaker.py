@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from sandboxes.remote.again import Pauses
 from sandboxes.remote.provider import Command, Ended, GoneError, Hear, Machine, Order
+from sandboxes.remote.retry import Pauses
 from sandboxes.remote.sandbox import RemoteConfig, RemoteSandbox
 from tests.remote.shelf import Shelf
 from tests.remote.trying import SCRIPT, Tried, owed, scored, script

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from sandboxes.daytona import DaytonaProvider, _since
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.remote import script
+from sandboxes.remote.daytona import shell
+from sandboxes.remote.daytona.provider import DaytonaProvider, _since
 from sandboxes.remote.provider import (
     ERRORS,
     BusyError,
@@ -164,7 +164,7 @@ def test_much_output_comes_whole_and_bounded_in_memory(daytona_server: Server) -
 
 
 def test_output_is_heard_while_the_command_runs(daytona_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(script, "_LOOKS", (0.2, 0.2))
+    monkeypatch.setattr(shell, "_LOOKS", (0.2, 0.2))
     code = "import os, time\nfor n in range(4):\n  os.write(1, b'%d\\n' % n); time.sleep(0.4)"
 
     async def use() -> None:
@@ -486,6 +486,6 @@ def test_a_command_is_root_s_where_sudo_lets_it(daytona_server: Server) -> None:
     "text", ["", "None", "mark 0 + +", "\nmark 0 +", "\nmark x + +", "\nmark 0 +??? +", "\nmark 0 + + +"]
 )
 def test_a_shell_that_tells_no_good_end_is_unclear(text: str) -> None:
-    assert script.read("zsh: hello\n\nmark 3 +b3V0 +ZXJy\n", "mark") == script.Told(3, b"out", b"err")
+    assert shell.read("zsh: hello\n\nmark 3 +b3V0 +ZXJy\n", "mark") == shell.Told(3, b"out", b"err")
     with pytest.raises(UnreachableError, match="unclear"):
-        script.read(text, "mark")
+        shell.read(text, "mark")

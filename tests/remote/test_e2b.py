@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sandboxes.e2b import E2BProvider
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.remote.e2b.provider import E2BProvider
 from sandboxes.remote.provider import Command, Ended, FullError, GoneError, Order
 from tests.remote.e2b_server import KEY
 from tests.remote.e2b_use import listed, order, ran, using

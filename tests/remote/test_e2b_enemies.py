@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sandboxes.e2b import E2BProvider
-from sandboxes.remote import connect
-from sandboxes.remote.connect import ConnectError
+from sandboxes.remote.e2b import connect_protocol
+from sandboxes.remote.e2b.connect_protocol import ConnectError
+from sandboxes.remote.e2b.provider import E2BProvider
 from sandboxes.remote.provider import Ended, Machine, ProviderError, RefusedError, UnreachableError
 from tests.remote.e2b_server import KEY
 from tests.remote.e2b_use import listed, order, ran
@@ -55,7 +55,7 @@ class Enemy:
 
 
 def event(**fields: Any) -> bytes:
-    return connect.envelope({"event": fields})
+    return connect_protocol.envelope({"event": fields})
 
 
 def stream(*frames: bytes) -> Reply:
@@ -174,14 +174,14 @@ def test_streams_that_are_unclear(frames: list[bytes], kind: type[ProviderError]
 
 def test_envelopes_may_be_cut_anywhere() -> None:
     end = b'\2\0\0\0\x2f{"error":{"code":"unavailable","message":"no"}}'
-    whole = connect.envelope({"a": "ä"}) + connect.envelope({"b": 2}) + end
+    whole = connect_protocol.envelope({"a": "ä"}) + connect_protocol.envelope({"b": 2}) + end
 
     async def pieces(size: int) -> Any:
         for start in range(0, len(whole), size):
             yield whole[start : start + size]
 
     async def body(size: int, found: list[dict[str, Any]]) -> None:
-        async for message in connect.messages(pieces(size), 100):
+        async for message in connect_protocol.messages(pieces(size), 100):
             found.append(message)
 
     for size in (1, 2, 3, 7, len(whole)):

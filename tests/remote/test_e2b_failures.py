@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sandboxes.e2b import E2BProvider
+from sandboxes.remote.e2b.provider import E2BProvider
 from sandboxes.remote.provider import (
     BusyError,
     Command,

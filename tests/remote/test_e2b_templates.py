@@ -19,7 +19,7 @@ from runner.evaluators.resolve import find_evaluator
 from runner.examples.check import judged
 from sandboxes import Isolation, Sandbox, SandboxConfig
 from sandboxes.base import Language
-from sandboxes.e2b import E2BProvider
+from sandboxes.remote.e2b.provider import E2BProvider
 from tests.remote.room import PYTHON, bubblewrap
 from tests.remote.serving import Server
 from tests.remote.wheel import bring_deno

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Limits, Program, SandboxLostError, SandboxUnavailableError
-from sandboxes.remote import listen, pool
-from sandboxes.remote.again import Pauses
+from sandboxes.remote import pool, stream
+from sandboxes.remote.retry import Pauses
 from tests.remote.trying import LIMITS, SCRIPT, Tried, Trying, owed
 
 pytestmark = pytest.mark.timeout(60)
@@ -132,14 +132,14 @@ def test_a_machine_that_dies_in_a_batch_costs_no_row(trying: Trying, fault: str)
 
 
 def test_a_machine_that_falls_silent_costs_no_row(trying: Trying, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listen, "_SLACK", 0.2)
+    monkeypatch.setattr(stream, "_SLACK", 0.2)
     trying.server.fault("start", "stall-frame:4", nth=RUN, after=20)
     assert trying.recovered(limits=Limits(timeout=0.5), slack=0.3).created == 2
 
 
 def test_a_machine_that_hangs_is_ended_by_the_provider(trying: Trying, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listen, "_START", 1.0)
-    monkeypatch.setattr(listen, "_SLACK", 0.2)
+    monkeypatch.setattr(stream, "_START", 1.0)
+    monkeypatch.setattr(stream, "_SLACK", 0.2)
     trying.server.fault("start", "freeze-frame:2", nth=RUN)
     # The time that the provider is told is over before we lose our patience.
     assert trying.recovered(1, limits=Limits(timeout=0.3, load_timeout=0.5), slack=20).created == 2

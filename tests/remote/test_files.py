@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from sandboxes import SandboxConfig, SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.e2b import E2BProvider, E2BSandbox
-from sandboxes.remote.again import Pauses
-from sandboxes.remote.files import MOST, PIECE, Files
+from sandboxes.remote.e2b.provider import E2BProvider, E2BSandbox
 from sandboxes.remote.provider import Command, Ended, Hear, Machine, UnreachableError
+from sandboxes.remote.retry import Pauses
+from sandboxes.remote.upload import MOST, PIECE, Files
 from tests.remote.shelf import Shelf
 from tests.remote.trying import Trying, at
 from tests.remote.ways import EACH_WAY, Way, ask, rows

@@ -17,7 +17,7 @@ import pytest
 
 from sandboxes import Call, Execution, Isolation, Limits, SandboxUnavailableError
 from sandboxes.process import ProcessConfig, ProcessSandbox
-from sandboxes.remote import talk
+from sandboxes.remote import agent_protocol
 from tests.groups import MEMORY, limited
 from tests.remote.room import PYTHON
 from tests.remote.ways import EACH_WAY, LIMITS, OWN, Running, Way, ask, asked, refused, rows
@@ -233,7 +233,7 @@ def test_when_it_is_told_to_end_nothing_is_left(way: Way, how: str) -> None:
 
 
 def test_it_ends_when_its_input_ends_early() -> None:
-    command, _ = talk.hello()
+    command, _ = agent_protocol.hello()
     ended = subprocess.run([PYTHON, *command.argv[1:]], input=b"123\nabc", capture_output=True, timeout=10)
     assert ended.returncode == 1
     assert b"its input ended early" in ended.stderr
@@ -413,7 +413,7 @@ def test_a_python_that_obeys_no_variable_says_its_hash_seed_and_starts_no_script
     assert found.listener.greeting is not None
     assert found.listener.greeting.hash_seed == "other"
     running = Running(OWN, asked("def evaluate(x): return x"), rows(1), change=deaf, variables={})
-    with pytest.raises(talk.UnclearError, match="hash seed is not 0"):
+    with pytest.raises(agent_protocol.UnclearError, match="hash seed is not 0"):
         running.answer()
 
 

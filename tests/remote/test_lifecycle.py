@@ -13,10 +13,10 @@ import pytest
 
 from sandboxes import SandboxError
 from sandboxes.remote import lifecycle
-from sandboxes.remote.again import Pauses
 from sandboxes.remote.ledger import Ledger
 from sandboxes.remote.lifecycle import Lifecycle
 from sandboxes.remote.provider import BusyError, FullError, GoneError, Machine, RefusedError, UnreachableError
+from sandboxes.remote.retry import Pauses
 from tests.remote.shelf import Shelf
 from tests.remote.speaker import Memory, Speaker
 from tests.stopping import Stopping

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.modal import ModalProvider
 from sandboxes.packages import Elsewhere, resolve
+from sandboxes.remote.modal.provider import ModalProvider
 from sandboxes.remote.provider import (
     OWNER,
     BusyError,
@@ -381,7 +381,7 @@ def test_packages_are_baked_in(shop: tuple[Server, Path]) -> None:
 
 LEAVING = """
 import asyncio, os
-from sandboxes.modal import ModalProvider
+from sandboxes.remote.modal.provider import ModalProvider
 from sandboxes.remote.provider import Command, Order
 
 async def main():
@@ -408,7 +408,7 @@ def test_the_sdk_reads_no_file_and_holds_up_no_exit(modal_server: Server, tmp_pa
 
 
 def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sandboxes.modal._ASKING", 1.0)
+    monkeypatch.setattr("sandboxes.remote.modal.provider._ASKING", 1.0)
 
     async def work() -> None:
         values = {"MODAL_TOKEN_ID": "ak", "MODAL_TOKEN_SECRET": "as", "MODAL_SERVER_URL": "http://127.0.0.1:9"}

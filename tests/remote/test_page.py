@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandboxes.registry import find
-from sandboxes.remote.accounts import remote
+from sandboxes.remote.credentials import remote
 from sandboxes.remote.provider import Provider
 from sandboxes.remote.sandbox import RemoteConfig
 

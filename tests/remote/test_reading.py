@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from sandboxes.remote.http import LARGEST
+from sandboxes.remote.json_reply import at, claims, moment, number, records, text
 from sandboxes.remote.provider import UnreachableError
-from sandboxes.remote.reading import at, claims, moment, number, records, text
 
 
 def read(*pieces: bytes) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from sandboxes.remote.provider import (
     RefusedError,
     UnreachableError,
 )
-from sandboxes.remote.reaping import leftovers, reap, survey
+from sandboxes.remote.reaper import leftovers, reap, survey
 
 
 class Shelf(Provider):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sandboxes import Call, Execution, Isolation, Limits, SandboxLostError
 from sandboxes.base import Language
-from sandboxes.remote import talk
+from sandboxes.remote import agent_protocol
 from sandboxes.remote.bundle import bundle
 from sandboxes.remote.bundle import modules as sent
 
@@ -29,12 +29,14 @@ HELLO = {
 }
 
 
-def asked(isolation: Isolation = "call", **more: Any) -> talk.Asked:
-    return talk.Asked(source="def evaluate(x): ...", limits=LIMITS, isolation=isolation, machine="x86_64", **more)
+def asked(isolation: Isolation = "call", **more: Any) -> agent_protocol.Asked:
+    return agent_protocol.Asked(
+        source="def evaluate(x): ...", limits=LIMITS, isolation=isolation, machine="x86_64", **more
+    )
 
 
-def listening(count: int = 3) -> talk.Listener:
-    return talk.command(asked(), [Call(id=100 + n, arguments={"x": n}) for n in range(count)])[1]
+def listening(count: int = 3) -> agent_protocol.Listener:
+    return agent_protocol.command(asked(), [Call(id=100 + n, arguments={"x": n}) for n in range(count)])[1]
 
 
 def told(how: str = "reply", payload: bytes = b'{"status":"ok","value":1}', **more: Any) -> dict[str, Any]:
@@ -42,16 +44,16 @@ def told(how: str = "reply", payload: bytes = b'{"status":"ok","value":1}', **mo
     return found | more
 
 
-def frame(listener: talk.Listener, **said: Any) -> bytes:
+def frame(listener: agent_protocol.Listener, **said: Any) -> bytes:
     return json.dumps({**said, "mark": listener.mark}).encode() + b"\n"
 
 
-def honest(listener: talk.Listener, count: int = 3) -> list[bytes]:
+def honest(listener: agent_protocol.Listener, count: int = 3) -> list[bytes]:
     rows = [frame(listener, row=n, told=told(payload=b'{"status":"ok","value":%d}' % n)) for n in range(count)]
     return [frame(listener, hello=HELLO), frame(listener, loaded=told()), *rows, frame(listener, done=count)]
 
 
-def ready(count: int = 3) -> talk.Listener:
+def ready(count: int = 3) -> agent_protocol.Listener:
     """One that has heard of the loading."""
     listener = listening(count)
     for line in honest(listener)[:2]:
@@ -70,7 +72,7 @@ def parts(command: Any) -> list[bytes]:
 
 def test_a_command_holds_all_and_its_secrets_last() -> None:
     calls = [Call(id=7, arguments={"x": "é"}), Call(id=9, arguments={"x": object()})]
-    command, listener = talk.command(asked(variables={"KEY": "a secret"}, packages="/p", network=True), calls)
+    command, listener = agent_protocol.command(asked(variables={"KEY": "a secret"}, packages="/p", network=True), calls)
     modules, settings, last, rows = parts(command)
     assert modules == bundle("python")
     read = json.loads(settings)
@@ -97,7 +99,7 @@ def test_the_harness_imports_nothing_that_is_not_sent_before_it(language: Langua
 def test_a_script_that_loads_before_each_row_is_waited_for() -> None:
     calls, patience = [Call(id=1)], {}
     for language in ("python", "typescript"):
-        listener = talk.command(asked(language=language), calls)[1]
+        listener = agent_protocol.command(asked(language=language), calls)[1]
         for line in honest(listener, 1)[:2]:
             listener.feed(line)
         patience[language] = listener.patience()
@@ -105,7 +107,7 @@ def test_a_script_that_loads_before_each_row_is_waited_for() -> None:
 
 
 def test_each_command_has_its_own_mark() -> None:
-    assert len({talk.hello()[1].mark for _ in range(10)}) == 10
+    assert len({agent_protocol.hello()[1].mark for _ in range(10)}) == 10
 
 
 @given(st.lists(st.integers(0, 2000), max_size=12))
@@ -122,7 +124,7 @@ def test_it_does_not_matter_how_the_bytes_are_cut(cuts: list[int]) -> None:
     assert listener.loaded is not None
     assert listener.greeting is not None
     assert listener.greeting.protects == ("mounts", "pids")
-    with pytest.raises(talk.UnclearError, match="after its last word"):
+    with pytest.raises(agent_protocol.UnclearError, match="after its last word"):
         listener.feed(b"x")
 
 
@@ -134,25 +136,25 @@ def test_a_row_that_the_machine_ended_has_no_execution_and_the_others_have() -> 
     assert [(e.call, e.value) for e in found] == [(100, 0), (102, 2)]
     assert (listener.lost, listener.finished) == ("it ran out of memory", True)
     for again in (lost, frame(ready(), row=0, told=told("lost", b""))):
-        with pytest.raises(talk.UnclearError):
+        with pytest.raises(agent_protocol.UnclearError):
             ready().feed(again)
 
 
 def test_a_script_that_the_machine_cannot_load_loses_the_machine() -> None:
     listener = listening()
     listener.feed(honest(listener)[0])
-    with pytest.raises(talk.UnclearError, match="ran out of memory"):
+    with pytest.raises(agent_protocol.UnclearError, match="ran out of memory"):
         listener.feed(frame(listener, loaded=told("lost", b"it ran out of memory")))
 
 
 def test_an_unclear_answer_is_a_lost_machine() -> None:
-    assert issubclass(talk.UnclearError, SandboxLostError)
+    assert issubclass(agent_protocol.UnclearError, SandboxLostError)
 
 
 @given(st.binary(min_size=1, max_size=200))
 def test_noise_is_never_a_result(noise: bytes) -> None:
     for listener in (listening(), ready()):
-        with pytest.raises(talk.UnclearError):
+        with pytest.raises(agent_protocol.UnclearError):
             listener.feed(noise.replace(b"\n", b"") + b"?\n")
 
 
@@ -170,7 +172,7 @@ def test_words_out_of_turn_are_unclear(said: dict[str, Any], greeted: bool) -> N
     listener = ready() if greeted else listening()
     try:
         found = listener.feed(frame(listener, **said))
-    except talk.UnclearError:
+    except agent_protocol.UnclearError:
         return
     assert [e.call for e in found] == ([] if "told" not in said else [100 + said["row"]])
 
@@ -180,7 +182,7 @@ def test_a_row_with_odd_fields_is_checked(fields: dict[str, Any]) -> None:
     listener = ready()
     try:
         (found,) = listener.feed(frame(listener, row=0, told=told() | fields))
-    except talk.UnclearError:
+    except agent_protocol.UnclearError:
         return
     assert found.call == 100
     assert found.duration >= 0
@@ -214,7 +216,7 @@ BAD = {
 @pytest.mark.parametrize("said", BAD.values(), ids=BAD)
 def test_what_no_honest_harness_says_is_unclear(said: Any) -> None:
     listener = ready()
-    with pytest.raises(talk.UnclearError):
+    with pytest.raises(agent_protocol.UnclearError):
         listener.feed(said(listener))
 
 
@@ -222,14 +224,14 @@ def test_what_no_honest_harness_says_is_unclear(said: Any) -> None:
     "change", [{"python": "3.12\x1b[2J"}, {"system": "x" * 200}, {"protects": ["x"] * 40}, {"x": 1}]
 )
 def test_a_greeting_is_checked(change: dict[str, Any]) -> None:
-    _, listener = talk.hello()
-    with pytest.raises(talk.UnclearError):
+    _, listener = agent_protocol.hello()
+    with pytest.raises(agent_protocol.UnclearError):
         listener.feed(frame(listener, hello=HELLO | change))
 
 
 def test_a_machine_of_another_kind_is_none_to_talk_to() -> None:
     listener = listening()
-    with pytest.raises(talk.UnclearError, match="aarch64, not x86_64"):
+    with pytest.raises(agent_protocol.UnclearError, match="aarch64, not x86_64"):
         listener.feed(frame(listener, hello=HELLO | {"machine": "aarch64"}))
 
 
@@ -263,7 +265,7 @@ def test_how_a_child_ended_is_said_in_words() -> None:
 
 def test_it_waits_for_as_long_as_the_script_may_take() -> None:
     limits = Limits(timeout=100, load_timeout=1000)
-    command, listener = talk.command(asked().model_copy(update={"limits": limits}), [Call(id=1), Call(id=2)])
+    command, listener = agent_protocol.command(asked().model_copy(update={"limits": limits}), [Call(id=1), Call(id=2)])
     assert listener.patience() < 60
     listener.feed(frame(listener, hello=HELLO))
     assert 1000 < listener.patience() < 1060

@@ -13,8 +13,8 @@ from runner import evaluate
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.resolve import choose
 from sandboxes import Isolation, SandboxConfig, SandboxLostError, UnsupportedConfigError, registry
+from sandboxes.boxes.host_files import reachable
 from sandboxes.deno.binary import find_deno
-from sandboxes.kernel.view import reachable
 from tests.cli.commands import evalcell
 from tests.remote.served import config, env_file, server
 from tests.remote.ways import EACH_WAY, LIMITS, OWN, Running, Way, ask, asked, rows

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sandboxes import SandboxLostError, SandboxUnavailableError
-from sandboxes.e2b import E2BProvider
+from sandboxes.remote.e2b.provider import E2BProvider
 from sandboxes.remote.provider import GoneError, Order, RefusedError
 from tests.cli.commands import evalcell
 from tests.packages.wheels import wheel

@@ -14,7 +14,7 @@ import pytest
 
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote.provider import Command, Ended, FullError, GoneError, RefusedError, UnreachableError
-from sandboxes.vercel import VercelProvider
+from sandboxes.remote.vercel import VercelProvider
 from tests.remote.room import bubblewrap
 from tests.remote.serving import Server
 from tests.remote.vercel_ways import TAGS, machine, order, run, told

@@ -16,7 +16,7 @@ from sandboxes.remote.provider import (
     RefusedError,
     UnreachableError,
 )
-from sandboxes.vercel import VercelProvider
+from sandboxes.remote.vercel import VercelProvider
 from tests.remote.serving import Server
 from tests.remote.vercel_ways import machine, order, run, told
 

@@ -17,8 +17,8 @@ from runner.evaluators.load import parse_evaluator
 from runner.types import Evaluator, Result
 from sandboxes import Limits, Sandbox, SandboxError
 from sandboxes.registry import find
-from sandboxes.remote.again import Pauses
 from sandboxes.remote.ledger import Entry, Ledger
+from sandboxes.remote.retry import Pauses
 from sandboxes.remote.sandbox import RemoteConfig, RemoteSandbox
 from tests.remote.room import bubblewrap
 from tests.remote.serving import Server, State

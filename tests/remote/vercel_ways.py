@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from sandboxes.remote.provider import Command, Ended, Machine, Order
-from sandboxes.vercel import VercelProvider
+from sandboxes.remote.vercel import VercelProvider
 from tests.remote.serving import Server
 
 TAGS = {"owner": "evalcell", "run": "r1", "host": "h", "pid": "1", "started": "2"}

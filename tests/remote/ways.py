@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Execution, Isolation, Limits
-from sandboxes.kernel.view import reachable
-from sandboxes.remote import talk
+from sandboxes.boxes.host_files import reachable
+from sandboxes.remote import agent_protocol
 from tests.remote.room import PYTHON, bubblewraps
 
 LIMITS = Limits(timeout=5, load_timeout=10, memory=128 << 20)
@@ -111,7 +111,7 @@ EACH_WAY = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 class Answer:
     """What came of a command."""
 
-    listener: talk.Listener
+    listener: agent_protocol.Listener
     executions: list[Execution] = field(default_factory=list)
     code: int | None = None
     errors: str = ""
@@ -127,7 +127,7 @@ class Running:
     def __init__(
         self,
         way: Way,
-        asked: talk.Asked | None,
+        asked: agent_protocol.Asked | None,
         calls: Sequence[Call],
         python: str | None = None,
         change: Callable[[str], str] = str,
@@ -139,7 +139,7 @@ class Running:
         """
         if way.missing:
             pytest.skip(way.missing)
-        command, self.listener = talk.command(asked, calls) if asked else talk.hello()
+        command, self.listener = agent_protocol.command(asked, calls) if asked else agent_protocol.hello()
         self.token = secrets.token_hex(8)
         self.process = subprocess.Popen(
             [*way.before, *way.above, python or way.python, *command.argv[1:-1], change(command.argv[-1]), self.token],
@@ -214,8 +214,8 @@ class Running:
         return sorted(found)
 
 
-def asked(source: str, isolation: Isolation = "call", limits: Limits = LIMITS, **more: Any) -> talk.Asked:
-    return talk.Asked(source=source, limits=limits, isolation=isolation, machine=platform.machine(), **more)
+def asked(source: str, isolation: Isolation = "call", limits: Limits = LIMITS, **more: Any) -> agent_protocol.Asked:
+    return agent_protocol.Asked(source=source, limits=limits, isolation=isolation, machine=platform.machine(), **more)
 
 
 def ask(

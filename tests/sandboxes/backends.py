@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from sandboxes import Call, Execution, Isolation, Limits, Sandbox, SandboxConfig, SandboxUnavailableError
 from sandboxes.base import Language
+from sandboxes.boxes.launch import Tier
 from sandboxes.deno import DenoConfig, DenoSandbox
 from sandboxes.fake import FakeSandbox
-from sandboxes.kernel.plan import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.wasm import WasmConfig, WasmSandbox
 from tests.sandboxes.languages import Script

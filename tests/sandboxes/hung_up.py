@@ -26,8 +26,8 @@ from starlette.routing import Route
 
 from runner import SandboxConfig, stream
 from runner.evaluators.load import parse_evaluator
+from sandboxes.boxes import tree
 from sandboxes.deno import DenoConfig
-from sandboxes.kernel import tree
 from sandboxes.process import ProcessConfig
 from sandboxes.wasm import WasmConfig
 from tests.descriptors import held

@@ -18,7 +18,7 @@ from runner.datasets.dataset import cases_from_rows
 from runner.engine.local import score
 from runner.evaluators.load import parse_evaluator
 from runner.types import Result
-from sandboxes.kernel import tree
+from sandboxes.boxes import tree
 from tests.descriptors import held
 from tests.runner.prepared import prepared
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, unavailable

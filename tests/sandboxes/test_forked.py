@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.kernel import tree
+from sandboxes.boxes import tree
 from tests.sandboxes.backends import BACKENDS, unavailable
 from tests.sandboxes.hostile.driven import ROOT
 
 HOST = """
 import asyncio, contextlib, os, signal, sys
 from sandboxes import Call
-from sandboxes.kernel import box
+from sandboxes.boxes import box
 from tests.sandboxes.backends import BACKENDS, LIMITS
 
 box.GRACE = 3600  # nothing is to be ended from outside

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sandboxes import Call, Execution, Limits, Status
-from sandboxes.replies import Raw
-from sandboxes.wasm import replies
+from sandboxes.protocol import Raw
+from sandboxes.wasm import sandbox as wasm
 from tests.sandboxes.backends import BACKENDS, LIMITS
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.scripts import CLEAN, DISTANCE
@@ -98,7 +98,7 @@ reply_bytes = st.binary() | st.lists(tokens, max_size=9).map(b"".join) | forged.
 @example(b'{"said":0,"output":"","status":"ok","value":NaN}', False, None, 0)
 @example(b'{"said":0,"output":"","status":"ok","value":' + b"9" * 5000 + b"}", False, None, 0)
 def test_any_reply_is_some_execution(payload: bytes, loading: bool, output: bytes | None, said: int) -> None:
-    found = replies.execution(Raw(7, "reply", payload, 0.1, output, said), TIGHT, loading)
+    found = wasm.execution(Raw(7, "reply", payload, 0.1, output, said), TIGHT, loading)
     assert (found.call, found.duration) == (7, 0.1)
     assert (found.error is None) == (found.status == "ok")
     assert found.status == "ok" or found.value is None
@@ -116,7 +116,7 @@ def test_any_reply_is_some_execution(payload: bytes, loading: bool, output: byte
     output=caught,
 )
 def test_any_end_is_some_execution(how: str, payload: bytes, output: bytes | None) -> None:
-    found = replies.execution(Raw(7, how, payload, 0.1, output, 100), TIGHT)
+    found = wasm.execution(Raw(7, how, payload, 0.1, output, 100), TIGHT)
     assert len(found.output.encode()) <= TIGHT.output
     assert found.status != "ok"
     assert found.error

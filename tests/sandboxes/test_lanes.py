@@ -9,9 +9,10 @@ from typing import Any, cast
 import pytest
 
 from sandboxes import Call, Execution, Limits, SandboxLostError
-from sandboxes.kernel.program import BoxedProgram, Holder
-from sandboxes.kernel.runs import Request
-from sandboxes.replies import Raw
+from sandboxes.boxes.holder import Holder
+from sandboxes.boxes.program import BoxedProgram
+from sandboxes.boxes.runs import Request
+from sandboxes.protocol import Raw
 
 LIMITS = Limits()
 

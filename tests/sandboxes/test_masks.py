@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandboxes import Execution, ScriptError
-from sandboxes.masks import MASK, SHORTEST, Masks, maskable
-from sandboxes.replies import TEXT
+from sandboxes.protocol import TEXT
+from sandboxes.redaction import MASK, SHORTEST, Masks, maskable
 
 KEY = 'sk-p4ss\'wörd\\n\n"end"'
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Execution, Limits
-from sandboxes.replies import (
+from sandboxes.protocol import (
     DEATHS,
     Death,
     Raw,
@@ -19,7 +19,7 @@ from sandboxes.replies import (
     package_hint,
     package_of,
 )
-from sandboxes.wasm import replies as wasm
+from sandboxes.wasm import sandbox as wasm
 
 LIMITS = Limits(timeout=2, load_timeout=3, memory=64 << 20, output=100, result=1000)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sandboxes.kernel import tree
-from sandboxes.packages import child
+from sandboxes.boxes import tree
+from sandboxes.packages import tool_process
 from sandboxes.shield import ended, every, finish
 from tests.stopping import EVERY, Stopping
 
@@ -114,7 +114,7 @@ def test_a_tool_ends_with_who_waits_for_it(again: range, scoped: bool, tmp_path:
     async def work() -> None:
         deadline = asyncio.get_running_loop().time() + 60
         command = ["/bin/sh", "-c", "sleep 0.05 & echo; echo >&2; wait"]
-        await child.run(command, cwd=tmp_path, variables=os.environ, deadline=deadline)
+        await tool_process.run(command, cwd=tmp_path, variables=os.environ, deadline=deadline)
 
     before = tree.descendants(os.getpid())
 

@@ -17,8 +17,8 @@ import wasmtime
 
 from sandboxes import Call, Execution, Limits
 from sandboxes.cache import keep
-from sandboxes.replies import Raw
-from sandboxes.wasm import replies
+from sandboxes.protocol import Raw
+from sandboxes.wasm import sandbox as wasm
 from sandboxes.wasm.compiled import _part, compiled
 from sandboxes.wasm.engine import Engine, configure
 from sandboxes.wasm.instance import BadReply, Instance
@@ -307,7 +307,7 @@ def test_trap_14_the_edges_of_memory_can_be_read_and_written(instance: Instance)
     ],
 )  # fmt: skip
 def test_trap_14_a_forged_reply_is_some_execution(reply: Any) -> None:
-    found = replies.execution(Raw(7, "reply", json.dumps(reply).encode(), 0.1), LIMITS)
+    found = wasm.execution(Raw(7, "reply", json.dumps(reply).encode(), 0.1), LIMITS)
     assert isinstance(found, Execution)
     assert found.call == 7
     assert (found.error is None) == (found.status == "ok")

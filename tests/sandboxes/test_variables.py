@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandboxes import UnsupportedConfigError
-from sandboxes.variables import LARGEST, chosen, values
+from sandboxes.env import LARGEST, chosen, values
 
 
 def test_the_file_goes_over_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ class Voice:
 
 def told(how, payload, took, kept, said, status=None, loading=False):
     """
-    What became of a row, or of loading, as `listen` reads it.
+    What became of a row, or of loading, as `remote.stream` reads it.
 
     `loading`: of a row before which the script was to be loaded anew, and did not load.
     """

@@ -1,7 +1,7 @@
 """
 A box with a Python in it that forks: a script that is loaded, and the runs of it, each in a child of its own.
 
-It does for a machine what sandboxes/process/box.py does for the host.
+It does for a machine what sandboxes/process/python_box.py does for the host.
 """
 
 import contextlib

@@ -6,7 +6,7 @@ import os
 import platform
 from pathlib import Path
 
-from sandboxes.kernel import syscalls
+from sandboxes.boxes import syscalls
 from tests.sandboxes.hostile.scripts import boxed_shell
 
 NUMBERS = {"x86_64": syscalls.X86_64, "aarch64": syscalls.AARCH64}

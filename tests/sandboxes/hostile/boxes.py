@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from sandboxes import Isolation, SandboxUnavailableError
-from sandboxes.kernel import plan
-from sandboxes.kernel.plan import Tier
+from sandboxes.boxes import launch
+from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.judged import LIMITS, PATIENT, Batch, is_clean, judge, patience, request
@@ -49,7 +49,7 @@ class Boxes:
                 hosts[tier, isolation] = Driven(place, tier, packages=packages, cache=cache)
         if not hosts:
             pytest.skip("the process sandbox works in no tier here")
-        ours = Path(plan.__file__).parents[1]
+        ours = Path(launch.__file__).parents[1]
         inside = [*ours.glob("*/inside"), ours / "inside"]
         for place in inside:
             compileall.compile_dir(place, quiet=2)  # as other tests may do meanwhile

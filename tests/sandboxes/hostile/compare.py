@@ -12,7 +12,8 @@ import json
 import threading
 
 from sandboxes import Call, Limits
-from sandboxes.wasm import replies
+from sandboxes.protocol import load_request
+from sandboxes.wasm import sandbox as wasm
 from sandboxes.wasm.compiled import compiled
 from sandboxes.wasm.engine import THREAD_STACK, Engine
 from sandboxes.wasm.fresh import RestoredPages
@@ -30,16 +31,16 @@ _memory_compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 def main() -> None:
     with Engine(*compiled(print)) as engine:
         guests = Guests(engine, "restore")
-        guests.load(1, replies.load_request(SHELL, LIMITS), replies.bounds(LIMITS, loading=True))
+        guests.load(1, load_request(SHELL, LIMITS), wasm.bounds(LIMITS, loading=True))
         states = guests._programs[1]
         assert isinstance(states, RestoredPages)
         for script in scripts():
             if script.attacks_at_load or script.may == {"timeout"}:
                 continue
-            request = replies.call_request(Call(id=0, arguments={"output": ATTACK, "reference": script.source}), LIMITS)
+            request = wasm.call_request(Call(id=0, arguments={"output": ATTACK, "reference": script.source}), LIMITS)
             assert isinstance(request, Request)
             limits = LIMITS.model_copy(update={"timeout": patience(script.ending, LIMITS.timeout)})
-            (raw,) = guests.run(1, [request], replies.bounds(limits), shared=False)
+            (raw,) = guests.run(1, [request], wasm.bounds(limits), shared=False)
             print(json.dumps({"id": script.id, "how": raw.how, "same": same(states)}), flush=True)
         guests.close()
 

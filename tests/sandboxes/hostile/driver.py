@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from sandboxes import Call, Execution, Limits, Program, Sandbox
-from sandboxes.kernel.plan import Tier
-from sandboxes.kernel.view import View
+from sandboxes.boxes.host_files import View
+from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.wasm import WasmConfig, WasmSandbox
 from sandboxes.wasm.fresh import Reset

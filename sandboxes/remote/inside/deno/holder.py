@@ -1,7 +1,7 @@
 """
 A box with Deno in it: a script that is loaded, and the runs of it, each in a Worker of its own.
 
-It does for a machine what sandboxes/deno/box.py does for the host. With isolation `call` no second box takes turns.
+It does for a machine what sandboxes/deno/deno_box.py does for the host. With isolation `call` no second box stands by.
 """
 
 import contextlib

@@ -1,0 +1,48 @@
+"""What can hold a script: a box, or several that are used as one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Sequence
+
+from sandboxes.base import Limits
+from sandboxes.boxes.box import Box
+from sandboxes.boxes.runs import Request
+from sandboxes.protocol import Raw
+
+
+class Holder(ABC):
+    """What can hold a script: a box, or several that are used as one."""
+
+    @property
+    @abstractmethod
+    def alive(self) -> bool:
+        """Whether it can be used."""
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool: ...
+
+    left: frozenset[str] = frozenset()
+    """What loading leaves that runs would share, so that each loads the script anew; by the words of `tiers.LEFT`."""
+
+    @abstractmethod
+    async def load(self, source: str, limits: Limits) -> Raw:
+        """How loading went. It is of no more use where that was not well. Raises SandboxLostError."""
+
+    @abstractmethod
+    def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
+        """
+        One Raw a request, in their order, each as soon as it is known; `shared`: with one state, as far as it lives.
+
+        Ends early when it is no longer `alive`; the rest is for another one. Raises SandboxLostError when it is lost
+        for a reason that is not the script's.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Ends every process of it; safe twice."""
+
+
+class LoadingBox(Box, Holder):
+    """A box that can hold a script."""

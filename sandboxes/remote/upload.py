@@ -1,0 +1,211 @@
+"""The user's files on the machines: read once, sent in pieces, believed only when they arrived whole."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from sandboxes.base import MB
+from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.remote.provider import Command, Ended, Machine, Provider, UnreachableError
+from sandboxes.remote.retry import Pauses, again
+from sandboxes.text import clean
+
+MOST = 64 * MB
+"""Bytes of all files together: a piece is one command, and each machine gets them all."""
+
+PIECE = 2 * MB
+"""Bytes that travel with one command, so that a slow line has sent them before a request is given up."""
+
+_REPLY = 16 * 1024
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+
+# Runs on the machine: a line of JSON on its standard input tells what the bytes behind it are. The folder has its name
+# only once all is in it; where machines share a file system another one may have been first, with the same files.
+_KEEP = """
+import hashlib, json, os, shutil, sys
+os.umask(0o022)
+given = sys.stdin.buffer
+asked = json.loads(given.readline())
+base = os.path.abspath("/opt/evalcell" if os.geteuid() == 0 else os.path.expanduser("~/.evalcell"))
+work, folder = os.path.join(base, asked["work"]), os.path.join(base, asked["folder"])
+told = {}
+try:
+    os.makedirs(work, 0o700, exist_ok=True)
+    for name, start, size in asked["parts"]:
+        with open(os.open(os.path.join(work, name), os.O_WRONLY | os.O_CREAT, 0o644), "wb") as file:
+            file.seek(start)
+            while size and (piece := given.read(min(size, 1 << 20))):
+                file.write(piece)
+                size -= len(piece)
+    if asked["names"]:
+        for name in asked["names"]:
+            os.chmod(os.path.join(work, name), 0o444)
+        os.chmod(work, 0o755)
+        try:
+            os.rename(work, folder)
+        except OSError:
+            shutil.rmtree(work)
+        seal = hashlib.sha256()
+        for name in asked["names"]:
+            with open(os.path.join(folder, name), "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                seal.update(f"{name} {file.tell()} {digest}\\n".encode())
+        told = {"folder": folder, "seal": seal.hexdigest()}
+except OSError as error:
+    told = {"failed": error.strerror or type(error).__name__}
+print(json.dumps(told))
+"""
+
+
+class Files:
+    """The files of one sandbox as they were when they were read, for all its machines."""
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self._contents = contents
+        self.digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+        """SHA-256 by the name of the variable."""
+        self._folder = f"files-{secrets.token_hex(8)}"
+        lines = (f"{name} {len(contents[name])} {digest}\n" for name, digest in self.digests.items())
+        self._seal = hashlib.sha256("".join(lines).encode()).hexdigest()
+        self.places: dict[str, str] = {}
+        """Where they lie in every machine, by the name of the variable; once one machine has them."""
+
+    @classmethod
+    def read(cls, paths: Mapping[str, str]) -> Files:
+        """Raises UnsupportedConfigError for what is no readable file, or too much."""
+        left, contents = MOST, {}
+        for name, path in paths.items():
+            contents[name] = _content(f"the file {name}={path if path.isprintable() else ascii(path)}", path, left)
+            left -= len(contents[name])
+        return cls(contents)
+
+    async def send(
+        self, provider: Provider, machine: Machine, pauses: Pauses, say: Callable[[str], None], deadline: float
+    ) -> None:
+        """
+        To a machine that has not been sent them.
+
+        Raises SandboxUnavailableError when it has no room for them or it takes longer than until the loop's time
+        `deadline`, and a ProviderError: UnreachableError when what arrived is not what was sent.
+        """
+        sizes = {name: len(content) for name, content in self._contents.items()}
+        asked: dict[str, Any] = {"folder": self._folder, "work": f"{self._folder}.{secrets.token_hex(4)}"}
+        pieces = list(_cut(sizes))
+        if len(pieces) > 1:
+            say(f"{provider.name}: sending {sum(sizes.values()) / MB:.1f} MB of files to a machine")
+        reply: dict[str, Any] = {}
+        for number, parts in enumerate(pieces, 1):
+            asked |= {"parts": parts, "names": list(sizes) if number == len(pieces) else []}
+            content = (memoryview(self._contents[name])[start : start + size] for name, start, size in parts)
+            piece = b"".join([json.dumps(asked).encode(), b"\n", *content])
+            reply = await _kept(provider, machine, piece, pauses, deadline)
+        folder = reply.get("folder")
+        if reply.get("seal") != self._seal or not _is_place(folder, self._folder):
+            raise UnreachableError(f"{provider.name}: the files did not arrive in a machine as they were sent")
+        places = {name: f"{folder}/{name}" for name in self._contents}
+        if self.places and places != self.places:
+            raise UnreachableError(f"{provider.name}: a machine keeps files elsewhere than the others do")
+        self.places = places
+
+
+def refuse_names(names: Mapping[str, str]) -> None:
+    """Raises UnsupportedConfigError for what is no name of a variable: it is the file's name on the machine."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UnsupportedConfigError(
+                f"a file is given as {name[:80]!r}, which is no name of a variable; use letters, digits and "
+                "underscores, 200 at most"
+            )
+
+
+def _content(option: str, path: str, most: int) -> bytes:
+    try:
+        # A named pipe would have this wait for a writer.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise UnsupportedConfigError(f"{option} is not a regular file; name one")
+            content = file.read(most + 1) if about.st_size <= most else None
+    except (OSError, ValueError) as e:
+        if isinstance(e, UnsupportedConfigError):
+            raise
+        why = e.strerror if isinstance(e, OSError) else "a path has no such characters"
+        raise UnsupportedConfigError(f"{option} cannot be read ({why}); check the path") from None
+    if content is None or len(content) > most:
+        raise UnsupportedConfigError(
+            f"{option} is too large: all files together may have {MOST // MB} MB on a provider's machines; "
+            "make them smaller, or choose the process sandbox, which sends none"
+        )
+    return content
+
+
+def _cut(sizes: Mapping[str, int]) -> Iterator[list[tuple[str, int, int]]]:
+    """What goes with each command: names, where a part begins in its file, its bytes. Empty files are parts too."""
+    parts: list[tuple[str, int, int]] = []
+    room = PIECE
+    for name, size in sizes.items():
+        start = 0
+        while True:
+            taken = min(size - start, room)
+            parts.append((name, start, taken))
+            start, room = start + taken, room - taken
+            if not room:
+                yield parts
+                parts, room = [], PIECE
+            if start == size:
+                break
+    yield parts
+
+
+async def _kept(provider: Provider, machine: Machine, piece: bytes, pauses: Pauses, deadline: float) -> dict[str, Any]:
+    """What the machine says of a piece. Raises as `Files.send` does."""
+    said = bytearray()
+
+    def hear(heard: bytes) -> None:
+        said.extend(heard)
+        if len(said) > _REPLY:
+            raise UnreachableError(f"{provider.name}: a machine says more of its files than it was asked")
+
+    left = max(1.0, deadline - asyncio.get_running_loop().time())
+    command = Command(argv=("python3", "-I", "-c", _KEEP), input=piece, timeout=left)
+    late = SandboxUnavailableError(
+        f"{provider.name}: sending the files took too long; send less, or allow more seconds with "
+        "SandboxConfig(install_timeout=…)"
+    )
+    try:
+        async with asyncio.timeout(left + 5):
+            ended = await again(lambda: provider.execute(machine, command, hear), pauses, unsent=True)
+    except TimeoutError:
+        raise late from None
+    if ended.code is None:
+        raise late
+    return _read(provider.name, ended, bytes(said))
+
+
+def _read(name: str, ended: Ended, said: bytes) -> dict[str, Any]:
+    reply = None
+    with suppress(ValueError, RecursionError):
+        reply = json.loads(said)
+    if ended.code != 0 or not isinstance(reply, dict):
+        raise UnreachableError(f"{name}: the machine was lost while files were sent to it")
+    if "failed" in reply:
+        why = clean(" ".join(ascii(reply["failed"])[1:-1].split()), 200)
+        raise SandboxUnavailableError(
+            f"{name}: a machine cannot keep the files ({why}); send less, or choose an image with more room"
+        )
+    return reply
+
+
+def _is_place(folder: Any, name: str) -> bool:
+    whole = isinstance(folder, str) and folder.startswith("/") and folder.isprintable()
+    return whole and os.path.normpath(folder) == folder and os.path.basename(folder) == name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 import sys
 from collections.abc import Callable
@@ -24,7 +25,7 @@ SUFFIX = ".cwasm"
 
 
 class Compiled(NamedTuple):
-    """Paths of verified native code; only to be loaded by the process that verified it, or one that it starts."""
+    """Paths of verified native code; only to be loaded by the process that verified it, and those it has started."""
 
     code: Path
     memory: Path
@@ -41,17 +42,21 @@ def compiled(progress: Progress) -> Compiled:
 
 
 def _part(engine: wasmtime.Engine, part: str, progress: Progress) -> Path:
-    source = guest_file(f"{part}.wasm")
+    name = f"{part}.wasm"
+    digest = _digest(name)
 
     def build() -> bytearray:
         if part == "code":
             progress(f"compiling the sandbox for this machine, once, some seconds (kept in {cache_dir()})")
+        source = guest_file(name)
+        if hashlib.sha256(source).hexdigest() != digest:
+            raise SandboxUnavailableError(f"{GUEST.name}/{name} is damaged; reinstall evalcell")
         try:
             return Module(engine, source).serialize()
         except WasmtimeError as e:
-            raise SandboxUnavailableError(f"{GUEST.name}/{part}.wasm does not compile ({e}); reinstall evalcell") from e
+            raise SandboxUnavailableError(f"{GUEST.name}/{name} does not compile ({e}); reinstall evalcell") from e
 
-    key = f"{part}-{_fingerprint(source)}"
+    key = f"{part}-{_fingerprint(digest)}"
     path = cached("wasm", key, SUFFIX, build)
     if not _loads(engine, path):  # another processor, or settings that the key does not know
         path.unlink(missing_ok=True)
@@ -59,10 +64,18 @@ def _part(engine: wasmtime.Engine, part: str, progress: Progress) -> Path:
     return path
 
 
-def _fingerprint(source: bytes) -> str:
+def _digest(name: str) -> str:
+    """The SHA-256 of a built file, as the guest's manifest tells it: the file is large, and only read to compile it."""
+    try:
+        return str(json.loads(guest_file("guest.json"))["files"][name]["sha256"])
+    except (ValueError, KeyError, TypeError) as e:
+        raise SandboxUnavailableError(f"the wasm guest's manifest is damaged ({e}); reinstall evalcell") from e
+
+
+def _fingerprint(source: str) -> str:
     """Of all that decides what the native code looks like."""
-    about = f"{version('wasmtime')} {sys.platform} {platform.machine()} {SETTINGS} ".encode()
-    return hashlib.sha256(about + source).hexdigest()[:24]
+    about = f"{version('wasmtime')} {sys.platform} {platform.machine()} {SETTINGS} {source}"
+    return hashlib.sha256(about.encode()).hexdigest()[:24]
 
 
 def _loads(engine: wasmtime.Engine, path: Path) -> bool:

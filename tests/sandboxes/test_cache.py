@@ -13,8 +13,9 @@ import wasmtime
 
 from sandboxes.cache import cache_dir, cached, keep, private_dir
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.wasm.compiled import _part
-from sandboxes.wasm.engine import configure
+from sandboxes.wasm import compiled
+from sandboxes.wasm.compiled import PARTS, _part
+from sandboxes.wasm.engine import configure, guest_file
 from tests.disks import needs_mounts, read_only
 
 MB = 1 << 20
@@ -259,6 +260,23 @@ def test_a_file_of_another_wasmtime_is_rebuilt(cache: Path) -> None:
     assert not wrong.exists()
     assert found.stat().st_size > MB
     assert told == []  # only the long compilation is announced
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_guest_that_is_damaged_is_not_compiled(cache: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """It is still a module; so only its digest tells."""
+    damaged = guest_file(f"{part}.wasm") + b"\0\1\0"  # a section of its own, without a name
+    monkeypatch.setattr(compiled, "guest_file", lambda name: damaged if name == f"{part}.wasm" else guest_file(name))
+    with pytest.raises(SandboxUnavailableError, match=rf"{part}.wasm is damaged; reinstall evalcell"):
+        _part(wasmtime.Engine(configure()), part, print)
+    assert not list(cache.rglob("*.cwasm"))
+
+
+@pytest.mark.parametrize("manifest", [b"", b"[]", b'{"files": {}}', b'{"files": {"memory.wasm": null}}'])
+def test_a_manifest_that_is_damaged_is_one_line(monkeypatch: pytest.MonkeyPatch, manifest: bytes) -> None:
+    monkeypatch.setattr(compiled, "guest_file", lambda name: manifest)
+    with pytest.raises(SandboxUnavailableError, match=r"manifest is damaged .*; reinstall evalcell"):
+        _part(wasmtime.Engine(configure()), "memory", print)
 
 
 def test_where_it_is_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from sandboxes.base import Call, Execution, Limits, ScriptError, Status
+from sandboxes.raw import Raw as Raw
 from sandboxes.text import clean
 
 TEXT = 4000
@@ -23,24 +24,6 @@ _NAME = 200  # characters of a module's name; `answers` sends no more
 _WORST = 6  # bytes of JSON for one byte of text: \\u0000
 _FRAME = len('{"status":"ok","value":}')
 _STATUSES: dict[str, Status] = {"error": "error", "memory": "memory", "output": "output", "no_result": "no_result"}
-
-
-class Raw(NamedTuple):
-    """What became of one request, as the host saw it."""
-
-    call: int
-    how: str
-    """`reply`, `timeout`, or one of the backend's deaths."""
-    payload: bytes
-    """The reply; with any other `how` a few words of the host's that say why."""
-    duration: float
-    """Seconds."""
-    output: bytes | None = None
-    """What the host caught of what was printed, the tail. None: only the reply tells of it."""
-    said: int = 0
-    """How many bytes were printed in all; counts where `output` is set."""
-    loading: bool = False
-    """Whether this is how loading the script went, for a call before which it was loaded anew."""
 
 
 class Death(NamedTuple):

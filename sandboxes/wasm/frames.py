@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import struct
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    import asyncio  # a worker does without
 
 _HEAD = struct.Struct("<II")
 

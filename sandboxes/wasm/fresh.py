@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, NamedTuple
-
-from wasmtime import Module
+from typing import Literal
 
 from sandboxes.wasm.engine import Engine
+from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
 from sandboxes.wasm.native import I32
 from sandboxes.wasm.restore import PageMap
@@ -19,42 +18,32 @@ MOST_PAGES = 2048
 """An instance with more written pages than this is dropped: a new one costs less than copying them after each call."""
 
 
-class Snapshot(NamedTuple):
-    """A guest's memory just after it loaded a script."""
-
-    image: Module
-    size: int
-
-
 class Fresh(ABC):
-    """Hands out instances that are byte for byte as the snapshot."""
+    """Hands out instances that are byte for byte as the image of a loaded script's memory."""
 
-    def __init__(self, engine: Engine, snapshot: Snapshot) -> None:
-        self.engine, self.snapshot = engine, snapshot
+    def __init__(self, engine: Engine, image: Image) -> None:
+        self.engine, self.image = engine, image
 
     @abstractmethod
     def take(self, memory: int) -> Instance:
-        """An instance that may grow to `memory` bytes. Raises GuestTrap when the snapshot alone is larger."""
+        """An instance that may grow to `memory` bytes. Raises GuestTrap when the image alone is larger."""
 
     @abstractmethod
     def give_back(self, instance: Instance, whole: bool) -> None:
         """`whole`: its last call came back in order, so that it may be used again."""
 
-    @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.image.close()
 
 
 class NewInstances(Fresh):
     """Works anywhere: the image is mapped copy-on-write each time."""
 
     def take(self, memory: int) -> Instance:
-        return Instance(self.engine, self.snapshot.image, memory)
+        return Instance(self.engine, self.image, memory)
 
     def give_back(self, instance: Instance, whole: bool) -> None:
         instance.close()
-
-    def close(self) -> None:
-        pass
 
 
 class RestoredPages(Fresh):
@@ -62,24 +51,24 @@ class RestoredPages(Fresh):
     Linux: keeps one instance and copies its written pages back from one that never runs.
 
     Raises OSError where the page map tells something else than what was written: some kernels only pretend to have
-    one, and an image that is mostly holes is not mapped but copied, so that all of it looks written.
+    one. The image can then still be used.
     """
 
-    def __init__(self, engine: Engine, snapshot: Snapshot, pages: PageMap) -> None:
-        super().__init__(engine, snapshot)
+    def __init__(self, engine: Engine, image: Image, pages: PageMap) -> None:
+        super().__init__(engine, image)
         self._pages = pages
-        self._pristine = Instance(engine, snapshot.image, snapshot.size)
+        self._pristine = Instance(engine, image, image.size)
         self._spare: Instance | None = None
         try:
             self._prove()
         except BaseException:
-            self.close()
+            self._release()
             raise
 
     def _prove(self) -> None:
         """Writes to an instance and looks whether it is put back."""
-        probe = Instance(self.engine, self.snapshot.image, self.snapshot.size)
-        places = range(0, self.snapshot.size, self.snapshot.size // 8)
+        probe = Instance(self.engine, self.image, self.image.size)
+        places = range(0, self.image.size, self.image.size // 8)
         try:
             before = [probe.read(place, 8) for place in places]
             for place, content in zip(places, before, strict=True):
@@ -96,10 +85,10 @@ class RestoredPages(Fresh):
             instance, self._spare = self._spare, None
             return instance
         self._drop()
-        return Instance(self.engine, self.snapshot.image, memory)
+        return Instance(self.engine, self.image, memory)
 
     def give_back(self, instance: Instance, whole: bool) -> None:
-        if whole and instance.size == self.snapshot.size and self._restore(instance) <= MOST_PAGES:
+        if whole and instance.size == self.image.size and self._restore(instance) <= MOST_PAGES:
             self._drop()
             self._spare = instance
         else:
@@ -114,23 +103,27 @@ class RestoredPages(Fresh):
             self._spare.close()
             self._spare = None
 
-    def close(self) -> None:
+    def _release(self) -> None:
         self._drop()
         self._pristine.close()
         self._pages.close()
 
+    def close(self) -> None:
+        self._release()
+        super().close()
 
-def fresh(engine: Engine, snapshot: Snapshot, reset: Reset) -> Fresh:
+
+def fresh(engine: Engine, image: Image, reset: Reset) -> Fresh:
     """Raises OSError for `restore` where the platform has no page map; `auto` takes new instances there."""
     if reset == "instance":
-        return NewInstances(engine, snapshot)
+        return NewInstances(engine, image)
     try:
         pages = PageMap()
     except OSError:
         if reset == "restore":
             raise
-        return NewInstances(engine, snapshot)
+        return NewInstances(engine, image)
     try:
-        return RestoredPages(engine, snapshot, pages)
+        return RestoredPages(engine, image, pages)
     except OSError:
-        return NewInstances(engine, snapshot)
+        return NewInstances(engine, image)

@@ -16,11 +16,10 @@ from typing import Literal, NamedTuple
 from wasmtime import TrapCode
 
 from sandboxes.errors import SandboxError
-from sandboxes.protocol import Raw
-from sandboxes.wasm.encode import memory_module
+from sandboxes.raw import Raw
 from sandboxes.wasm.engine import Engine
-from sandboxes.wasm.fresh import Fresh, Reset, Snapshot, fresh
-from sandboxes.wasm.image import mapped
+from sandboxes.wasm.fresh import Fresh, Reset, fresh
+from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import BadReply, Instance, Stopped
 from sandboxes.wasm.native import GuestTrap
 
@@ -57,7 +56,7 @@ class Guests:
 
     def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
         """Execs a script and keeps the memory it leaves. Raises SandboxError when `reset` cannot be had here."""
-        instance = Instance(self._engine, self._engine.base, max(bounds.memory, 64 << 20))
+        instance = Instance(self._engine, None, max(bounds.memory, 64 << 20))
         try:
             # The same in every worker, so that what a module draws while it loads is the same for every row.
             random = int.from_bytes(hashlib.sha256(text).digest()[:7], "little")
@@ -65,18 +64,18 @@ class Guests:
             if raw.how == "reply" and _says_ok(raw.payload):
                 if not _tidy(instance, "load"):
                     return raw._replace(how="unreadable", payload=b"it cannot free what it allocated")
-                size, wasm = instance.size, memory_module(instance.memory())
+                image = Image(self._engine, instance.memory())
                 instance.close()  # now, as it may be large
-                self._programs[program] = self._keep(size, wasm)
+                self._programs[program] = self._keep(image)
             return raw
         finally:
             instance.close()
 
-    def _keep(self, size: int, wasm: bytes) -> Fresh:
-        snapshot = Snapshot(mapped(self._engine.wasmtime, wasm), size)
+    def _keep(self, image: Image) -> Fresh:
         try:
-            return fresh(self._engine, snapshot, self._reset)
+            return fresh(self._engine, image, self._reset)
         except OSError as e:
+            image.close()
             raise SandboxError(f"pages cannot be restored here ({e}); choose reset='instance' or 'auto'") from e
 
     def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> Iterator[Raw]:

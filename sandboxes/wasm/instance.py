@@ -6,13 +6,13 @@ import ctypes
 import itertools
 import time
 from collections.abc import Callable
-from ctypes import byref, c_void_p
+from ctypes import byref, c_uint64, c_void_p
 from typing import Any
 
-from wasmtime import Module
-
 from sandboxes.wasm import native
+from sandboxes.wasm.encode import PAGE
 from sandboxes.wasm.engine import Engine
+from sandboxes.wasm.image import Image
 from sandboxes.wasm.native import I32, I64, OF, GuestTrap
 
 FUNCTIONS = ("load", "call", "cabi_realloc", "cabi_post_load", "cabi_post_call")
@@ -60,12 +60,12 @@ _callback = native.EpochCallback(_at_tick)
 
 class Instance:
     """
-    A guest started from a memory image.
+    A guest started from a memory image, or from that of the guest itself.
 
     Not for two threads at once. Raises GuestTrap when the image does not fit `memory` (bytes).
     """
 
-    def __init__(self, engine: Engine, image: Module, memory: int) -> None:
+    def __init__(self, engine: Engine, image: Image | None, memory: int) -> None:
         self.limit = memory
         self.ended: str | None = None
         self.cancelled: Callable[[], bool] = bool
@@ -80,12 +80,12 @@ class Instance:
             raise
         _alive[self._number] = self
 
-    def _start(self, image: Module, memory: int) -> None:
+    def _start(self, image: Image | None, memory: int) -> None:
         self._context = native.store_context(self._store)
         native.store_limiter(self._store, memory, -1, -1, -1, -1)
         native.store_epoch_callback(self._store, _callback, self._number, None)
         native.set_epoch_deadline(self._context, 1 << 62)
-        held = self._instantiate(native.pointer(image), None)
+        held = self._instantiate(native.pointer(image.module if image else self._engine.base), None)
         self._memory_extern = self._export(held, b"memory")
         self._memory = c_void_p(ctypes.addressof(self._memory_extern) + OF)
         code = self._instantiate(self._engine.code_address, self._memory_extern)
@@ -95,6 +95,9 @@ class Instance:
         self._val = native.Val()
         self._trap = c_void_p()
         self._base: int = native.memory_data(self._context, self._memory)
+        if image:
+            self._grow(image.size)
+            image.map(self._base)
         self.stack_pointer = self.get("__stack_pointer")
 
     def _instantiate(self, module: int, imported: Any) -> Any:
@@ -109,6 +112,10 @@ class Instance:
         if not native.export_get(self._context, byref(handle), name, len(name), byref(extern)):
             raise GuestTrap(None, f"the guest has no export {name.decode()}; reinstall evalcell")
         return extern
+
+    def _grow(self, size: int) -> None:
+        error = native.memory_grow(self._context, self._memory, (size - self.size) // PAGE, byref(c_uint64()))
+        native.raise_for(error, c_void_p())
 
     # Memory. The engine reserves the whole 4 GB address range up front, so that it never moves.
 

@@ -16,7 +16,7 @@ from typing import Any
 from sandboxes.boxes import shortage
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.handle import own_handle
-from sandboxes.protocol import Raw
+from sandboxes.raw import Raw
 from sandboxes.shield import begun, ended, finish
 from sandboxes.wasm import frames
 from sandboxes.wasm.compiled import Compiled
@@ -30,8 +30,16 @@ GRACE = 10.0
 _END = 5.0  # seconds for a worker that is killed to be gone
 _KEPT = 50 << 20  # bytes a second that a slow machine keeps of a loaded script's memory
 
-_PARENT = str(Path(__file__).parents[2])
-_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from sandboxes.wasm.worker import main; main(*sys.argv[2:])"
+FOLDERS = (str(Path(__file__).parents[1]), str(Path(__file__).parent))
+BOOT = """
+import sys
+for name, folder in ("sandboxes", sys.argv[1]), ("sandboxes.wasm", sys.argv[2]):
+    sys.modules[name] = package = type(sys)(name)
+    package.__path__ = [folder]
+from sandboxes.wasm.worker import main
+main(*sys.argv[3:])
+"""
+"""Without the packages' own modules: what these import takes far longer than all that a worker needs."""
 
 
 class Lane(ABC):
@@ -141,11 +149,12 @@ class ThreadLane(Lane):
 
 
 class ProcessLane(Lane):
-    """In a worker process, started on first use and again after it died."""
+    """In a worker process, which is started again after it died."""
 
-    def __init__(self, compiled: Compiled, reset: Reset) -> None:
+    def __init__(self, reset: Reset) -> None:
         super().__init__()
-        self._arguments = (_PARENT, str(compiled.code), str(compiled.memory), reset)
+        self._arguments = (*FOLDERS, reset)
+        self._compiled: Compiled | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._ending: asyncio.Task[str] | None = None
         self._shortage = shortage.Shortage()
@@ -157,7 +166,7 @@ class ProcessLane(Lane):
             passed = () if host is None else (host,)
             try:
                 # -P: a module in the folder that evalcell is called from must not be taken for one of ours.
-                command = (sys.executable, "-P", "-c", _BOOT, *self._arguments, *map(str, passed))
+                command = (sys.executable, "-P", "-c", BOOT, *self._arguments, *map(str, passed))
                 self._process = await asyncio.create_subprocess_exec(
                     *command, stdin=-1, stdout=-1, stderr=-1, limit=1 << 22, pass_fds=passed
                 )
@@ -168,7 +177,19 @@ class ProcessLane(Lane):
                 for descriptor in passed:
                     os.close(descriptor)
             shortage.first_to_go(self._process.pid)
+            self._open()
         return self._process
+
+    def serve(self, compiled: Compiled) -> None:
+        """What it loads, now and whenever it starts anew. It may have been started before: its imports take a while."""
+        self._compiled = compiled
+        self._open()
+
+    def _open(self) -> None:
+        if self._compiled and self._process and self._process.stdin:
+            paths = {part: str(path) for part, path in self._compiled._asdict().items()}
+            with contextlib.suppress(OSError):  # it has died: who asks it will be told
+                self._process.stdin.write(frames.pack({"do": "open", **paths}))
 
     async def _ask(self, header: dict[str, Any], payload: bytes, count: int) -> AsyncGenerator[Raw]:
         process = await finish(self.start) if self._process is None else self._process

@@ -69,6 +69,7 @@ instance_new = _declare(
 export_get = _declare(_held, "wasmtime_instance_export_get", c_bool, c_void_p, c_void_p, c_char_p, c_size_t, c_void_p)
 memory_data = _declare(_held, "wasmtime_memory_data", c_void_p, c_void_p, c_void_p)
 memory_size = _declare(_held, "wasmtime_memory_data_size", c_size_t, c_void_p, c_void_p)
+memory_grow = _declare(_held, "wasmtime_memory_grow", c_void_p, c_void_p, c_void_p, c_uint64, c_void_p)
 global_set = _declare(_held, "wasmtime_global_set", c_void_p, c_void_p, c_void_p, c_void_p)
 global_get = _declare(_held, "wasmtime_global_get", None, c_void_p, c_void_p, c_void_p)
 func_call = _declare(

@@ -88,14 +88,16 @@ class WasmSandbox(Sandbox):
             raise
 
     async def _begin(self) -> None:
-        found = await asyncio.to_thread(compiled, self.progress)
         self._free = asyncio.Queue()
         if self._jobs == 1:
-            self._lanes = [ThreadLane(found, self._reset)]
+            self._lanes = [ThreadLane(await asyncio.to_thread(compiled, self.progress), self._reset)]
         else:
-            lanes = [ProcessLane(found, self._reset) for _ in range(self._jobs)]
+            lanes = [ProcessLane(self._reset) for _ in range(self._jobs)]
             self._lanes = list(lanes)
-            await finish(lambda: every(lane.start for lane in lanes))
+            await finish(lambda: every(lane.start for lane in lanes))  # first: meanwhile they import what they need
+            found = await asyncio.to_thread(compiled, self.progress)
+            for started in lanes:
+                started.serve(found)
         for lane in self._lanes:
             self._free.put_nowait(lane)
 

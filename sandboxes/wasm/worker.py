@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from sandboxes.errors import SandboxError
-from sandboxes.protocol import Raw
+from sandboxes.raw import Raw
 from sandboxes.wasm import frames
 from sandboxes.wasm.engine import THREAD_STACK, Engine
 from sandboxes.wasm.fresh import Reset
@@ -23,9 +23,9 @@ LINGER = 0.01
 """Seconds that a finished call's frame may wait for company; slow calls are told at once."""
 
 
-def main(code: str, memory: str, reset: str, host: str = "") -> None:
+def main(reset: str, host: str = "") -> None:
     """
-    Serves until standard input ends, then stops at once, in the middle of a call too.
+    Serves until standard input ends, then stops at once, in the middle of a call too. The first frame is `open`.
 
     So nothing is left running when the process that started this one dies, however it dies. `host` is a handle on it:
     where it has forked a child that lives on, standard input does not end.
@@ -35,7 +35,7 @@ def main(code: str, memory: str, reset: str, host: str = "") -> None:
     os.dup2(2, 1)  # nothing but frames may reach the pipe
     work: queue.SimpleQueue[frames.Frame] = queue.SimpleQueue()
     threading.stack_size(THREAD_STACK)
-    serve = threading.Thread(target=_serve, args=(code, memory, reset, work, replies), daemon=True)
+    serve = threading.Thread(target=_serve, args=(reset, work, replies), daemon=True)
     serve.start()
     if host:
         threading.Thread(target=_end_with, args=(int(host),), daemon=True).start()
@@ -51,9 +51,10 @@ def _end_with(host: int) -> None:
     os._exit(0)
 
 
-def _serve(code: str, memory: str, reset: str, work: queue.SimpleQueue[frames.Frame], replies: BinaryIO) -> None:
+def _serve(reset: str, work: queue.SimpleQueue[frames.Frame], replies: BinaryIO) -> None:
     try:
-        with Engine(Path(code), Path(memory)) as engine:
+        opened, _ = work.get()
+        with Engine(Path(opened["code"]), Path(opened["memory"])) as engine:
             guests = Guests(engine, cast(Reset, reset))
             while True:
                 _answer(guests, *work.get(), replies)

@@ -118,3 +118,14 @@ def test_a_call_is_as_fresh_where_it_is_not_done_at_once(
     source = "seen = []\ndef evaluate(x):\n    seen.extend([x] * 5000)\n    return [len(seen), len(set(seen))]\n"
     found = evaluate(BACKENDS[0], source, [Call(id=n, arguments={"x": n}) for n in range(5)])
     assert [e.value for e in found] == [[5000, 1]] * 5
+
+
+def test_where_the_page_map_tells_nothing_new_instances_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(PageMap):
+        def restore(self, address: int, pristine: int, size: int) -> int:
+            return 0
+
+    monkeypatch.setattr("sandboxes.wasm.fresh.PageMap", Silent)
+    source = "seen = [1]\ndef evaluate():\n    seen.append(2)\n    return seen\n"
+    found = evaluate(BACKENDS[0], source, [Call(id=n) for n in range(3)])
+    assert [e.value for e in found] == [[1, 2]] * 3

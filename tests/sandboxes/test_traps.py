@@ -35,7 +35,7 @@ RESTORE, INSTANCE, WORKERS, *_ = BACKENDS
 def instance() -> Iterator[Instance]:
     """An instance that runs nothing."""
     with Engine(*compiled(print)) as engine:
-        made = Instance(engine, engine.base, 64 << 20)
+        made = Instance(engine, None, 64 << 20)
         yield made
         made.close()
 

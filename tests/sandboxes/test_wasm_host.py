@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 import time
 
 import pytest
 
-from sandboxes import Execution, Limits
+from sandboxes import Execution, Limits, SandboxError
 from sandboxes.wasm import WasmConfig, WasmSandbox
+from sandboxes.wasm.compiled import compiled
+from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.fresh import Reset
+from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
+from sandboxes.wasm.lanes import BOOT, FOLDERS
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate, run
 from tests.sandboxes.hosts import said_by
 
@@ -95,3 +101,28 @@ def evaluate(): return [far[-1], sum(pieces)]
     backend = Backend(reset, lambda isolation: WasmSandbox(WasmConfig(jobs=1, reset=reset, isolation=isolation)), {})
     found = evaluate(backend, source, calls(3), limits=Limits(memory=96 << 20))
     assert [(e.status, e.value) for e in found] == [("ok", [1, 2048])] * 3
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere it is a module")
+def test_an_image_that_is_closed_is_never_left_out() -> None:
+    """Instances that have it keep it, and another one cannot be made: it would be without the script."""
+    with Engine(*compiled(print)) as engine:
+        base = Instance(engine, None, 64 << 20)
+        base.write(base.size - 4, b"kept")
+        image = Image(engine, base.memory())
+        first = Instance(engine, image, 64 << 20)
+        image.close()
+        assert first.read(first.size - 4, 4) == b"kept"
+        with pytest.raises(SandboxError, match="cannot be mapped"):
+            Instance(engine, image, 64 << 20)
+        for instance in (first, base):
+            instance.close()
+
+
+def test_a_worker_imports_little() -> None:
+    """All of these last longer than what it needs."""
+    shown = BOOT.replace("main(*sys.argv[3:])", "print(*sys.modules)")
+    command = [sys.executable, "-P", "-c", shown, *FOLDERS]
+    loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert "sandboxes.wasm.guests" in loaded
+    assert not {"pydantic", "asyncio", "sandboxes.base", "sandboxes.wasm.sandbox"} & set(loaded)

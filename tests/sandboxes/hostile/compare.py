@@ -49,7 +49,7 @@ def same(states: RestoredPages) -> bool | None:
     kept, pristine = states._spare, states._pristine
     if kept is None:
         return None
-    size = states.snapshot.size
+    size = states.image.size
     return (
         kept.size == pristine.size == size
         and kept.get("__stack_pointer") == pristine.get("__stack_pointer")

@@ -20,10 +20,27 @@ Status = Literal["ok", "error", "timeout", "memory", "output", "crash", "no_resu
 MB = 1 << 20
 
 
+_set = object.__setattr__  # models are frozen
+
+
 class Model(BaseModel):
     """Frozen, and refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def trusted(cls, values: dict[str, Any]) -> Self:
+        """
+        An instance of these values, one for every field, which nobody looks at again; the dict is not to be used on.
+
+        For the few objects that each row has, of values that we made or checked. It takes a fourth of the time.
+        """
+        made = cls.__new__(cls)
+        _set(made, "__dict__", values)
+        _set(made, "__pydantic_fields_set__", set(values))
+        _set(made, "__pydantic_extra__", None)
+        _set(made, "__pydantic_private__", None)
+        return made
 
 
 class Limits(Model):

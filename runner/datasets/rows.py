@@ -124,16 +124,19 @@ def cases(rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = ()) -> Iterat
         present = [column for column in ("id", *COLUMNS) if column in row]
         if metadata and "metadata" not in row:
             present.append("metadata")
-        yield Case(
-            number=number,
-            id=ids.take(name, number),
-            where=where,
-            input=row.get("input"),
-            output=row.get("output"),
-            reference=row.get("reference"),
-            metadata=metadata,
-            present=frozenset(present),
-            unread=unread,
+        yield Case.trusted(
+            {
+                "number": number,
+                "id": ids.take(name, number),
+                "where": where,
+                "input": row.get("input"),
+                "output": row.get("output"),
+                "reference": row.get("reference"),
+                "metadata": metadata,
+                "present": frozenset(present),
+                "unread": unread,
+                "broken": None,
+            }
         )
 
 

@@ -192,7 +192,7 @@ class _Scoring:
                 row.result = self._judge.broken(case, str(e))
             else:
                 seed = None if self._seed is None else seed_of(self._seed, case.number)
-                row.call = Call(id=index, arguments=arguments, positional=positional, seed=seed)
+                row.call = Call.trusted({"id": index, "arguments": arguments, "positional": positional, "seed": seed})
         return row
 
     async def _work(self) -> None:
@@ -280,8 +280,9 @@ class _Scoring:
 
     def _settle(self, row: _Row, result: Result) -> None:
         row.result = result
-        row.chars = len(result.stdout) + sum(len(t or "") for t in (result.label, result.explanation))
-        row.chars += sum(len(s.label or "") + len(s.explanation or "") for s in result.outputs.values())
+        row.chars = len(result.stdout) + len(result.label or "") + len(result.explanation or "")
+        if result.outputs:
+            row.chars += sum(len(s.label or "") + len(s.explanation or "") for s in result.outputs.values())
         self._chars += row.chars
         if self._window[0] is row:
             self._progress.set()

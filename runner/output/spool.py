@@ -62,7 +62,8 @@ class Spool:
         encoded, size = self._writer.encode(row)
         self._put += size
         self._waiting.append((encoded, size))
-        self._work.set()
+        if not self._work.is_set():  # setting it takes a lock, for which the thread waits as well
+            self._work.set()
 
     async def room(self) -> None:
         """Waits until a row can be added, or `failure` is set."""

@@ -20,6 +20,7 @@ from runner.output.cells import cell
 Row = dict[str, Any]
 E = TypeVar("E")
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 # JSON allows these as they are, but some readers take them for the end of a line, and some terminals obey them.
 _LINE_OR_CONTROL = re.compile("[\x80-\x9f\u2028\u2029]")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -179,7 +180,7 @@ class CsvWriter(TextWriter):
 
 
 def _json(row: Row) -> bytes:
-    text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    text = _ENCODER.encode(row)
     if not text.isascii():
         text = _LINE_OR_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return text.encode("utf-8", "replace")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, assert_never
+from typing import Any, Literal, NamedTuple, assert_never
 
 from runner.evaluators.dialect import WORDS, Words
 from runner.text import listed, suggestion, whole
-from runner.types import Categorical, Continuous, Freeform, OutputConfig, Score
-from sandboxes.base import Language, Model
+from runner.types import Categorical, Continuous, Freeform, OutputConfig
+from sandboxes.base import Language
 
 ROUNDING = 1e-9
 """A score past a bound by no more than this is the bound: rounding makes a cosine 1.0000000000000002."""
@@ -27,16 +26,23 @@ class InvalidResultError(ValueError):
     """The returned value is no result; the message shows what came and what is accepted."""
 
 
-class Normalized(Model):
+class Judged(NamedTuple):
+    """What one output config made of a returned value. No pydantic model: there is one for each row."""
+
+    label: str | None
+    score: float | None
+    explanation: str | None
+
+
+class Normalized(NamedTuple):
     """A returned value that made sense."""
 
     outcome: Literal["scored", "abstained"]
-    scores: dict[str, Score]
+    scores: dict[str, Judged]
     """By the name of the output config; the empty name where there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(NamedTuple):
     """What was returned, apart, before any config looked at it."""
 
     label: str | None = None
@@ -53,8 +59,8 @@ class _Parts:
     def abstained(self) -> bool:
         return self.declined and not self.empty
 
-    def judged(self, label: str | None, score: float | None) -> Score:
-        return Score(label=label, score=score, explanation=self.explanation)
+    def judged(self, label: str | None, score: float | None) -> Judged:
+        return Judged(label, score, self.explanation)
 
 
 def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Language = "python") -> Normalized:
@@ -68,7 +74,7 @@ def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Languag
     words = WORDS[language]
     configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
     routed, shared = _routed(value, configs, words)
-    scores: dict[str, Score] = {}
+    scores: dict[str, Judged] = {}
     abstained = True
     for name, config in configs.items():
         try:
@@ -80,7 +86,7 @@ def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Languag
             raise InvalidResultError(f"output {words.value(name)}: {error}{hint}") from None
         scores[name] = score
         abstained = abstained and declined
-    return Normalized(outcome="abstained" if abstained else "scored", scores=scores)
+    return Normalized("abstained" if abstained else "scored", scores)
 
 
 def _routed(value: Any, configs: Mapping[str, Any], words: Words) -> tuple[bool, str | None]:
@@ -131,12 +137,12 @@ def _unknown(value: Any, key: Any, known: Iterable[str], words: Words) -> Invali
     )
 
 
-def _judge(value: Any, config: OutputConfig | None, words: Words, shared: str | None) -> tuple[Score, bool]:
+def _judge(value: Any, config: OutputConfig | None, words: Words, shared: str | None) -> tuple[Judged, bool]:
     """The score, and whether the script chose to give none. `shared` explains what has no explanation of its own."""
     try:
         parts = _take_apart(value, words)
         if shared is not None and parts.explanation is None and value is not None:
-            parts = replace(parts, explanation=shared)
+            parts = parts._replace(explanation=shared)
         if config is not None and parts.abstained:
             return parts.judged(parts.label, None), True
         match config:
@@ -221,7 +227,7 @@ def _number(value: Any, words: Words) -> float:
     return score
 
 
-def _categorical(parts: _Parts, config: Categorical, value: Any, words: Words) -> Score:
+def _categorical(parts: _Parts, config: Categorical, value: Any, words: Words) -> Judged:
     label = parts.label
     if label is None:
         raise InvalidResultError(f"evaluate returned {words.value(value)}, which has no label")
@@ -236,7 +242,7 @@ def _categorical(parts: _Parts, config: Categorical, value: Any, words: Words) -
     return parts.judged(label, parts.score if fixed is None else fixed)
 
 
-def _continuous(parts: _Parts, config: Continuous, value: Any, words: Words) -> Score:
+def _continuous(parts: _Parts, config: Continuous, value: Any, words: Words) -> Judged:
     score = parts.score
     if score is None:
         why = f"{words.boolean} is no score" if isinstance(value, bool) else "which has no score"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from runner.results.normalize import InvalidResultError, normalize
+from runner.results.normalize import InvalidResultError, Judged, normalize
 from runner.text import printable, whole
 from runner.types import Case, ErrorKind, Evaluator, Outcome, Result, ResultError, Score
 from sandboxes.base import Execution, ScriptError, Status
@@ -64,11 +64,13 @@ class Judge:
         return self._result(id, number, "lost", "lost", message)
 
     def _scored(
-        self, id: str, number: int, outcome: Outcome, scores: Mapping[str, Score], execution: Execution
+        self, id: str, number: int, outcome: Outcome, scores: Mapping[str, Judged], execution: Execution
     ) -> Result:
-        first = next(iter(scores.values()))
-        outputs = dict(scores) if len(scores) > 1 else {}
-        return self._made(id, number, outcome, execution, outputs=outputs, **dict(first))
+        label, score, explanation = next(iter(scores.values()))
+        said: dict[str, Any] = {"label": label, "score": score, "explanation": explanation}
+        if len(scores) > 1:
+            said["outputs"] = {name: Score(**one._asdict()) for name, one in scores.items()}
+        return self._made(id, number, outcome, execution, **said)
 
     def _result(
         self,
@@ -82,17 +84,24 @@ class Judge:
         return self._made(id, number, outcome, execution, error=ResultError(kind=kind, message=message))
 
     def _made(self, id: str, number: int, outcome: Outcome, execution: Execution | None, **said: Any) -> Result:
-        return Result(
-            id=id,
-            number=number,
-            evaluator=self._name,
-            version=self._version,
-            sandbox=self._identity,
-            outcome=outcome,
-            stdout=whole(execution.output) if execution else "",
-            truncated=bool(execution and execution.truncated),
-            duration_ms=round(execution.duration * 1000, 3) if execution else 0.0,
-            **said,
+        return Result.trusted(
+            {
+                "id": id,
+                "number": number,
+                "evaluator": self._name,
+                "version": self._version,
+                "sandbox": self._identity,
+                "outcome": outcome,
+                "label": None,
+                "score": None,
+                "explanation": None,
+                "outputs": {},
+                "error": None,
+                "stdout": whole(execution.output) if execution else "",
+                "truncated": bool(execution and execution.truncated),
+                "duration_ms": round(execution.duration * 1000, 3) if execution else 0.0,
+                **said,
+            }
         )
 
 

@@ -57,7 +57,7 @@ def test_published_cases() -> None:
     for case in published():
         value = case["returned"] if "returned" in case else NOT_JSON[case["returned_python"]]
         try:
-            got: Any = normalize(value, config_of(case)).scores[""].model_dump()
+            got: Any = normalize(value, config_of(case)).scores[""]._asdict()
         except InvalidResultError:
             got = None
         if got != case["expected"].get("value"):
@@ -91,7 +91,7 @@ def test_any_value_is_a_result_or_refused(value: Any, name: str) -> None:
     assert set(normalized.scores) == (set(configs) or {""})
     for score in normalized.scores.values():
         assert score.score is None or math.isfinite(score.score)
-        json.dumps(score.model_dump(), ensure_ascii=False).encode()
+        json.dumps(score._asdict(), ensure_ascii=False).encode()
     if normalized.outcome == "abstained":
         assert all(score.score is None for score in normalized.scores.values())
 

@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN)
 # tests/selection.py says what is kept together, and in which order.
 TEST := $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
-GUEST := $(shell find sandboxes/inside sandboxes/wasm/guest sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
+GUEST := $(shell find sandboxes/guest/harness.py sandboxes/guest/wasm sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
 
 .PHONY: help ready demo test test-all check lint bench lock picture catalogue clean
 

@@ -18,9 +18,9 @@ from sandboxes.raw import Raw as Raw
 from sandboxes.text import clean
 
 TEXT = 4000
-"""Characters kept of a message or traceback; `answers` sends no more, unless a script made it."""
+"""Characters kept of a message or traceback; `guest.harness` sends no more, unless a script made it."""
 
-_NAME = 200  # characters of a module's name; `answers` sends no more
+_NAME = 200  # characters of a module's name; `guest.harness` sends no more
 _WORST = 6  # bytes of JSON for one byte of text: \\u0000
 _FRAME = len('{"status":"ok","value":}')
 _STATUSES: dict[str, Status] = {"error": "error", "memory": "memory", "output": "output", "no_result": "no_result"}

@@ -22,15 +22,18 @@ from typing import Any
 
 import pytest
 
-_BOXED = ("sandboxes/boxes/", "tests/sandboxes/hostile/")
-_ANSWERS = "sandboxes/inside/"
+_BOXED = ("sandboxes/boxes/", "sandboxes/guest/box/", "sandboxes/guest/supervisor/", "tests/sandboxes/hostile/")
+_HARNESS = "sandboxes/guest/harness.py"
 _VERSIONS = "tests/requirements.txt"
 
 FOLDERS: dict[str, tuple[str, ...]] = {
-    "wasm": ("sandboxes/wasm/", _ANSWERS, "tests/sandboxes/hostile/", _VERSIONS),
-    "process": ("sandboxes/process/", _ANSWERS, "tests/process/hostile/", *_BOXED, _VERSIONS),
-    "deno": ("sandboxes/deno/", "tests/deno/hostile/", *_BOXED, _VERSIONS),
-    "remote": ("sandboxes/remote/", "sandboxes/process/inside/", "sandboxes/boxes/inside/", _ANSWERS, _VERSIONS),
+    "wasm": ("sandboxes/wasm/", "sandboxes/guest/wasm/", _HARNESS, "tests/sandboxes/hostile/", _VERSIONS),
+    "process": (
+        *("sandboxes/process/", "sandboxes/guest/python/", _HARNESS, "tests/process/hostile/"),
+        *(*_BOXED, _VERSIONS),
+    ),
+    "deno": ("sandboxes/deno/", "sandboxes/guest/deno/", "tests/deno/hostile/", *_BOXED, _VERSIONS),
+    "remote": ("sandboxes/remote/", "sandboxes/guest/", _VERSIONS),
     "packages": ("sandboxes/packages/", _VERSIONS),
     "templates": ("templates/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),

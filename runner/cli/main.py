@@ -66,8 +66,8 @@ def _told(error: Exception) -> int:
     from runner.cli.messages import in_options
     from runner.errors import InputError
     from runner.output.files import WriteError
-    from sandboxes.boxes.shortage import why
     from sandboxes.errors import SandboxError, UnsupportedConfigError
+    from sandboxes.guest.supervisor.shortage import why
 
     # The messages of InputError may hold a source line and a caret under it.
     lines = "\n".join(printable(line, 600) for line in in_options(str(error)).splitlines()[:6])

@@ -10,12 +10,12 @@ import socket
 import subprocess
 from collections.abc import Callable
 
-from sandboxes.boxes import shortage, tree
 from sandboxes.boxes.channel import Channel
 from sandboxes.boxes.launch import Plan
 from sandboxes.boxes.memory_watch import Watch
-from sandboxes.boxes.pipes import Printed
 from sandboxes.errors import SandboxLostError
+from sandboxes.guest.supervisor import procfs, shortage
+from sandboxes.guest.supervisor.pipes import Printed
 from sandboxes.handle import own_handle
 from sandboxes.shield import begun, ended
 
@@ -23,7 +23,7 @@ GRACE = 2.0
 """Seconds that a box's own processes have for what takes them milliseconds; then they are ended from outside."""
 
 INNER_ENDED, INNER_KILLED = 70, 71
-"""See inside/guardian.py."""
+"""See guest/box/init.py."""
 
 
 class BoxError(Exception):
@@ -83,13 +83,13 @@ class Box:
             raise
 
     def _find_inner(self) -> int:
-        below = tree.descendants(self._first.pid)
+        below = procfs.descendants(self._first.pid)
         if not below:
             raise BoxError("its processes cannot be seen from outside")
         return below[-1]
 
     def _watched(self) -> list[int]:
-        return [self._inner, *tree.descendants(self._inner)]
+        return [self._inner, *procfs.descendants(self._inner)]
 
     async def _why(self) -> str:
         """Why the box has gone. Raises SandboxLostError where the script cannot have done it."""
@@ -202,7 +202,7 @@ class FirstProcess:
             self._words.close()
 
     async def _killed(self) -> None:
-        while left := tree.descendants(self.pid):
+        while left := procfs.descendants(self.pid):
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)

@@ -7,9 +7,9 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
-from sandboxes.boxes.inbox import Inbox
-from sandboxes.boxes.inside import wire
 from sandboxes.errors import SandboxLostError
+from sandboxes.guest import wire
+from sandboxes.guest.supervisor.inbox import Inbox
 
 _PATIENCE = 10.0
 """Seconds in which a box takes what is said to it."""

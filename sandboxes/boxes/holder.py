@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes.base import Limits
 from sandboxes.boxes.box import Box
-from sandboxes.boxes.runs import Request
+from sandboxes.guest.supervisor.run import Request
 from sandboxes.protocol import Raw
 
 

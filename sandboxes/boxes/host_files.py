@@ -14,9 +14,9 @@ from typing import Any
 from pydantic import Field
 
 from sandboxes.base import Model
-from sandboxes.boxes import shortage
 from sandboxes.cache import cached
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.guest.supervisor import shortage
 
 _FORM = 2
 """Raised with every change of what a View holds, as old ones lie in the cache."""

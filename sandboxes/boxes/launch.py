@@ -17,10 +17,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from sandboxes.boxes import seccomp, tree
+from sandboxes import guest
+from sandboxes.boxes import seccomp
 from sandboxes.boxes.host_files import View, for_network, is_loader, reachable
-from sandboxes.boxes.inside import confine
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.guest.box import confine
+from sandboxes.guest.supervisor import procfs
 
 Tier = Literal["A", "B", "C"]
 
@@ -34,7 +36,10 @@ TMP = "/tmp"
 TMP_SIZE, TMP_FILES = 64 << 20, 4096
 """Bytes and files in the private folder; the kernel would let files without content go on for ever."""
 
-_SANDBOXES = Path(__file__).parent.parent
+GUEST = Path(guest.__file__).parent
+"""What is shown to a box besides its Python, to run there."""
+
+_GUEST = "/evalcell/guest"
 _PIPES = "/pipes"
 _PYTHON = ("-s", "-S", "-P", "-B")
 VARIABLES = {
@@ -59,9 +64,11 @@ _SPARE_UIDS = range(61184, 65520)
 
 @dataclass(frozen=True)
 class Inner:
-    """What runs in a box once its doors are closed: `inside/inner.py` of a backend, and what that may start."""
+    """What runs in a box once its doors are closed, and what that may start."""
 
     backend: str
+    module: str
+    """Of the package `guest`; its `serve` is called."""
     processes: int
     descriptors: int
     """
@@ -75,10 +82,9 @@ class Inner:
     tmp: bool = True
     """Whether it has a folder to write to, where the tier has one."""
 
-    @property
-    def folders(self) -> list[Path]:
-        """Of modules."""
-        return [_SANDBOXES / name / "inside" for name in (".", "boxes", self.backend)]
+    def arguments(self, package: str) -> tuple[str, str]:
+        """What Python is started with, where that package lies in the folder."""
+        return f"{package}/box/boot.py", self.module
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,9 @@ class Plan:
 @functools.cache
 def _compiled(inner: Inner) -> None:
     """Makes sure that the box need not compile its own modules each time it starts, where we may write beside them."""
-    for source in (file for folder in inner.folders for file in folder.glob("*.py")):
+    for source in (
+        file for name in (".", "box", inner.module.partition(".")[0]) for file in (GUEST / name).glob("*.py")
+    ):
         kept = Path(importlib.util.cache_from_source(str(source)))
         with contextlib.suppress(OSError):
             if not kept.exists() or kept.stat().st_mtime < source.stat().st_mtime:
@@ -138,7 +146,7 @@ def _own_root(shown: Shown, bwrap: str, pipes: Path | None) -> Plan:
     arguments += [] if shown.network else ["--unshare-net"]
     places = {name: f"/files/{name}" for name in shown.files}
     binds = {path: path for path in (*view.folders, view.python)} | view.libraries
-    binds |= {f"/evalcell/{folder.relative_to(_SANDBOXES)}": str(folder) for folder in shown.inner.folders}
+    binds[_GUEST] = str(GUEST)
     binds |= {"/program": shown.inner.program} if shown.inner.program else {}
     binds |= {_PIPES: str(pipes)} if pipes else {}
     binds |= for_network() if shown.network else {}
@@ -154,7 +162,7 @@ def _own_root(shown: Shown, bwrap: str, pipes: Path | None) -> Plan:
         arguments += ["--tmpfs", path, "--remount-ro", path]
     arguments += [word for link in links for word in ("--symlink", "/program", link)]
     arguments += ["--remount-ro", "/", "--chdir", "/"]
-    command = (*arguments, view.python, *_PYTHON, "/evalcell/boxes/inside/start.py", shown.inner.backend)
+    command = (*arguments, view.python, *_PYTHON, *shown.inner.arguments(_GUEST))
     uid = _spare_uid() if root else None
     boot = {
         "tmp": [TMP, TMP_SIZE, TMP_FILES, uid, uid] if shown.inner.tmp else None,
@@ -184,7 +192,7 @@ def _same_root(tier: Tier, shown: Shown, pipes: Path | None) -> Plan:
         for path in dict.fromkeys(place for place in wanted if not reachable(place)):
             moved[path] = f"/proc/self/fd/{_opened(path)}"
     read = [*view.entries, *dict.fromkeys(view.libraries.values()), *shown.files.values()]
-    read += [*map(str, shown.inner.folders), *([packages] if packages else []), *([str(pipes)] if pipes else [])]
+    read += [str(GUEST), *([packages] if packages else []), *([str(pipes)] if pipes else [])]
     loader = [path for name, path in view.libraries.items() if is_loader(name)] if started else []
     read += list(for_network().values()) if shown.network else []
     boot = {
@@ -207,7 +215,7 @@ def _same_root(tier: Tier, shown: Shown, pipes: Path | None) -> Plan:
         "program": moved.get(started[0], started[0]) if started else None,
         "pipes": str(pipes),
     }
-    command = (view.python, *_PYTHON, str(_SANDBOXES / "boxes" / "inside" / "start.py"), shown.inner.backend)
+    command = (view.python, *_PYTHON, *shown.inner.arguments(str(GUEST)))
     descriptors = tuple(int(place.rpartition("/")[2]) for place in moved.values())
     return _with_kernel(Plan(tier, command, boot, b"", VARIABLES, descriptors), shown, metadata=tier == "B")
 
@@ -280,7 +288,7 @@ def _counts_apart() -> bool:
 
 def _own_processes() -> int:
     """How many threads this user has anywhere, which RLIMIT_NPROC counts too; with room for those that come."""
-    return tree.threads_of(os.getuid()) + _ROOM
+    return procfs.threads_of(os.getuid()) + _ROOM
 
 
 def _spare_uid() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from sandboxes.boxes import tree
+from sandboxes.guest.supervisor import procfs
 
 LOOK = 0.05
 """Seconds between two looks."""
@@ -70,7 +70,7 @@ class Watch:
         found = self._processes()
         if len(found) > CROWD:
             return "processes"
-        return "memory" if tree.memory(found, self._limit) > self._limit else ""
+        return "memory" if procfs.memory(found, self._limit) > self._limit else ""
 
     async def close(self) -> None:
         """Safe twice."""

@@ -8,10 +8,11 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sandboxes.base import Call, Execution, Limits, Program
-from sandboxes.boxes import shortage, tiers
+from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder, LoadingBox
-from sandboxes.boxes.runs import Request
 from sandboxes.errors import SandboxLostError
+from sandboxes.guest.supervisor import shortage
+from sandboxes.guest.supervisor.run import Request
 from sandboxes.shield import every, finish
 
 if TYPE_CHECKING:

@@ -10,12 +10,13 @@ from typing import Any, Generic
 
 from sandboxes import protocol
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, cores
-from sandboxes.boxes import shortage, tiers
+from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.boxes.program import B, BoxedProgram
 from sandboxes.boxes.tiers import Make, Started, start
 from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import Raw
 from sandboxes.shield import every, finish
 

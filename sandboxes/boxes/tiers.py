@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from sandboxes.boxes import shortage
 from sandboxes.boxes.box import Box, BoxError, ShortageError
-from sandboxes.boxes.inside import confine
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError
+from sandboxes.guest.box import confine
+from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import DEATHS, Death
 
 _SECONDS = 15.0
@@ -36,7 +36,7 @@ LEFT = {
     "hooks": "a hook in Python itself",
     "patches": "a change to a module of Python itself",
 }
-"""What loading a script may leave that its runs would share, by the words of process/inside/leftovers.py."""
+"""What loading a script may leave that its runs would share, by the words of guest/python/leftovers.py."""
 
 B = TypeVar("B", bound=Box)
 

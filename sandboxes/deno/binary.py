@@ -8,8 +8,8 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from sandboxes.boxes import shortage
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.guest.supervisor import shortage
 
 VARIABLE = "EVALCELL_DENO"
 """Names another Deno than that of the package."""

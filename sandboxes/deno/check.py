@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 from sandboxes.base import MB, Problem
-from sandboxes.boxes.launch import Shown, Tier
-from sandboxes.boxes.pipes import Printed
+from sandboxes.boxes.launch import GUEST, Shown, Tier
 from sandboxes.deno.box_folder import Folder, FolderBox
 from sandboxes.deno.launch import OFFLINE, VARIABLES
 from sandboxes.errors import SandboxLostError
+from sandboxes.guest.supervisor.pipes import Printed
 from sandboxes.text import clean
 
 MEMORY = 1024 * MB
@@ -28,7 +27,7 @@ MOST = 50
 
 _SCRIPT = "evaluator.ts"
 _OPTIONS = {"compilerOptions": {"strict": True, "noImplicitAny": False, "types": ["./evalcell.d.ts"]}}
-_AMBIENT = Path(__file__).parent / "inside" / "evalcell.d.ts"
+_AMBIENT = GUEST / "deno" / "evalcell.d.ts"
 _PROBLEM = re.compile(
     r"^TS(?P<number>\d+) \[ERROR\]: *(?P<message>.*)\n(?P<rest>(?:(?!TS\d+ \[ERROR\]).*\n)*?)"
     r" *at file:///\S*/" + re.escape(_SCRIPT) + r":(?P<line>\d+):(?P<column>\d+)",

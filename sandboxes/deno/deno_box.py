@@ -8,15 +8,13 @@ from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes import protocol
 from sandboxes.base import Limits
-from sandboxes.boxes import tree
 from sandboxes.boxes.holder import LoadingBox
 from sandboxes.boxes.launch import Shown, Tier
-from sandboxes.boxes.pipes import Arrivals, Printed
-from sandboxes.boxes.runs import Request, Run
-from sandboxes.deno import line, threads
 from sandboxes.deno.box_folder import Folder, FolderBox
 from sandboxes.deno.launch import VARIABLES, arguments, setting
-from sandboxes.deno.line import (
+from sandboxes.errors import SandboxLostError
+from sandboxes.guest.supervisor import deno_fifo, procfs
+from sandboxes.guest.supervisor.deno_fifo import (
     BEGUN,
     GONE,
     GROWN,
@@ -32,7 +30,8 @@ from sandboxes.deno.line import (
     Told,
     end_of_heap,
 )
-from sandboxes.errors import SandboxLostError
+from sandboxes.guest.supervisor.pipes import Arrivals, Printed
+from sandboxes.guest.supervisor.run import Request, Run
 from sandboxes.protocol import Raw
 
 
@@ -84,7 +83,7 @@ class DenoBox(FolderBox, LoadingBox):
         how, payload, _ = await self._next((HELLO,), 0, self._loop.time() + START)
         self._folder.remove()
         if how != "frame":
-            said = line.why_not(self._printed.cut()[0])
+            said = deno_fifo.why_not(self._printed.cut()[0])
             heard = self._channel.message()
             why = heard[0].get("failed") if heard else said or payload.decode("utf-8", "replace") or how
             await self.close()
@@ -106,12 +105,12 @@ class DenoBox(FolderBox, LoadingBox):
         self._asked.say(texts)
 
     def _memory(self) -> int:
-        return tree.memory([self._inner], 1 << 62)
+        return procfs.memory([self._inner], 1 << 62)
 
     async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
         rest = list(requests)
         while rest and await self._quiet():
-            count = line.together([len(request.payload) for request in rest]) if shared else 1
+            count = deno_fifo.together([len(request.payload) for request in rest]) if shared else 1
             run = Run(rest[:count], True)
             async with contextlib.aclosing(self._attempt(run, limits)) as told:
                 async for raw in told:
@@ -132,7 +131,7 @@ class DenoBox(FolderBox, LoadingBox):
             if how == "ended" and self._settling is not None:
                 return  # the call had not begun: a run before it has left what ended the process
             self._printed.cut()
-            loads = how == "frame" and line.is_well(payload)
+            loads = how == "frame" and deno_fifo.is_well(payload)
             run.timing.start(self._arrivals.onward, sent)
             while run.place < len(run.requests) and not run.broken:
                 took = -1.0
@@ -173,7 +172,7 @@ class DenoBox(FolderBox, LoadingBox):
         with contextlib.suppress(SandboxLostError):  # the box may be closed meanwhile
             ready = (await self._next((READY,), 0, self._loop.time() + START))[0] == "frame"
         until = self._loop.time() + SETTLE
-        while ready and not threads.quiet(self._inner):
+        while ready and not procfs.deno_is_quiet(self._inner):
             ready = self._loop.time() < until and self.alive
             await asyncio.sleep(0.002)
         if not ready:
@@ -235,4 +234,4 @@ class DenoBox(FolderBox, LoadingBox):
 
 def is_well(loaded: Raw) -> bool:
     """Whether the script has loaded, as far as the host believes what it is told."""
-    return loaded.how == "reply" and line.is_well(loaded.payload)
+    return loaded.how == "reply" and deno_fifo.is_well(loaded.payload)

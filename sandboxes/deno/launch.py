@@ -7,14 +7,14 @@ import hashlib
 import json
 import re
 from functools import cache
-from pathlib import Path
 
 from sandboxes.base import MB, Call, Execution, Limits
+from sandboxes.boxes.launch import GUEST
 
 HEAP = 24
 """MB of V8's heap that are not the script's."""
 
-_INSIDE = Path(__file__).parent / "inside"
+_INSIDE = GUEST / "deno"
 _FLAGS = ("--no-prompt", "--no-config", "--no-check", "--unstable-worker-options")
 VARIABLES = {
     "NO_COLOR": "1",

@@ -16,9 +16,9 @@ from sandboxes.deno.binary import find_deno, version
 from sandboxes.deno.check import CheckingBox
 from sandboxes.deno.deno_box import DenoBox
 from sandboxes.deno.launch import explained, exporting, seeded
-from sandboxes.deno.line import DESCRIPTORS, START, THREADS
 from sandboxes.deno.standby_box import Turns
 from sandboxes.errors import SandboxError, SandboxLostError
+from sandboxes.guest.supervisor.deno_fifo import DESCRIPTORS, START, THREADS
 from sandboxes.protocol import Raw
 
 
@@ -88,5 +88,7 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
 def _shown() -> Shown:
     program = find_deno()
     version(program)
-    inner = Inner("deno", processes=THREADS + 3 * cores(), descriptors=DESCRIPTORS, program=program, tmp=False)
+    inner = Inner(
+        "deno", "deno.exec", processes=THREADS + 3 * cores(), descriptors=DESCRIPTORS, program=program, tmp=False
+    )
     return Shown(inner, view())

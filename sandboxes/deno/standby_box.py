@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from sandboxes.base import Limits
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.program import BARREN
-from sandboxes.boxes.runs import Request
 from sandboxes.deno.deno_box import DenoBox, is_well
 from sandboxes.errors import SandboxError, SandboxLostError
+from sandboxes.guest.supervisor.run import Request
 from sandboxes.protocol import Raw
 from sandboxes.shield import every, finish
 

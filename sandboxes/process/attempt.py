@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from sandboxes import protocol
 from sandboxes.base import Limits
-from sandboxes.boxes.pipes import Printed, Requests, Results
-from sandboxes.boxes.runs import Run
+from sandboxes.guest.supervisor.pipes import Printed, Requests, Results
+from sandboxes.guest.supervisor.run import Run
 
 
 class Attempt:

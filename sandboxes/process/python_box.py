@@ -8,13 +8,14 @@ from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes import protocol
 from sandboxes.base import Limits
-from sandboxes.boxes import shortage, tiers, tree
-from sandboxes.boxes.doubt import is_error, was_killed
+from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import LoadingBox
 from sandboxes.boxes.launch import Plan
-from sandboxes.boxes.pipes import Printed, Results
-from sandboxes.boxes.runs import Request, Run, ending
 from sandboxes.errors import SandboxLostError
+from sandboxes.guest.supervisor import procfs, shortage
+from sandboxes.guest.supervisor.blame import is_error, was_killed
+from sandboxes.guest.supervisor.pipes import Printed, Results
+from sandboxes.guest.supervisor.run import Request, Run, ending
 from sandboxes.process.attempt import Attempt
 from sandboxes.protocol import Raw
 from sandboxes.shield import finish
@@ -68,7 +69,7 @@ class ForkingBox(LoadingBox):
     async def threads(self) -> int:
         """Of the inner process, when it has loaded or imported; one that ends has some time for it."""
         until = self._loop.time() + ENDING
-        while (found := tree.threads(self._inner)) > 1 and self._loop.time() < until:
+        while (found := procfs.threads(self._inner)) > 1 and self._loop.time() < until:
             await asyncio.sleep(0.002)
         return found
 
@@ -87,7 +88,7 @@ class ForkingBox(LoadingBox):
             if told[0] == "reply" and (full := await self._watch.over()):  # it was quicker than the looks
                 told = full, b""
             kept, said = printed.cut()
-            self._reserved, self._held = tree.fields(self._inner, ("VmData", "RssAnon"))
+            self._reserved, self._held = procfs.fields(self._inner, ("VmData", "RssAnon"))
             return Raw(0, *told, self._loop.time() - began, kept, said)
         finally:
             self._watch.end()
@@ -109,7 +110,7 @@ class ForkingBox(LoadingBox):
             if type(end) is not int or not isinstance(left, list):
                 return "ended", b"it broke the process that holds the script"
             self.left = frozenset(tiers.LEFT.keys() & {*map(str, left)})
-            if tree.shares_memory(self._inner):
+            if procfs.shares_memory(self._inner):
                 self.left |= {"memory"}
             self.modules = reply[end:]
             return "reply", reply[:end]
@@ -278,7 +279,7 @@ class ForkingBox(LoadingBox):
     async def _clean(self, ahead: Attempt | None) -> bool:
         """Whether nothing is left of a run. The child of one that was announced may be there, and nothing else."""
         until = self._loop.time() + STOP
-        while len(tree.children(self._inner)) > (ahead is not None):
+        while len(procfs.children(self._inner)) > (ahead is not None):
             if ahead is None or self._loop.time() > until:
                 return False
             await self._channel.say({"do": "reap"})
@@ -288,4 +289,4 @@ class ForkingBox(LoadingBox):
 
     def _left_behind(self) -> bool:
         """Whether there are processes that the inner one has not ended, as it should."""
-        return bool(tree.children(self._inner))
+        return bool(procfs.children(self._inner))

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from sandboxes import protocol
 from sandboxes.base import Limits
 from sandboxes.boxes.holder import Holder
-from sandboxes.boxes.runs import Request
 from sandboxes.errors import SandboxLostError
+from sandboxes.guest.supervisor.run import Request
 from sandboxes.process.python_box import ForkingBox
 from sandboxes.protocol import Raw
 from sandboxes.shield import every, finish

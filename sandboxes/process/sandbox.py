@@ -25,7 +25,7 @@ from sandboxes.redaction import Masks, maskable
 if TYPE_CHECKING:
     from sandboxes.packages import Lock
 
-_INNER = Inner("process", processes=48, descriptors=64)  # a numeric library needs a handful
+_INNER = Inner("process", "python.zygote", processes=48, descriptors=64)  # a numeric library needs a handful
 
 
 class ProcessConfig(TierConfig):

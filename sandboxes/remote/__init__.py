@@ -5,8 +5,9 @@ Sandboxes on machines of others. What all providers share, in the order in which
     lifecycle  who owns a machine; ledger, owner, reaper     retry      what is asked once more
     pool       as many machines as wanted and allowed        provision  a machine is known, and has its packages
     upload     the user's files are in it, too
-    program    batches, and what becomes of a lost machine   agent_protocol  what is said to the harness; stream, bundle
-    inside/    the harness, which runs on the machine; inside/deno for TypeScript
+    program    batches, and what becomes of a lost machine   agent_protocol  what is said to the agent; stream, bundle
+
+The agent is `guest.machine`, and runs on the machine.
 
 `http` and `json_reply` are for all providers that speak HTTP; `e2b`, `modal`, `daytona` and `vercel` are the providers.
 `credentials` finds those that there are credentials for.

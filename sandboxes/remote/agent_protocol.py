@@ -1,8 +1,8 @@
 """
-What is said to the harness on a machine, and what of its answer is believed.
+What is said to the agent on a machine, and what of its answer is believed.
 
-The answer is lines of JSON, each with a mark that only this command and its harness know. No script can say it, so
-that a line with it is the harness's, and without it there is no telling what came on the way. See inside/harness.py.
+The answer is lines of JSON, each with a mark that only this command and its agent know. No script can say it, so
+that a line with it is the agent's, and without it there is no telling what came on the way. See guest/machine/agent.py.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Asked(Model):
     """Of the machine, all in one folder: what scripts may read, by the variables that hold the paths."""
     network: bool = False
     shut: bool = False
-    """Whether the harness has to keep the script off the network by itself, or else start none: nobody else does."""
+    """Whether the agent has to keep the script off the network by itself, or else start none: nobody else does."""
     variables: dict[str, str] = Field(default_factory=dict, repr=False)
 
 

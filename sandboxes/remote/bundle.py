@@ -1,59 +1,35 @@
-"""What is sent to a machine before anything else: the harness, and a few words of Python that read it."""
+"""What is sent to a machine before anything else: the agent, and a few words of Python that read it."""
 
 from __future__ import annotations
 
 import functools
 import json
 import zlib
-from pathlib import Path
 
 from sandboxes.base import Language
-from sandboxes.boxes.launch import VARIABLES
+from sandboxes.boxes.launch import GUEST, VARIABLES
 
-_SANDBOXES = Path(__file__).parents[1]
-
-_FIRST = (
-    "boxes/inside/confine",
-    "boxes/inside/ends",
-    "boxes/inside/wire",
-    "boxes/inside/guardian",
-    "boxes/inbox",
-    "boxes/pipes",
-    "boxes/tree",
-    "boxes/doubt",
-    "boxes/shortage",
-    "boxes/timing",
-)
+_FIRST = ("wire", "box.confine", "box.reap", "box.init", "supervisor.inbox", "supervisor.pipes", "supervisor.procfs")
+_SUPERVISOR = ("supervisor.blame", "supervisor.shortage", "supervisor.timing")
 _INNER: dict[Language, tuple[str, ...]] = {
-    "python": (
-        "inside/answers",
-        "process/inside/pages",
-        "process/inside/leftovers",
-        "process/inside/child",
-        "process/inside/inner",
-    ),
-    "typescript": ("deno/line", "deno/threads", "deno/inside/inner"),
+    "python": ("harness", "python.fork_pages", "python.leftovers", "python.child", "python.zygote"),
+    "typescript": ("supervisor.deno_fifo", "deno.exec"),
 }
-_BOX = (
-    "remote/inside/ports",
-    "remote/inside/frames",
-    "remote/inside/needs",
-    "remote/inside/weigh",
-    "remote/inside/sweep",
-    "remote/inside/walls",
-    "remote/inside/spawner",
-    "remote/inside/channel",
-    "remote/inside/box",
-)
-_HOLDER: dict[Language, tuple[str, ...]] = {
-    "python": ("remote/inside/attempt", "remote/inside/holder"),
-    "typescript": ("remote/inside/deno/holder",),
+_MACHINE = ("event_loop", "frames", "host_facts", "cleanup", "namespaces", "spawner", "channel", "box")
+_BOX: dict[Language, tuple[str, ...]] = {
+    "python": ("run", "agent", "python_box"),
+    "typescript": ("agent", "deno_box"),
 }
 
 
 def modules(language: Language) -> tuple[str, ...]:
-    """For scripts of a language; each imports only what stands above it, and the standard library."""
-    return (*_FIRST, *_INNER[language], *_BOX, *_HOLDER[language], "remote/inside/harness")
+    """
+    For scripts of a language, of the package `guest`; each imports only what stands above it, and the standard library.
+
+    The last but one has the `main` that is called with the `Room` of the last.
+    """
+    machine = (f"machine.{name}" for name in (*_MACHINE, *_BOX[language]))
+    return (*_FIRST, *_SUPERVISOR, *_INNER[language], *machine)
 
 
 ENVIRONMENT = VARIABLES | {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
@@ -100,14 +76,20 @@ import json, types, zlib
 def begin():
     made = []
     for name, source in json.loads(zlib.decompress(part())):
-        made.append(types.ModuleType(name))
-        made[-1].__file__ = '/evalcell/inside/%s.py' % name
-        sys.modules[name] = made[-1]
-        exec(compile(source, made[-1].__file__, 'exec', 0, True), made[-1].__dict__)
-    for module in made:
-        del sys.modules[module.__name__]
-    return made[-1]
-begin().main(part)
+        folder, _, last = ('evalcell_guest.' + name).rpartition('.')
+        if folder not in sys.modules:
+            sys.modules[folder] = types.ModuleType(folder)
+        module = types.ModuleType(folder + '.' + last)
+        module.__package__, module.__file__ = folder, '/%s/%s.py' % (folder.replace('.', '/'), last)
+        sys.modules[module.__name__] = module
+        exec(compile(source, module.__file__, 'exec', 0, True), module.__dict__)
+        setattr(sys.modules[folder], last, module)
+        made.append(module)
+    for name in [name for name in sys.modules if name.partition('.')[0] == 'evalcell_guest']:
+        del sys.modules[name]
+    return made[-2:]
+agent, box = begin()
+agent.main(part, box.Room)
 """
 BOOT = _BOOT.replace("WANTED", repr(ENVIRONMENT))
 """
@@ -116,7 +98,7 @@ Reads part after part from standard input, each after its length, and not a byte
 Where it was not started with the variables it begins anew with them, once, before it has read anything: the order of
 sets, the encoding of files and the threads of numeric libraries depend on them, and so may results.
 
-The modules are taken out of sight once they are there, for a script may want a package of such a name.
+The modules stand in a package of their own, which is taken out of sight once they are there.
 """
 
 ARGUMENTS = ("-s", "-S", "-B", "-c", BOOT)
@@ -127,12 +109,6 @@ Not `-I`, which would ignore PYTHONHASHSEED, on which the order of sets depends;
 
 @functools.cache
 def bundle(language: Language) -> bytes:
-    """The modules, compressed."""
-    sources = [(name.rpartition("/")[2], _source(_SANDBOXES / f"{name}.py")) for name in modules(language)]
+    """The modules with their names, compressed."""
+    sources = [(name, (GUEST / f"{name.replace('.', '/')}.py").read_text("utf-8")) for name in modules(language)]
     return zlib.compress(json.dumps(sources).encode(), 9)
-
-
-def _source(path: Path) -> str:
-    """There are no packages on the machine."""
-    text = path.read_text("utf-8").replace("from sandboxes.boxes.inside import ", "import ")
-    return text.replace("from sandboxes.boxes.pipes import ", "from pipes import ")

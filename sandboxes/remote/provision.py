@@ -18,7 +18,7 @@ OLDEST = (3, 11)
 """Of the Pythons that scripts can run under."""
 
 _OFFLINE = ("network", "seccomp")
-"""Words of a greeting that each say that scripts are kept off the network; as the harness has them."""
+"""Words of a greeting that each say that scripts are kept off the network; as the agent has them."""
 
 STRAYS = "its kernel finds no process whose parent has ended: what a script leaves behind runs until its machine ends"
 """Where neither `pids` nor `orphans` is among the words."""

@@ -98,7 +98,7 @@ class RemoteSandbox(Sandbox):
         self._folder: str | None = None
         """Where the packages are in every machine."""
         self.uncut = ""
-        """Why the provider leaves machines a network that scripts may not use, which the harness has to see to."""
+        """Why the provider leaves machines a network that scripts may not use, which the agent has to see to."""
         self.step: Callable[[str], AbstractContextManager[list[str]]] = lambda name: nullcontext([])
         """Entered before each thing that a machine needs, by its name, and left after; the list takes words of it."""
         self.variables: dict[str, str] = {}

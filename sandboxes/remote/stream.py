@@ -1,4 +1,4 @@
-"""What a harness answered, read as a stranger's: line by line, each bounded, each with the mark."""
+"""What an agent answered, read as a stranger's: line by line, each bounded, each with the mark."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from sandboxes import protocol
 from sandboxes.base import Execution, Limits, Model
-from sandboxes.boxes import runs
 from sandboxes.boxes.tiers import DEATHS_HERE, LEFT
 from sandboxes.errors import SandboxLostError
+from sandboxes.guest.supervisor import run
 from sandboxes.protocol import Raw
 from sandboxes.text import clean
 
@@ -32,7 +32,7 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,2}[-+.\w]{0,30}")
 
 
 class UnclearError(SandboxLostError):
-    """What came is not what the harness says; what runs there now is not known, and nothing more to be believed."""
+    """What came is not what the agent says; what runs there now is not known, and nothing more to be believed."""
 
 
 class Greeting(Model):
@@ -49,7 +49,7 @@ class Greeting(Model):
     hash_seed: Literal["0", "other"] = "other"
     """Of its Python: with another than 0 the order of sets, and what follows, differs from machine to machine."""
     protects: tuple[str, ...]
-    """In words; see `walls` in the harness for all of them."""
+    """In words; see `guest.machine.namespaces` for all of them."""
 
     @property
     def is_settled(self) -> bool:
@@ -70,7 +70,7 @@ class Listener:
     ) -> None:
         """
         Without limits nothing is loaded; `machine`: the kind that is expected; `loads_again`: before a row too, of
-        which the harness says nothing.
+        which the agent says nothing.
         """
         self.mark = secrets.token_hex(16)
         self.refused = list(refused)
@@ -83,7 +83,7 @@ class Listener:
         self.left: frozenset[str] = frozenset()
         """What loading leaves that runs would share, so that each loads the script anew; by the words of `LEFT`."""
         self.finished = False
-        """The harness has said all; every call that was sent has had its execution, but for what is `lost`."""
+        """The agent has said all; every call that was sent has had its execution, but for what is `lost`."""
         self._ids = list(ids)
         self._limits = limits
         self._machine = machine
@@ -115,7 +115,7 @@ class Listener:
         """
         The executions that this piece completed, with the ids of their calls.
 
-        Raises UnclearError for what no honest harness says.
+        Raises UnclearError for what no honest agent says.
         """
         found: list[Execution] = []
         lines = piece.split(b"\n")
@@ -139,7 +139,7 @@ class Listener:
             mark = frame.pop("mark")
         except (ValueError, RecursionError, AttributeError, TypeError, KeyError):
             shown = clean(line[:80].decode("ascii", "backslashreplace"))
-            raise UnclearError(f"the machine said what is no word of the harness: {shown!r}") from None
+            raise UnclearError(f"the machine said what is no word of the agent: {shown!r}") from None
         if not isinstance(mark, str) or not secrets.compare_digest(mark.encode("utf-8", "replace"), self.mark.encode()):
             raise UnclearError("the machine said a word without the mark of this run")
         try:
@@ -150,7 +150,7 @@ class Listener:
     def _word(self, frame: dict[str, Any]) -> list[Execution]:
         match frame:
             case {"failed": str(why), **rest} if not rest:
-                raise UnclearError(f"the harness on the machine failed: {clean(why, _WORDS)}")
+                raise UnclearError(f"the agent on the machine failed: {clean(why, _WORDS)}")
             case {"hello": dict(told), **rest} if not rest and self.greeting is None:
                 self.greeting = _greeting(told)
                 if self._machine not in (None, self.greeting.machine):
@@ -223,7 +223,7 @@ def _raw(call: int, told: dict[str, Any], limits: Limits) -> Raw:
     how, took, said = told["how"], told["took"], told["said"]
     payload, output = _bytes(told["payload"]), _bytes(told["output"])
     if how == "ended" and "status" in told:
-        payload = runs.ending({"ended": told["status"]}).encode()
+        payload = run.ending({"ended": told["status"]}).encode()
     known = how == "reply" or how == "timeout" or how in DEATHS_HERE
     sizes = len(payload) <= (protocol.longest(limits) if how == "reply" else _WORDS) and len(output) <= limits.output
     times = isinstance(took, float) and math.isfinite(took) and 0 <= took <= _LONGEST * 2

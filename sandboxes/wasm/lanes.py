@@ -13,8 +13,8 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sandboxes.boxes import shortage
 from sandboxes.errors import SandboxError, SandboxLostError
+from sandboxes.guest.supervisor import shortage
 from sandboxes.handle import own_handle
 from sandboxes.raw import Raw
 from sandboxes.shield import begun, ended, finish

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from sandboxes import protocol
 from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, cores
-from sandboxes.boxes import shortage
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
+from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import DEATHS, Death, Raw, load_request
 from sandboxes.shield import every, finish
 from sandboxes.wasm.compiled import compiled

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from sandboxes import Call, Limits
-from sandboxes.boxes import tree
 from sandboxes.boxes.host_files import view
+from sandboxes.guest.supervisor import procfs
 from tests.bench.measure import Figures, calls, dataset, gaps, held, in_ms, ms, run, score, source, spread, timed
 from tests.bench.side_by_side import compared, loaded
 
@@ -83,10 +83,10 @@ def figure_boxes(figures: Figures) -> None:
         return [e.duration - 0.1 for e in found]
 
     async def memory() -> tuple[int, int]:
-        others = set(tree.descendants(os.getpid()))
+        others = set(procfs.descendants(os.getpid()))
         async with loaded(source()) as (_, program):
             await gaps(program, calls(64))
-            mine = set(tree.descendants(os.getpid())) - others
+            mine = set(procfs.descendants(os.getpid())) - others
             return sum(held(pid, "Rss") for pid in mine), sum(held(pid) for pid in mine)
 
     over = asyncio.run(late())

@@ -60,29 +60,30 @@ def test_an_unreadable_manifest_makes_it_stale(built: Path, text: str) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    wasm = Path("sandboxes") / "wasm"
-    for part in ("build", "guest"):
-        shutil.copytree(pins.PROJECT / wasm / part, tmp_path / wasm / part)
-    shutil.copy(pins.PROJECT / wasm / "encode.py", tmp_path / wasm)
-    (tmp_path / manifest.ANSWERS).parent.mkdir()
-    shutil.copy(pins.PROJECT / manifest.ANSWERS, tmp_path / manifest.ANSWERS)
+    for part in (Path("sandboxes/wasm/build"), manifest.SOURCES):
+        shutil.copytree(pins.PROJECT / part, tmp_path / part)
+    for file in (Path("sandboxes/wasm/encode.py"), manifest.HARNESS):
+        shutil.copy(pins.PROJECT / file, tmp_path / file)
     return tmp_path
 
 
 @pytest.mark.parametrize(
     "source",
-    ["guest/app.py", "guest/shim.wat", "guest/world.wit", "build/flatten.py", "encode.py", "../inside/answers.py"],
+    [
+        *("guest/wasm/app.py", "guest/wasm/shim.wat", "guest/wasm/world.wit", "guest/harness.py"),
+        *("wasm/build/flatten.py", "wasm/encode.py"),
+    ],
 )
 def test_every_source_counts(project: Path, source: str) -> None:
     before = input_hash(project)
-    path = project / "sandboxes" / "wasm" / source
+    path = project / "sandboxes" / source
     path.write_text(path.read_text() + "\n")
     assert input_hash(project) != before
 
 
 def test_a_new_or_renamed_source_counts(project: Path) -> None:
     before = input_hash(project)
-    new = project / "sandboxes" / "wasm" / "guest" / "new.py"
+    new = project / manifest.SOURCES / "new.py"
     new.write_text("")
     with_new = input_hash(project)
     new.rename(new.with_name("newer.py"))
@@ -91,7 +92,7 @@ def test_a_new_or_renamed_source_counts(project: Path) -> None:
 
 def test_what_is_no_source_does_not_count(project: Path) -> None:
     before = input_hash(project)
-    (project / "sandboxes" / "wasm" / "guest" / "notes.txt").write_text("hello")
+    (project / manifest.SOURCES / "notes.txt").write_text("hello")
     assert input_hash(project) == before
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from sandboxes import Isolation, Limits
-from sandboxes.boxes import tree
 from sandboxes.boxes.launch import Tier
 from sandboxes.deno import DenoConfig, DenoSandbox
+from sandboxes.guest.supervisor import procfs
 from tests.deno.scripts import SHELL
 from tests.descriptors import held
 from tests.sandboxes.hostile.driver import QUIET, Driver, left_behind, run
@@ -73,7 +73,7 @@ class DenoDriver(Driver):
 
 
 def _held() -> Held:
-    return Held(len(tree.descendants(os.getpid())), held())
+    return Held(len(procfs.descendants(os.getpid())), held())
 
 
 async def _busy() -> set[Path]:
@@ -87,7 +87,7 @@ async def _busy() -> set[Path]:
 
 def _running() -> set[Path]:
     found = set()
-    for pid in tree.descendants(os.getpid()):
+    for pid in procfs.descendants(os.getpid()):
         for task in Path(f"/proc/{pid}/task").glob("*"):
             with contextlib.suppress(OSError):  # it has just ended
                 if (task / "stat").read_text().rpartition(")")[2].split()[0] == "R":

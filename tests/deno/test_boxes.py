@@ -13,9 +13,10 @@ import pytest
 
 from sandboxes import Call, Execution
 from sandboxes.boxes.program import BoxedProgram
-from sandboxes.deno import DenoConfig, DenoSandbox, box_folder, deno_box, line
+from sandboxes.deno import DenoConfig, DenoSandbox, box_folder, deno_box
 from sandboxes.deno.box_folder import PREFIX, YOUNG, Folder, sweep
 from sandboxes.deno.standby_box import Turns
+from sandboxes.guest.supervisor import deno_fifo
 from tests.deno.opened import LIMITS, Opened
 
 HANGS = "function evaluate({ n }: { n: number }) { while (n < 0); return n; }"
@@ -121,7 +122,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_else(
     ],
 )
 def test_why_deno_did_not_start_is_told_without_its_frame(said: bytes, why: str) -> None:
-    found = line.why_not(said)
+    found = deno_fifo.why_not(said)
     assert found.startswith(why)
     assert "#" not in found
     assert len(found) <= 300

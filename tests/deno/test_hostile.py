@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes import boxes, deno
+from sandboxes import boxes, deno, guest
 from sandboxes.deno.binary import find_deno
 from tests.deno.hosts import LOAD_TIMEOUT, Host, as_before, hosts, tiers
 from tests.deno.scripts import ATTACKS, LOADS, TRACES
@@ -74,7 +74,7 @@ def every(request: pytest.FixtureRequest, open_folder: Path) -> Iterator[Mapping
 
 def _files() -> dict[str, tuple[int, ...]]:
     """What a script must not change, and what it must not make."""
-    places = [Path(next(iter(package.__path__))) for package in (deno, boxes)]
+    places = [Path(next(iter(package.__path__))) for package in (deno, boxes, guest)]
     ours = [path for top in places for path in sorted(top.rglob("*")) if "__pycache__" not in path.parts]
     tried = [path for name in ("written", "made", "copy", "link", "left*") for path in Path("/tmp").glob(name)]
     found: dict[str, tuple[int, ...]] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import sandboxes.deno
+import sandboxes.guest
 from sandboxes import SandboxUnavailableError
 from sandboxes.deno.binary import find_deno
 from sandboxes.deno.launch import CLOSED
@@ -20,7 +20,7 @@ _PURE = """
 PURE = set(_PURE.split())
 """Modules of Node that only compute; what a new Deno brings is closed until somebody has looked at it."""
 
-INSIDE = Path(sandboxes.deno.__file__).parent / "inside"
+INSIDE = Path(sandboxes.guest.__file__).parent / "deno"
 
 
 @pytest.fixture

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
+from sandboxes import guest
 from sandboxes.boxes import host_files
 
-INSIDE = Path(host_files.__file__).parent / "inside"
+ABOVE = Path(guest.__file__).parents[1]
 UID = 61234
 
 _PRELUDE = """
 import asyncio, concurrent.futures.thread, ctypes, errno, fcntl, json, mmap, os, resource, shutil, signal
 import socket, stat, struct, subprocess, sys, tempfile, termios, threading, time
-sys.path.insert(0, {inside!r})
-import confine
+sys.path.insert(0, {above!r})
+from guest.box import confine
 given = json.loads({given!r})
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -50,7 +51,7 @@ if given["uid"]:
 def told(code: str, *, ordinary: bool = False, python: str | None = None, **given: Any) -> Any:
     """What the code prints as JSON; as an ordinary user where asked, also for root."""
     given["uid"] = UID if ordinary and os.geteuid() == 0 else 0
-    whole = _PRELUDE.format(inside=str(INSIDE), given=json.dumps(given)) + code
+    whole = _PRELUDE.format(above=str(ABOVE), given=json.dumps(given)) + code
     command = [python or str(host_files.base_python()), "-I", "-S", "-B", "-c", whole]
     done = subprocess.run(
         command, capture_output=True, timeout=60, cwd="/", env={}, start_new_session=True, check=False

@@ -16,9 +16,9 @@ import pytest
 
 from sandboxes.boxes import seccomp
 from sandboxes.boxes.host_files import base_python
-from sandboxes.boxes.inside import confine
 from sandboxes.boxes.syscalls import AARCH64, NEWEST, X86_64
-from tests.process.boxed import INSIDE, UID, needs_root, told
+from sandboxes.guest.box import confine
+from tests.process.boxed import ABOVE, UID, needs_root, told
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 
@@ -448,6 +448,6 @@ print(json.dumps([confine.landlock_abi(), error(go), error(confine.landlock_scop
 
 def test_it_imports_little() -> None:
     names = ("typing", "inspect", "dataclasses", "re", "enum", "collections", "subprocess", "pathlib")
-    code = f"import sys; sys.path.insert(0, {str(INSIDE)!r}); import confine; print({{*{names}}} & {{*sys.modules}})"
-    command = [str(base_python()), "-I", "-S", "-B", "-c", code]
+    code = f"import sys; sys.path.insert(0, {str(ABOVE)!r}); from guest.box import confine"
+    command = [str(base_python()), "-I", "-S", "-B", "-c", f"{code}; print({{*{names}}} & {{*sys.modules}})"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "set()"

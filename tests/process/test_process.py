@@ -280,7 +280,7 @@ def test_check_names_the_tier() -> None:
 
 def only_weak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "_bubblewraps", lambda: [])
-    monkeypatch.setattr("sandboxes.boxes.inside.confine.landlock_abi", lambda: 0)
+    monkeypatch.setattr("sandboxes.guest.box.confine.landlock_abi", lambda: 0)
 
 
 def test_where_files_cannot_be_hidden_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

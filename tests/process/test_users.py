@@ -51,7 +51,7 @@ assert libc.capset(header, struct.pack("6I", *words)) == 0
 # As container engines do by default; the filter is put up before anything else.
 WITHOUT_USERS = """
 import platform, struct
-from sandboxes.boxes.inside import confine
+from sandboxes.guest.box import confine
 number = {"x86_64": 272, "aarch64": 97}[platform.machine()]
 code = [(0x20, 0, 0, 0), (0x15, 1, 0, number), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050001)]
 confine.no_new_privs()

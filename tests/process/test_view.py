@@ -17,9 +17,9 @@ import pytest
 
 from sandboxes.boxes import host_files as module
 from sandboxes.boxes.host_files import View, base_python, for_network, reachable, view
-from sandboxes.boxes.inside import confine
 from sandboxes.boxes.launch import Inner, Shown, plan
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.guest.box import confine
 from sandboxes.process.python_box import ForkingBox
 from sandboxes.protocol import Raw
 from tests.process.boxed import UID, needs_root, told
@@ -245,7 +245,9 @@ def relocated() -> Iterator[Path]:
 
 def test_a_python_that_finds_its_library_beside_itself_works_in_tier_a(relocated: Path, bwrap: str) -> None:
     async def body() -> Raw:
-        box = ForkingBox(plan("A", Shown(Inner("process", processes=48, descriptors=64), view(relocated)), bwrap))
+        box = ForkingBox(
+            plan("A", Shown(Inner("process", "python.zygote", processes=48, descriptors=64), view(relocated)), bwrap)
+        )
         try:
             await box.start(20)
             source = f"import ctypes, sys\nassert sys.prefix == {str(relocated.parents[1])!r}\ndef evaluate(): pass\n"

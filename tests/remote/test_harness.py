@@ -308,18 +308,16 @@ def test_packages_of_the_machines_own_python() -> None:
 
 
 FAILS = {
-    "no-filter": ("m.confine.seccomp = None", {"seccomp"}),
-    "bare": ("m.confine.mount_tmp = None", {"mounts", "seccomp", "pids"}),
+    "no-filter": ("agent.confine.seccomp = None", {"seccomp"}),
+    "bare": ("agent.confine.mount_tmp = None", {"mounts", "seccomp", "pids"}),
 }
 
 
 @pytest.mark.parametrize(("broken", "lacks"), FAILS.values(), ids=FAILS)
 def test_what_the_kernel_only_seems_to_have_is_left_out_and_told(broken: str, lacks: set[str]) -> None:
     """The walls are broken inside the harness, for no kernel at hand is as odd as some are."""
-    program = f"m = begin(); {broken}; m.main(part)"
-    running = Running(
-        OWN, asked(MANY), rows("x", "exits", "y"), change=lambda b: b.replace("begin().main(part)", program)
-    )
+    program = f"{broken}; agent.main("
+    running = Running(OWN, asked(MANY), rows("x", "exits", "y"), change=lambda b: b.replace("agent.main(", program))
     found = running.answer()
     assert found.listener.greeting is not None
     assert not lacks & set(found.listener.greeting.protects)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import itertools
 import json
@@ -90,10 +91,16 @@ def test_a_command_holds_all_and_its_secrets_last() -> None:
 @pytest.mark.parametrize("language", ["python", "typescript"])
 def test_the_harness_imports_nothing_that_is_not_sent_before_it(language: Language) -> None:
     sources = dict(json.loads(zlib.decompress(bundle(language))))
-    assert list(sources) == [module.rpartition("/")[2] for module in sent(language)]
-    for place, text in enumerate(sources.values()):
-        found = set(re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE))
-        assert not found & {"sandboxes", *list(sources)[place:]}
+    assert list(sources) == [*sent(language)]
+    for place, (name, text) in enumerate(sources.items()):
+        assert not re.search(r"^\s*(from|import) sandboxes\b", text, re.MULTILINE)
+        sent_before, package = list(sources)[:place], name.rpartition(".")[0]
+        for statement in ast.parse(text).body:
+            if isinstance(statement, ast.ImportFrom) and statement.level:
+                above = [package, ""][statement.level - 1]
+                module = ".".join(part for part in (above, statement.module) if part)
+                names = [".".join(part for part in (module, alias.name) if part) for alias in statement.names]
+                assert module in sent_before or set(names) <= {*sent_before}, statement.lineno
 
 
 def test_a_script_that_loads_before_each_row_is_waited_for() -> None:

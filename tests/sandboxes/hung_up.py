@@ -26,8 +26,8 @@ from starlette.routing import Route
 
 from runner import SandboxConfig, stream
 from runner.evaluators.load import parse_evaluator
-from sandboxes.boxes import tree
 from sandboxes.deno import DenoConfig
+from sandboxes.guest.supervisor import procfs
 from sandboxes.process import ProcessConfig
 from sandboxes.wasm import WasmConfig
 from tests.descriptors import held
@@ -62,7 +62,7 @@ class Left(NamedTuple):
     @classmethod
     def now(cls) -> Left:
         gc.collect()
-        return cls(len(tree.descendants(os.getpid())), held(), threading.active_count())
+        return cls(len(procfs.descendants(os.getpid())), held(), threading.active_count())
 
     def since(self, before: Left) -> Left:
         return Left(*(max(0, now - then) for now, then in zip(self, before, strict=True)))

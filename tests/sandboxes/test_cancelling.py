@@ -18,7 +18,7 @@ from runner.datasets.dataset import cases_from_rows
 from runner.engine.local import score
 from runner.evaluators.load import parse_evaluator
 from runner.types import Result
-from sandboxes.boxes import tree
+from sandboxes.guest.supervisor import procfs
 from tests.descriptors import held
 from tests.runner.prepared import prepared
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, unavailable
@@ -75,7 +75,7 @@ def nothing_left(chosen: Backend, waits: int) -> Iterator[Callable[[], None]]:
 
 def _left() -> tuple[list[int], list[str], int]:
     ours = [thread.name for thread in threading.enumerate() if thread.name.startswith("evalcell")]
-    return sorted(tree.descendants(os.getpid())), ours, held()
+    return sorted(procfs.descendants(os.getpid())), ours, held()
 
 
 async def _scored(backend: Backend) -> AsyncGenerator[Result]:

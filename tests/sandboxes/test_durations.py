@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandboxes import Execution, Limits
-from sandboxes.boxes.timing import Timing
+from sandboxes.guest.supervisor.timing import Timing
 from tests.sandboxes.backends import BACKENDS, Backend, calls, run, unavailable
 from tests.sandboxes.languages import Script
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.boxes import tree
+from sandboxes.guest.supervisor import procfs
 from tests.sandboxes.backends import BACKENDS, unavailable
 from tests.sandboxes.hostile.driven import ROOT
 
@@ -81,7 +81,7 @@ def test_what_a_killed_host_leaves_ends_though_the_child_lives(id: str) -> None:
         assert process.stdout is not None
         child = int(process.stdout.readline())
         try:
-            started = set(tree.descendants(process.pid)) - {child}
+            started = set(procfs.descendants(process.pid)) - {child}
             assert started
             process.kill()
             process.wait()

@@ -11,7 +11,7 @@ import pytest
 from sandboxes import Call, Execution, Limits, SandboxLostError
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.program import BoxedProgram
-from sandboxes.boxes.runs import Request
+from sandboxes.guest.supervisor.run import Request
 from sandboxes.protocol import Raw
 
 LIMITS = Limits()

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sandboxes.boxes import tree
+from sandboxes.guest.supervisor import procfs
 from sandboxes.packages import tool_process
 from sandboxes.shield import ended, every, finish
 from tests.stopping import EVERY, Stopping
@@ -116,10 +116,10 @@ def test_a_tool_ends_with_who_waits_for_it(again: range, scoped: bool, tmp_path:
         command = ["/bin/sh", "-c", "sleep 0.05 & echo; echo >&2; wait"]
         await tool_process.run(command, cwd=tmp_path, variables=os.environ, deadline=deadline)
 
-    before = tree.descendants(os.getpid())
+    before = procfs.descendants(os.getpid())
 
     def nothing_left() -> None:
-        assert tree.descendants(os.getpid()) == before
+        assert procfs.descendants(os.getpid()) == before
 
     whole = Stopping(1 << 30)
     whole.run(work)

@@ -64,7 +64,7 @@ def test_it_fits_every_platform_and_carries_guest_and_notices_but_no_build(wheel
     kept = (path.relative_to(PROJECT) for path in (PROJECT / "templates").rglob("*") if path.suffix in SUFFIXES)
     assert {path.as_posix() for path in kept} <= set(names)
     assert any(n.endswith("licenses/docs/licenses/cpython.txt") for n in names)
-    assert not [n for n in names if n.startswith(("tests/", "sandboxes/wasm/build/", "sandboxes/wasm/guest/"))]
+    assert not [n for n in names if n.startswith(("tests/", "sandboxes/wasm/build/", "sandboxes/guest/wasm/"))]
 
 
 def test_it_runs_the_demo(installed: Path, tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ MANIFEST = "guest.json"
 CODE = "code.wasm"
 MEMORY = "memory.wasm"
 
-SOURCES = Path("sandboxes/wasm/guest")
-ANSWERS = Path("sandboxes/inside/answers.py")
-"""What the guest has in common with other sandboxes' insides; in the guest it lies beside its own sources."""
+SOURCES = Path("sandboxes/guest/wasm")
+HARNESS = Path("sandboxes/guest/harness.py")
+"""What it has in common with other sandboxes; in the image `HARNESS_NAME`, beside the guest's own sources."""
+HARNESS_NAME = "guest_harness.py"
 _BUILD = Path("sandboxes/wasm/build")
 _ENCODE = Path("sandboxes/wasm/encode.py")
 _SOURCE_SUFFIXES = (".py", ".wit", ".wat")
@@ -63,7 +64,7 @@ def input_hash(project: Path = PROJECT) -> str:
         for path in sorted(_files(project / folder)):
             if path.suffix in _SOURCE_SUFFIXES:
                 _add(digest, path.relative_to(project).as_posix(), path.read_bytes())
-    for path in (ANSWERS, _ENCODE):
+    for path in (HARNESS, _ENCODE):
         _add(digest, path.as_posix(), (project / path).read_bytes())
     for tool in PYTHON_TOOLS:
         _add(digest, tool, pinned_version(tool).encode())

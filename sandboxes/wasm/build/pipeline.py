@@ -19,8 +19,9 @@ from .errors import GuestBuildError
 from .flatten import NamedModule, flatten
 from .image import split, without_custom_sections
 from .manifest import (
-    ANSWERS,
     CODE,
+    HARNESS,
+    HARNESS_NAME,
     MANIFEST,
     MEMORY,
     SOURCES,
@@ -118,7 +119,7 @@ def _componentized(tools: Tools, folder: Path) -> bytes:
         target = sources / path
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(PROJECT / SOURCES / path, target)
-    shutil.copyfile(PROJECT / ANSWERS, sources / ANSWERS.name)
+    shutil.copyfile(PROJECT / HARNESS, sources / HARNESS_NAME)
     component = folder / "component.wasm"
     arguments = ["-q", "-d", "world.wit", "-w", _WORLD]
     arguments += ["componentize", "--stub-wasi", "-p", ".", _APP, "-o", str(component)]

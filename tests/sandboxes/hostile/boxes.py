@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from sandboxes import Isolation, SandboxUnavailableError
-from sandboxes.boxes import launch
-from sandboxes.boxes.launch import Tier
+from sandboxes.boxes.launch import GUEST, Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.judged import LIMITS, PATIENT, Batch, is_clean, judge, patience, request
@@ -49,11 +48,8 @@ class Boxes:
                 hosts[tier, isolation] = Driven(place, tier, packages=packages, cache=cache)
         if not hosts:
             pytest.skip("the process sandbox works in no tier here")
-        ours = Path(launch.__file__).parents[1]
-        inside = [*ours.glob("*/inside"), ours / "inside"]
-        for place in inside:
-            compileall.compile_dir(place, quiet=2)  # as other tests may do meanwhile
-        boxes = cls(hosts, [packages, *inside, cache])
+        compileall.compile_dir(GUEST, quiet=2)  # as other tests may do meanwhile
+        boxes = cls(hosts, [packages, GUEST, cache])
         for key, told in boxes.ask({key: request((key[1], [CLEAN])) for key in hosts}).items():
             boxes.pristine[key] = told["batches"][0][0]["value"]
         boxes.before = boxes.files()

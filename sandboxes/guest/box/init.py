@@ -1,0 +1,163 @@
+"""The first process of a box. It runs no script: it closes the doors, starts the process that does, and ends all."""
+
+import os
+import select
+import signal
+import socket
+import sys
+
+from .. import wire
+from . import confine, reap
+
+INNER_ENDED, INNER_KILLED = 70, 71
+"""
+Exit status: the process that holds the script has ended; it was killed.
+
+Only the script can have made it do so, or a kernel that has no memory left.
+"""
+
+_KEPT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LD_BIND_NOW")
+"""Variables that libraries read, but scripts need not see."""
+
+
+def main(control, life, serve, host=None):
+    """
+    Never returns. `control` is a socket to the host, `life` one that the host shuts when the box shall end.
+
+    The kernel does so when the host has ended, unless a child that it forked lives on and holds the other end;
+    therefore `host`, a handle on the host's process. `serve`, given the channel and the boot message, is what the inner
+    process does once the doors are closed.
+    """
+    channel = socket.socket(fileno=control)
+    if host is not None and control not in _ready(None, control, host):
+        os._exit(0)
+    boot, parts, _ = wire.receive(channel)
+    _empty_environment()
+    os.chdir("/")
+    _give_up_rights(boot)
+    _move(boot["moved"])
+    guardian = os.getpid()
+    child = os.fork()
+    if child == 0:
+        for fd in (life, host) if host is not None else (life,):
+            os.close(fd)
+        _inner(channel, boot, parts[0], guardian, serve)
+    channel.close()
+    if sys.platform.startswith("linux"):
+        confine.closed_to_others()
+    _watch(life, host, child, boot["confined"])
+
+
+def _inner(channel, boot, program, guardian, serve):
+    """Never returns."""
+    try:
+        status = 0
+        _harden(boot, program, guardian)
+        wire.send(channel, {"hello": os.getpid()})
+        serve(channel, boot)
+    except EOFError:
+        pass  # the host is gone
+    except BaseException as error:
+        status = 1
+        wire.send(channel, {"failed": f"{type(error).__name__}: {error}"})
+    finally:
+        os._exit(status)
+
+
+def _harden(boot, program, guardian):
+    """Fails rather than run a script with a door open that the host believes closed."""
+    if sys.platform.startswith("linux"):
+        if boot["adopts"]:
+            confine.subreaper()
+        if boot["scope"]:
+            confine.landlock_scope(boot["network"])
+        if program:
+            confine.seccomp(program)
+    confine.set_limits(boot["limits"])
+    if boot["confined"] and guardian != 1:
+        try:
+            os.kill(guardian, 0)
+        except PermissionError:
+            return  # kill(-1) stays within the box
+        raise RuntimeError("processes outside of the box can be signalled from inside")
+
+
+def _empty_environment():
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    os.environ.clear()
+    for name, value in kept.items():
+        os.putenv(name, value)  # for C's getenv alone
+
+
+def _give_up_rights(boot):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    if not sys.platform.startswith("linux"):
+        return
+    if boot["tmp"]:
+        confine.mount_tmp(*boot["tmp"])
+    confine.no_new_privs()
+    if boot["users"] and confine.own_users():
+        boot["limits"]["NPROC"], boot["forks"] = boot["users"], True
+    if boot["view"] is not None:
+        confine.landlock_view(**boot["view"])
+    if boot["uid"] is not None:
+        confine.give_up_uid(boot["uid"], boot["uid"])
+    confine.drop_capabilities()
+    if boot["adopts"]:
+        confine.subreaper()
+
+
+def _move(moved):
+    """Has Python look for modules where this uid may; the folders' own paths lead through closed ones."""
+    if not moved:
+        return
+    sys.path[:] = [moved_path(path, moved) for path in sys.path]
+    sys.path_importer_cache.clear()
+    for module in list(sys.modules.values()):
+        if isinstance(places := getattr(module, "__path__", None), list):
+            places[:] = [moved_path(path, moved) for path in places]
+
+
+def moved_path(path, moved):
+    for folder, place in moved.items():
+        if path == folder or path.startswith(folder + "/"):
+            return place + path[len(folder) :]
+    return path
+
+
+def _watch(life, host, child, confined):
+    """Waits until the host lets go or has ended, or the inner process ends; then ends everything in the box."""
+    pidfd = reap.watched(child)
+    status = None
+    while status is None:
+        ready = _ready(1000 if pidfd is not None else 20, life, host, pidfd)
+        status = _reaped().get(child)
+        if ready & {life, host}:
+            break
+    reap.end_all(child, confined)
+    if status is None:
+        os._exit(0)
+    os._exit(INNER_KILLED if os.waitstatus_to_exitcode(status) == -signal.SIGKILL else INNER_ENDED)
+
+
+def _ready(longest, *fds):
+    """Those that can be read; waits for one, so many milliseconds at most."""
+    waiting = select.poll()
+    for fd in fds:
+        if fd is not None:
+            waiting.register(fd, select.POLLIN | select.POLLHUP)
+    return {fd for fd, _ in waiting.poll(longest)}
+
+
+def _reaped():
+    """The processes that have ended, and how."""
+    found = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        found[pid] = status

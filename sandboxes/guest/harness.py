@@ -1,0 +1,234 @@
+"""
+Load a script, call it, and put into JSON what came of it: what runs beside a script, in whatever Python.
+
+Part of the wasm sandbox's image too, so it imports none of its package. Nothing it says is trusted: a script shares
+this interpreter and may change any of it, but it can spoil no more than its own replies, and the host checks those.
+Its import is a part of every sandbox's start, so it imports little.
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import sys
+from _json import encode_basestring, encode_basestring_ascii, make_encoder
+from types import GeneratorType, ModuleType
+
+TYPE_CHECKING = False  # as typing's, whose import takes longer than all of these
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, NoReturn
+
+globals()["__builtins__"] = dict(vars(builtins))  # our own: a script may change those of its packages
+
+SCRIPT = "evaluator.py"
+NAME = 200  # characters kept of an exception's class, and of a module's name
+MESSAGE = 4000  # characters kept of an exception's text, and of its traceback: what a person reads
+
+hidden = {__file__}
+"""Files whose frames no traceback shows; a module that calls these functions adds its own."""
+
+_NOT_FINITE = "a number that is NaN or infinite: return a finite one, or the score None with a label or an explanation"
+_UNSAYABLE = '{"type":"Exception","message":"its text cannot be shown","traceback":""}'
+_ITERABLE_COROUTINE = 0x100  # inspect.CO_ITERABLE_COROUTINE
+
+
+class _Refused(Exception):
+    """A returned value that is not a result; args are the status and what to tell."""
+
+
+def load(source: str) -> Callable[..., Any]:
+    """
+    Execs a script as the module `evaluator` and gives its `evaluate`.
+
+    Raises NameError where it defines none, and whatever the script raises.
+    """
+    import linecache
+
+    traceback_class()  # bound before the script could patch it, and so that no call pays for the import
+    module = ModuleType("evaluator")
+    module.__file__ = SCRIPT
+    module.__dict__["__builtins__"] = vars(builtins)  # else it would have ours
+    sys.modules["evaluator"] = module  # dataclasses and typing look a class's module up here
+    sys.argv[:] = [SCRIPT]
+    linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
+    exec(compile(source, SCRIPT, "exec", dont_inherit=True), module.__dict__)
+    found: Callable[..., Any] | None = module.__dict__.get("evaluate")
+    if not callable(found):
+        raise NameError("the script defines no function named evaluate")
+    gc.collect()
+    gc.freeze()
+    return found
+
+
+def call(
+    evaluate: Callable[..., Any],
+    positional: Sequence[Any],
+    arguments: Mapping[str, Any],
+    limit: int,
+    wait: Callable[[Any], Any],
+) -> str:
+    """
+    What `evaluate` returned, as JSON text; `limit` bounds it, in bytes of UTF-8 without escapes.
+
+    `wait` gives what an awaitable comes to. Raises whatever the script raises, and what only `told` understands.
+    """
+    value = evaluate(*positional, **arguments)
+    if _awaits(value):
+        value = wait(value)
+    return _as_json(value, limit)
+
+
+def told(step: Callable[[], str], flood: type[BaseException] | None = None) -> str:
+    """
+    Runs the step, and tells the JSON text that it gives, or how it failed.
+
+    Either `"status":"ok","value":…` or `"status":…,"error":{"type","message","traceback"}`, the inside of a JSON
+    object; with a module that was not found the error has its name as `missing`. `flood` is what printing too much
+    raises. Raises nothing, whatever the script does, unless it has spoilt the interpreter itself.
+    """
+    try:
+        return '"status":"ok","value":' + step()
+    except BaseException as error:
+        try:
+            return _failure(error, flood)
+        except BaseException as e:
+            kind = "memory" if _out_of_memory(e) else "error"
+            return '"status":"' + kind + '","error":' + _UNSAYABLE
+
+
+def _awaits(value: Any) -> bool:
+    """As inspect.isawaitable, whose module takes long to import."""
+    if isinstance(value, GeneratorType):
+        return bool(value.gi_code.co_flags & _ITERABLE_COROUTINE)
+    return getattr(type(value), "__await__", None) is not None
+
+
+def _as_json(value: Any, limit: int) -> str:
+    try:
+        text = encode(_plain(value))
+        # Escapes only lengthen: what is short enough with them is so without.
+        size = (
+            len(text) if len(text) <= limit else len(encode(value, encode_basestring).encode("utf-8", "surrogatepass"))
+        )
+    except (TypeError, ValueError, RecursionError) as e:
+        why = _NOT_FINITE if str(e).startswith("Out of range float") else str(e)
+        what = f"evaluate returned what JSON cannot hold ({type(value).__name__})"
+        raise _Refused("no_result", f"{what}: {why}") from None
+    if size > limit:
+        raise _Refused("output", f"evaluate returned {size} bytes of JSON; the limit is {limit}")
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """Refuses dict keys that JSON would turn into text behind the author's back."""
+    if isinstance(value, dict) and not all(isinstance(k, str) for k in value):
+        raise TypeError("its keys must be text")
+    if isinstance(value, tuple | set | frozenset | bytes):
+        raise TypeError("return a label, a score or a dict")
+    return value
+
+
+def _unwrapped(value: Any) -> Any:
+    """
+    What JSON can hold of a value that it cannot hold itself: the one element of a numpy scalar or array.
+
+    numpy is told by name, for it need not be here. Raises TypeError, which says what to return instead.
+    """
+    kind = type(value)
+    if kind.__module__ == "numpy" and hasattr(kind, "dtype"):
+        if value.size == 1 and value.dtype.kind in "biufUO":
+            return float(value.item()) if value.dtype.kind == "f" else value.item()
+        _refuse_numpy(value)
+    package = kind.__module__.partition(".")[0]
+    name = kind.__name__ if package in ("builtins", "evaluator") else f"{package}.{kind.__name__}"
+    instead = _PART if hasattr(kind, "tolist") else "text, a number, or a dict or list of these"
+    raise TypeError(f"a value of the type {name}: return {instead}")
+
+
+_PART = "a number of it, such as float(x.mean()), or x.tolist()"
+
+
+def _refuse_numpy(value: Any) -> NoReturn:
+    kind = value.dtype.kind
+    if value.shape:
+        texts = "x.astype(str).tolist()"
+        instead = {"c": "a real number of it, such as float(abs(x).mean())", "M": texts, "m": texts}
+        raise TypeError(f"a numpy array of shape {value.shape}: return {instead.get(kind, _PART)}")
+    instead = {"c": "a real number of it, such as float(x.real) or float(abs(x))"}
+    raise TypeError(f"a numpy {value.dtype.name}: return {instead.get(kind, 'a number, or text such as str(x)')}")
+
+
+# Whatever a script makes of `json`, what it returns is put into JSON as it is: none of that module is asked, nor its
+# classes, only the C function below it. A method that is bound here would not do, for it looks up others when called.
+def encode(value: Any, text: Callable[[str], str] = encode_basestring_ascii) -> str:
+    """The value as json.dumps gives it, without what is not finite; `text` is what quotes a string."""
+    return "".join(make_encoder({}, _unwrapped, text, None, ": ", ", ", False, False, False)(value, 0))
+
+
+def _failure(error: BaseException, flood: type[BaseException] | None) -> str:
+    if _out_of_memory(error):
+        error.__traceback__ = None  # it holds what filled the memory
+    status: str
+    if isinstance(error, _Refused):
+        status, message = error.args
+        report: dict[str, str] = {"type": "Result", "message": message, "traceback": ""}
+    else:
+        status = _status_of(error, flood)
+        report = {
+            "type": _cut(type(error).__name__, NAME),
+            "message": _text_of(error),
+            "traceback": _traceback_of(error),
+        }
+    if isinstance(error, ModuleNotFoundError):
+        report["missing"] = _cut(str(error.name), NAME)
+    return '"status":"' + status + '","error":' + encode(report)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """
+    CPython's parser says MemoryError too, of a source that is nested too deeply, but then it says so.
+
+    numpy's own says how much it wanted, and has a class of its own.
+    """
+    return isinstance(error, MemoryError) and (not error.args or type(error) is not MemoryError)
+
+
+def _status_of(error: BaseException, flood: type[BaseException] | None) -> str:
+    if _out_of_memory(error):
+        return "memory"
+    return "output" if flood is not None and isinstance(error, flood) else "error"
+
+
+def _cut(text: str, most: int) -> str:
+    """As str itself cuts: a subclass may give something else, and more of it."""
+    cut: str = str.__getitem__(text, slice(most))
+    return cut
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return _cut(str(error), MESSAGE)
+    except Exception as e:
+        return f"its text cannot be shown: str() raised {type(e).__name__}"
+
+
+_formatter: Any = None
+
+
+def traceback_class() -> Any:
+    global _formatter
+    if _formatter is None:
+        from traceback import TracebackException
+
+        _formatter = TracebackException
+    return _formatter
+
+
+def _traceback_of(error: BaseException) -> str:
+    try:
+        shown = traceback_class()(type(error), error, error.__traceback__, limit=-20, compact=True)
+        shown.stack[:] = [f for f in shown.stack if f.filename not in hidden]
+        return "".join(shown.format())[-MESSAGE:]
+    except Exception:
+        return ""

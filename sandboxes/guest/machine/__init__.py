@@ -1,0 +1,1 @@
+"""What runs on a machine of a provider, and keeps boxes there."""

@@ -1,0 +1,209 @@
+"""
+What runs on a machine of others: loads one script, runs its rows each with its own bounds, tells of each as it ends.
+
+No script runs in this process, nor in one that was forked from it after it had read a row. What it says is in
+`frames`, what keeps a script in is in `namespaces` and in `guest.box`. It ends when a signal tells it
+to, when nobody reads what it says, and when it is done; nothing that it started is left then.
+"""
+
+import binascii
+import json
+import os
+import signal
+import sys
+
+from ..box import confine
+from . import frames, host_facts
+from .channel import Broken
+from .event_loop import Ports
+from .spawner import Failed, Spawner
+
+_ALL, _NO_FILTER, _BARE = range(3)
+"""
+What a box is kept in by: everything; everything but the filter of system calls; another user alone.
+
+A kernel may have what it then does not let be used.
+"""
+
+OFFLINE = {"network", "seccomp"}
+"""Each keeps a script off the network: there is no device, or there are no sockets."""
+
+_BARREN = 3
+"""Boxes in a row that end before they have told of a row."""
+
+_WELL = b'{"status":"ok","value":null}'
+
+
+class _Stopped(Exception):
+    """A signal has come that ends all."""
+
+
+def main(part, rooms):
+    """
+    `part` reads the next part of what the host sent; `rooms`: the class of what boxes are shown and told.
+
+    Ends the process.
+    """
+    confine.closed_to_others()
+    settings = json.loads(part())
+    host_facts.forget_environment()
+    room = rooms(settings)
+    places = host_facts.files(room.shown, settings["network"])
+    spawner = Spawner(places, settings["tmp"], settings["network"], room)
+    # From here on this process knows what no script may.
+    last = json.loads(part())
+    rows = _cut(part(), last["sizes"])
+    ports = Ports()
+    code = 1
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, _stop)
+        voice = frames.Voice(1, last["mark"], ports)
+        ports.add_end(spawner.fd, _lost)
+        try:
+            _answer(_Boxes(spawner, ports, settings, room), voice, settings, rows)
+            code = 0
+        except (_Stopped, frames.Gone):
+            raise
+        except Failed as error:
+            voice.say(failed=str(error)[:500])
+        except Exception as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+            voice.say(failed=f"{type(error).__name__}: {error}"[:500])
+        voice.taken(0)
+    except (_Stopped, frames.Gone):
+        code = 143
+    finally:
+        spawner.end()
+        room.close()
+        os._exit(code)
+
+
+def _answer(boxes, voice, settings, rows):
+    box = boxes.open()
+    voice.say(hello=boxes.hello(box))
+    place = barren = 0
+    if settings["source"] is not None:
+        box = _loaded(box, boxes, voice, settings, rows)
+    while box is not None and place < len(rows):
+        first = place
+        # What comes later in the run may be what ended the box before anything could be told.
+        begun = rows[: place + 1] if barren else rows
+        for told in box.run(begun, place, settings["limits"], settings["isolation"] == "batch"):
+            voice.say(row=place, told=frames.told(*told))
+            voice.taken()
+            place += 1
+        barren = barren + 1 if place == first else 0
+        if barren > _BARREN:
+            raise Failed("boxes end before they tell of a row")
+        if place < len(rows) and not box.alive:
+            voice.say(loading=True)
+            box = _loaded(boxes.open(), boxes, voice, settings, rows)
+    if box is not None:
+        box.close()
+    voice.say(done=len(rows))
+
+
+def _loaded(box, boxes, voice, settings, rows):
+    """The box to go on with, None where loading did not go well; says how it went."""
+    source, limits = settings["source"].encode("utf-8", "surrogatepass"), settings["limits"]
+    how, payload, *rest = box.load(source, limits)
+    well = False
+    if how == "reply":
+        # What is said of it and what follows from it must be the same, whatever a script has put together.
+        try:
+            reply = json.loads(payload)
+            well = isinstance(reply, dict) and reply.get("status") == "ok"
+            payload = _WELL if well else payload
+        except (ValueError, RecursionError):
+            payload = b"no JSON"
+    voice.say(loaded=frames.told(how, payload, *rest), **({"left": box.left} if well and box.left else {}))
+    if well and (not box.left or not rows):
+        return box
+    box.close()
+    return _imported(box.modules, boxes, source, limits) if well else None
+
+
+def _imported(modules, boxes, source, limits):
+    """A box with what the script imported and not the script; with none, where the modules leave something too."""
+    for names in (modules, b""):
+        box = boxes.open()
+        if box.imports(names, source, limits):
+            return box
+        box.close()
+    raise Failed("no process without the script could be made ready for it")
+
+
+class _Boxes:
+    """Makes boxes, all alike."""
+
+    def __init__(self, spawner, ports, settings, room):
+        self._spawner, self._ports, self._settings, self._room = spawner, ports, settings, room
+        self._level = None
+        self._programs = settings["programs"].get(os.uname().machine, {}) if host_facts.knows_seccomp() else {}
+
+    def open(self):
+        """A box without a script, ready for one. None is weaker than the first, of which the host was told."""
+        levels = [_ALL, _ALL, _NO_FILTER, _BARE] if self._level is None else [self._level] * 3
+        for level in levels:
+            try:
+                box = self._room.open(
+                    self._spawner, self._ports, lambda walls, level=level: self._boot(walls, level), level == _BARE
+                )
+            except Broken as e:
+                why = e
+            else:
+                self._level = level
+                if self._settings["shut"] and not OFFLINE & set(self._words(box)):
+                    raise Failed("nothing keeps scripts off the network")
+                return box
+        raise Failed(f"no process for the script could be started: {why}")
+
+    def _boot(self, walls, level):
+        """What the box is told first, and its filter of system calls."""
+        words = walls.pop("words")
+        mounts = "mounts" in words
+        apart = "uid" in words or ("users" in words and host_facts.newer_than(5, 14))
+        program = binascii.a2b_base64(self._programs.get("own" if mounts else "shared", "")) if level == _ALL else b""
+        told = walls | {
+            "limits": host_facts.limits(self._settings["tmp"][0] if mounts else 0, apart, self._room),
+            "network": self._settings["network"] is not None,
+            "users": 0,
+            "forks": apart or not program,
+        }
+        return told | self._room.boot(walls), program
+
+    def _words(self, box):
+        filtered = self._programs and self._level == _ALL
+        return [*box.words, *(["seccomp"] if filtered else [])]
+
+    def hello(self, box):
+        words = [*self._words(box), *(["memory"] if box.watched else [])]
+        system = os.uname()
+        return {
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "machine": system.machine,
+            "hash_seed": "0" if host_facts.hashes_from_0() else "other",
+            "system": f"{system.sysname} {system.release}"[:90],
+            "protects": words,
+            **box.tells,
+        }
+
+
+def _cut(whole, sizes):
+    """The rows, one after the other."""
+    rows, start = [], 0
+    for size in sizes:
+        rows.append(whole[start : start + size])
+        start += size
+    return rows
+
+
+def _lost():
+    raise Failed("the process that starts boxes has ended")
+
+
+def _stop(number, frame):
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise _Stopped

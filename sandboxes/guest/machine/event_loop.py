@@ -1,0 +1,60 @@
+"""Waits for descriptors, and for time to pass: as much of an event loop as the agent needs, without its import."""
+
+import contextlib
+import select
+import time
+
+now = time.monotonic
+
+_GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
+
+
+class Ports:
+    """Calls back when a descriptor can be read or written, or its other side has gone."""
+
+    def __init__(self):
+        self._poll = select.poll()
+        self._readers, self._writers, self._ends = {}, {}, {}
+
+    def add_reader(self, fd, callback):
+        self._readers[fd] = callback
+        self._ask(fd)
+
+    def remove_reader(self, fd):
+        self._readers.pop(fd, None)
+        self._ask(fd)
+
+    def add_writer(self, fd, callback):
+        self._writers[fd] = callback
+        self._ask(fd)
+
+    def remove_writer(self, fd):
+        self._writers.pop(fd, None)
+        self._ask(fd)
+
+    def add_end(self, fd, callback):
+        """To be called when nobody is at the other side any more."""
+        self._ends[fd] = callback
+        self._ask(fd)
+
+    def _ask(self, fd):
+        wanted = (select.POLLIN if fd in self._readers else 0) | (select.POLLOUT if fd in self._writers else 0)
+        if wanted or fd in self._ends:
+            self._poll.register(fd, wanted)
+        else:
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(fd)
+
+    def wait(self, until):
+        """Until something has happened, or the time has come."""
+        for fd, events in self._poll.poll(max(0, until - now()) * 1000):
+            if events & _GONE and fd in self._ends:
+                self._ends[fd]()
+            if events & (select.POLLIN | _GONE) and fd in self._readers:
+                self._readers[fd]()
+            if events & (select.POLLOUT | _GONE) and fd in self._writers:
+                self._writers[fd]()
+
+
+def nothing():
+    """For pipes that would wake somebody."""

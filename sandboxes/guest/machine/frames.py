@@ -1,0 +1,87 @@
+"""What the agent says to the host: a line of ASCII JSON each time, with the mark that no script can know."""
+
+import binascii
+import collections
+import json
+import os
+import select
+
+from .event_loop import now
+
+PATIENCE = 600.0
+"""Seconds in which the host takes something, if it still listens."""
+
+_MOST = 1 << 20  # bytes that may wait to be taken while rows go on
+_PIECE = 4096  # bytes that a pipe takes without waiting, when it says that it takes any (PIPE_BUF)
+
+
+class Gone(Exception):
+    """The host does not listen any more."""
+
+
+class Voice:
+    """
+    Writes to a descriptor as fast as the other side takes it, and never waits for it in a write.
+
+    The descriptor stays as it is, for it may be shared: that it does not block is not ours to say.
+    """
+
+    def __init__(self, fd, mark, ports):
+        self._fd, self._mark, self._ports = fd, mark, ports
+        self._rest = collections.deque()
+        self._waiting = 0
+        self._can = select.poll()
+        self._can.register(fd, select.POLLOUT)
+        ports.add_end(fd, self._gone)
+
+    def say(self, **frame):
+        line = json.dumps({**frame, "mark": self._mark}, separators=(",", ":")).encode() + b"\n"
+        self._rest.append(memoryview(line))
+        self._waiting += len(line)
+        self._write()
+        if self._rest:
+            self._ports.add_writer(self._fd, self._write)
+
+    def taken(self, most=_MOST):
+        """Waits until no more than so many bytes are still to be taken. Raises Gone when the host takes none."""
+        before, until = self._waiting, now() + PATIENCE
+        while self._waiting > most:
+            self._ports.wait(until)
+            if self._waiting < before:
+                before, until = self._waiting, now() + PATIENCE
+            elif now() > until:
+                raise Gone
+
+    def _write(self):
+        try:
+            while self._rest and self._can.poll(0):
+                written = os.write(self._fd, self._rest[0][:_PIECE])
+                self._waiting -= written
+                if written == len(self._rest[0]):
+                    self._rest.popleft()
+                else:
+                    self._rest[0] = self._rest[0][written:]
+        except BlockingIOError:
+            return
+        except OSError:
+            raise Gone from None
+        if not self._rest:
+            self._ports.remove_writer(self._fd)
+
+    def _gone(self):
+        raise Gone
+
+
+def told(how, payload, took, kept, said, status=None, loading=False):
+    """
+    What became of a row, or of loading, as `remote.stream` reads it.
+
+    `loading`: of a row before which the script was to be loaded anew, and did not load.
+    """
+    found = {"how": how, "payload": _text(payload), "took": took, "output": _text(kept), "said": said}
+    found |= {"loading": True} if loading else {}
+    return found if status is None else found | {"status": status}
+
+
+def _text(data):
+    return binascii.b2a_base64(data, newline=False).decode()

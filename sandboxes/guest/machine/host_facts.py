@@ -1,0 +1,174 @@
+"""What a script's process needs of the machine: where its Python lies, and what limits the kernel knows."""
+
+import ctypes
+import os
+import re
+import resource
+import sys
+
+from ..box import confine
+from ..supervisor import procfs
+
+TMP = "/tmp"
+DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
+
+_LIBRARIES = ("/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64", "/nix/store")
+_OTHERS = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")
+_SPARE = range(61184, 65520)
+"""What systemd gives to services that exist for a while; no user has them."""
+
+_OF_SEED_0 = 7297672633642751649
+"""The hash of `evalcell`."""
+
+_SETGID, _SETUID, _SYS_ADMIN = 6, 7, 21
+_GET_SECCOMP = 21
+
+
+def packages(asked):
+    """Folders of packages, of which the last is the one asked for; `site` asks for those of this Python."""
+    if asked != "site":
+        return [asked] if asked else []
+    import site
+
+    prefixes = [_virtual()] if _virtual() else [sys.prefix, sys.exec_prefix]
+    return [folder for folder in site.getsitepackages(prefixes) if os.path.isdir(folder)]
+
+
+def program(name, folders):
+    """The path of a program that came with packages, installed in one of the folders or as this Python's; or None."""
+    prefixes = [*folders, _virtual() or sys.prefix]
+    found = (os.path.join(prefix, "bin", name) for prefix in prefixes)
+    return next((os.path.realpath(path) for path in found if os.access(path, os.X_OK)), None)
+
+
+def loaders():
+    """What starts programs that use shared libraries."""
+    found = (os.path.join(top, name) for top in _LIBRARIES[:2] if os.path.isdir(top) for name in os.listdir(top))
+    return list(dict.fromkeys(os.path.realpath(path) for path in found if os.path.basename(path).startswith("ld-")))
+
+
+def _virtual():
+    """The virtual environment that this Python was started from, which it does not look for without `site`."""
+    for folder in (os.path.dirname(sys.executable), os.path.dirname(os.path.dirname(sys.executable))):
+        if os.path.isfile(os.path.join(folder, "pyvenv.cfg")):
+            return folder
+    return None
+
+
+def files(folders, network):
+    """
+    What is to be read: the standard library, shared libraries, packages; with a network what that needs.
+
+    Paths as they will be asked for, outermost only.
+    """
+    found = [*_LIBRARIES, *sys.path, *folders, *_OTHERS, *(network or ())]
+    found += [os.path.join(sys.base_prefix, "lib"), *_mapped()]
+    found = [os.path.normpath(path) for path in found if os.path.isabs(path) and os.path.exists(path)]
+    found += [os.path.realpath(path) for path in found]
+    kept = dict.fromkeys(sorted(found))
+    return [path for path in kept if path != "/" and not any(folder in kept for folder in above(path))]
+
+
+def above(path):
+    while (path := os.path.dirname(path)) != "/":
+        yield path
+
+
+def _mapped():
+    """Folders of the shared libraries that this process has: some lie in odd places."""
+    try:
+        with open("/proc/self/maps") as lines:
+            found = {line.split(None, 5)[5].strip() for line in lines if ".so" in line and "/" in line}
+    except OSError:
+        return []
+    return [os.path.dirname(path) for path in found]
+
+
+def reachable(path):
+    """Whether a user of no group of ours may enter all folders above, and read it."""
+    path = os.path.realpath(path)
+    mode = 0o5 if os.path.isdir(path) else 0o4
+    if os.stat(path).st_mode & mode != mode:
+        return False
+    return all(os.stat(folder).st_mode & 0o1 for folder in (*above(path), "/"))
+
+
+def held(places):
+    """Those that a user of no group of ours may not reach by their paths -> paths by which it can."""
+    return {path: f"/proc/self/fd/{os.open(path, os.O_PATH)}" for path in places if not reachable(path)}
+
+
+def may(capability):
+    return bool(confine.capabilities()[0] >> capability & 1)
+
+
+def may_mount():
+    return may(_SYS_ADMIN)
+
+
+def spare_uid():
+    """A user that nobody is, where this process can become one; else None."""
+    if os.geteuid() or not (may(_SETUID) and may(_SETGID) and os.path.isdir("/proc/self/fd")):
+        return None
+    mapped = [_mapped_ids(f"/proc/self/{name}_map") for name in ("uid", "gid")]
+    first = int.from_bytes(os.getrandom(2)) % len(_SPARE)
+    for number in (_SPARE[first], 65534):
+        if all(any(number in ids for ids in held) for held in mapped):
+            return number
+    return None
+
+
+def _mapped_ids(path):
+    try:
+        with open(path) as file:
+            rows = [[int(word) for word in line.split()] for line in file]
+    except OSError:
+        return [range(1 << 32)]
+    return [range(first, first + count) for first, _, count in rows]
+
+
+def limits(size, counts_apart, room):
+    """Resource limits that this kernel lets be set; `counts_apart`: the processes of a script's user are its own."""
+    others = 0 if counts_apart else procfs.threads_of(os.getuid()) + 256
+    wanted = {
+        "CORE": 0,
+        "FSIZE": size,
+        "NOFILE": room.descriptors,
+        "NPROC": others + room.processes,
+        "MEMLOCK": 0,
+        "MSGQUEUE": 0,
+    }
+    return {name: value for name, value in wanted.items() if _settable(name)}
+
+
+def _settable(name):
+    try:
+        kind = getattr(resource, f"RLIMIT_{name}")
+        resource.setrlimit(kind, resource.getrlimit(kind))
+    except (AttributeError, OSError, ValueError):
+        return False
+    return True
+
+
+def knows_seccomp():
+    return ctypes.CDLL(None).prctl(_GET_SECCOMP, *(ctypes.c_ulong(0),) * 4) >= 0
+
+
+def hashes_from_0():
+    """Whether texts have the hashes that this Python gives them with the seed 0, where its algorithm is known here."""
+    known = sys.hash_info.algorithm == "siphash13" and sys.hash_info.width == 64
+    return not sys.flags.hash_randomization and (not known or hash("evalcell") == _OF_SEED_0)
+
+
+def forget_environment():
+    """What this process was started with is not to be found in the memory of those that it starts."""
+    values = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
+    for place in range(len(os.environ) + 64):
+        if not values[place]:
+            return
+        ctypes.memset(values[place], 0, len(ctypes.string_at(values[place])))
+
+
+def newer_than(major, minor):
+    found = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return found is not None and (int(found[1]), int(found[2])) >= (major, minor)

@@ -1,0 +1,176 @@
+"""
+What a script's first process shuts itself off from, as far as the machine lets it; each is told by a word.
+
+`mounts`: it has a file system of its own, with its Python, its packages and a private folder. `pids`: processes of its
+own; others can be neither seen nor signalled, and all end with it. `network`: no network device. `ipc`, `names`:
+message queues and the host's name. `uid`: a user that owns nothing. `users`: its rights hold nowhere else. `landlock`:
+only listed files, and no signals to others, by Landlock. `orphans`: a process whose parent has ended is found, and
+ended with its run.
+"""
+
+import ctypes
+import errno
+import os
+
+from ..box import confine, init
+from . import host_facts
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_pivot_root = {"x86_64": 155, "aarch64": 41}
+_MOUNT_SETATTR, _RECURSIVE = 442, 0x8000
+
+_NEW_MOUNTS, _NEW_NAMES, _NEW_IPC, _NEW_PIDS, _NEW_NETWORK = (
+    0x2_0000, 0x400_0000, 0x800_0000, 0x2000_0000, 0x4000_0000
+)  # fmt: skip
+_RDONLY, _NOSUID, _NODEV, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 32, 4096, 1 << 14, 1 << 18
+_DETACH = 2
+_LOCKED = 2 | 4 | 8 | 1024 | 2048
+"""What a mount may have that it must keep: no devices, no programs with rights, no times."""
+
+_ITSELF = "/proc/self/exe"
+_ROOT_SIZE, _ROOT_FILES = 1 << 20, 1024
+_ROOTS = ("/tmp", "/mnt", "/var/tmp", "/run", "/media", "/srv", "/home", "/opt")
+"""Folders to build the new root over; one is taken that nothing is needed of."""
+
+
+def put_up(places, tmp, network, bare, adopts, room):
+    """
+    Shuts this process off, and what it starts. It must have one thread, and fork once before anything else.
+
+    `places`: files and folders to be read. `bare`: by another user alone. `adopts`: whether the kernel can give orphans
+    to a process that asks for them. `room`: whose program may be started, and whose named pipes opened.
+    Returns the words, and what the first process of the box has yet to do.
+    """
+    words = {"orphans"} if adopts else set()
+    uid = owner = host_facts.spare_uid()
+    held = host_facts.held(places) if uid is not None else {}
+    direct = host_facts.may_mount()
+    if uid is not None and not direct:
+        confine.give_up_uid(uid, uid)
+        words.add("uid")
+        uid = None
+    if not (direct or bare):
+        confine.closed_to_others(False)  # or its own files in /proc would be root's
+        if confine.own_users():
+            words.add("users")
+    if not bare and _unshared(_NEW_MOUNTS) and (direct or not held) and _own_root(places, uid is None, room.program):
+        words.add("mounts")
+    for flag, word in ((_NEW_PIDS, "pids"), (_NEW_IPC, "ipc"), (_NEW_NAMES, "names"), (_NEW_NETWORK, "network")):
+        if not bare and (word != "network" or network is None) and _unshared(flag):
+            words.add(word)
+    if "names" in words:
+        _libc.sethostname(b"evalcell", 8)
+    if uid is not None:
+        words.add("uid")
+    if "mounts" in words:
+        for path in held.values():
+            os.close(int(os.path.basename(path)))  # or a script could look around from there
+        held = _moved(places)
+    scope = not bare and confine.landlock_abi() >= confine.SCOPES
+    view = None
+    if scope and "mounts" not in words:
+        words.add("landlock")
+        read = [held.get(path) or os.path.realpath(path) for path in places]
+        pipes = [entry.path for entry in os.scandir(room.pipes)] if room.pipes else []
+        devices = [path for path in (*host_facts.DEVICES, *pipes) if os.path.exists(path)]
+        execute = [init.moved_path(room.program, held), *host_facts.loaders()] if room.program else []
+        view = {"read": read, "devices": devices, "execute": execute, "network": network is not None}
+    return {
+        "words": sorted(words),
+        "uid": uid,
+        "owner": owner,
+        "tmp": [host_facts.TMP, *tmp, uid, uid] if "mounts" in words and host_facts.may_mount() else None,
+        "view": view,
+        "moved": held,
+        "adopts": adopts,
+        "scope": scope,
+        "confined": scope or "pids" in words,
+    }
+
+
+def _moved(places):
+    """What lies where a script's own folder will be -> where it is shown instead."""
+    below = [path for path in places if (path + "/").startswith(host_facts.TMP + "/")]
+    return {path: f"/shown/{number}" for number, path in enumerate(below)}
+
+
+def _unshared(flag):
+    return _libc.unshare(flag) == 0
+
+
+def _own_root(places, strict, program):
+    """
+    Whether it worked; what was made on the way is this process's alone and does no harm.
+
+    `strict`: it has to be read-only. A user that owns nothing can change nothing anyway. `program`: it will be
+    started, and may ask where it lies, though there is no /proc.
+    """
+    try:
+        _mount(None, "/", None, _REC | _PRIVATE)
+        root = next(r for r in _ROOTS if os.path.isdir(r) and not any((p + "/").startswith(r + "/") for p in places))
+        confine.mount_memory(root, f"size={_ROOT_SIZE},mode=0755", _ROOT_FILES)
+        moved = _moved(places)
+        shown = {path: moved.get(path, path) for path in (*places, *host_facts.DEVICES) if os.path.exists(path)}
+        for path, place in shown.items():
+            _show(os.path.realpath(path) if path in moved else path, root + place)
+            if path not in host_facts.DEVICES and not os.path.islink(root + place):
+                _read_only(root + place, strict, _RECURSIVE)
+        if program:
+            os.makedirs(root + os.path.dirname(_ITSELF), 0o755)
+            os.symlink(init.moved_path(program, moved), root + _ITSELF)
+        made = [*shown.values(), *([_ITSELF] if program else [])]
+        for folder in {above for place in made for above in host_facts.above(place)} - {"/dev"}:
+            os.chmod(root + folder, 0o111)  # what else there is on the machine cannot be told
+        os.makedirs(root + host_facts.TMP, 0o755, exist_ok=True)
+        _read_only(root, strict, 0)
+        _enter(root)
+    except (OSError, StopIteration):
+        return False
+    return True
+
+
+def _show(path, place):
+    os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
+    if os.path.islink(path):
+        os.symlink(os.readlink(path), place)
+        return
+    if os.path.isdir(path):
+        os.makedirs(place, 0o755, exist_ok=True)
+    else:
+        os.close(os.open(place, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+    _mount(path, place, None, _BIND | _REC)
+
+
+def _read_only(place, strict, recursive):
+    attributes = (ctypes.c_uint64 * 4)(_RDONLY | _NOSUID | _NODEV, 0, 0, 0)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    if _libc.syscall(_MOUNT_SETATTR, -100, os.fsencode(place), recursive, attributes, size) == 0:
+        return
+    kept = os.statvfs(place).f_flag & _LOCKED
+    try:
+        _mount(None, place, None, _REMOUNT | _BIND | _RDONLY | kept)
+    except OSError:
+        if strict:
+            raise
+
+
+def _enter(root):
+    os.chdir(root)
+    number = _pivot_root.get(os.uname().machine)
+    if number is not None and _libc.syscall(number, b".", b".") == 0:
+        _checked(_libc.umount2(b".", _DETACH), "umount2")
+    else:  # a root that cannot be moved, such as an initial ramdisk
+        os.chroot(".")
+    os.chdir("/")
+
+
+def _mount(source, target, kind, flags):
+    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
+    done = _libc.mount(*texts, ctypes.c_ulong(flags), None)
+    _checked(done, f"mount {target}")
+
+
+def _checked(returned, what):
+    if returned:
+        number = ctypes.get_errno() or errno.EIO
+        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,0 +1,173 @@
+"""
+The process that starts boxes. It was forked before the agent had read a row or its mark, and never learns of them.
+
+    agent -> spawner -> a waiting one -> guardian -> the process that holds the script -> one for each run
+"""
+
+import contextlib
+import errno
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+
+from .. import wire
+from ..box import confine, init
+from ..supervisor import procfs
+from . import namespaces
+
+_PID = struct.Struct("<i")
+_MOST = 10.0  # seconds
+
+
+class Failed(Exception):
+    """The agent cannot go on; the words are for a person."""
+
+
+class Spawner:
+    """The agent's side."""
+
+    def __init__(self, places, tmp, network, room):
+        self._ours, theirs = socket.socketpair()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._ours.close()
+            _serve(theirs, places, tmp, network, room)
+        theirs.close()
+
+    @property
+    def fd(self):
+        return self._ours.fileno()
+
+    def spawn(self, channel, life, bare):
+        """Begins a box, and gives its outermost process. Both are sockets of its own, closed here."""
+        with channel, life:
+            try:
+                socket.send_fds(self._ours, [b"b" if bare else b"w"], [channel.fileno(), life.fileno()])
+                told = self._ours.recv(_PID.size, socket.MSG_WAITALL)
+            except OSError:
+                told = b""
+        if len(told) < _PID.size:
+            raise Failed("the process that starts boxes has ended")
+        (pid,) = _PID.unpack(told)
+        if pid < 0:
+            raise Failed("the machine has no room for another process")
+        return pid
+
+    def end_boxes(self, seconds):
+        """Waits so long until no process of a box is left, then ends them from outside."""
+        until = time.monotonic() + seconds
+        while left := procfs.descendants(self.pid):
+            over = time.monotonic() - until
+            if over > _MOST:
+                raise Failed("the machine does not end processes that it is told to end")
+            for pid in left if over > 0 else ():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.001)
+
+    def end(self):
+        """Ends all that was started."""
+        with contextlib.suppress(Failed):
+            self.end_boxes(0)
+        self._ours.close()
+        os.waitpid(self.pid, 0)
+
+
+def _serve(asked, places, tmp, network, room):
+    """Never returns."""
+    try:
+        adopts = _adopts()
+        _quiet()
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while True:
+            got, fds, _, _ = socket.recv_fds(asked, 1, 2)
+            if not got:
+                return
+            try:
+                pid = os.fork()
+            except OSError:
+                pid = -1
+            if pid == 0:
+                asked.close()
+                _box(*fds, room, (places, tmp, network, got == b"b", adopts, room))
+            for fd in fds:
+                os.close(fd)
+            asked.sendall(_PID.pack(pid))
+    finally:
+        os._exit(0)
+
+
+def _adopts():
+    """Whether orphans become this process's children, so that what a broken box leaves is found below it."""
+    try:
+        confine.subreaper()
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return False  # a kernel that knows no such thing, such as gVisor's before July 2023
+    return True
+
+
+def _quiet():
+    """
+    Nothing that the agent reads or writes is left to what is started from here.
+
+    The streams are made anew, on pipes, as a script's will be: they ask once whether they are files.
+    """
+    null = os.open("/dev/null", os.O_RDWR)
+    read, write = os.pipe()
+    os.dup2(null, 0)
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(write, fd)
+        stream = open(fd, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  (for good)
+        stream.buffer.raw.name = f"<{name}>"
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+        os.dup2(null, fd)
+    for fd in (null, read, write):
+        os.close(fd)
+
+
+def _box(control, life, room, wanted):
+    """Never returns."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    channel = socket.socket(fileno=control)
+    try:
+        put_up = namespaces.put_up(*wanted)
+        # Who watches has to look in, to tell what memory is shared. Where a script could do so too, nobody may.
+        confine.closed_to_others(not {"mounts", "landlock"} & set(put_up["words"]))
+        wire.send(channel, put_up)
+        pid = os.fork()
+        if pid == 0:
+            _guard(control, life, room)
+        confine.closed_to_others()
+        channel.close()
+        os.close(life)
+        os.waitpid(pid, 0)
+    except BaseException as error:
+        wire.send(channel, {"failed": f"{type(error).__name__}: {error}"})
+    finally:
+        os._exit(0)
+
+
+def _guard(control, life, room):
+    """Never returns."""
+    try:
+        init.main(control, life, lambda channel, boot: _hold(channel, boot, room))
+    except BaseException as error:
+        wire.send(socket.socket(fileno=control), {"failed": f"{type(error).__name__}: {error}"})
+    finally:
+        os._exit(1)
+
+
+def _hold(channel, boot, room):
+    """Once the doors are closed. The last of the folders what is served adds by itself."""
+    if room.folders[:-1]:
+        import site
+
+        for folder in room.folders[:-1]:
+            site.addsitedir(init.moved_path(folder, boot["moved"]))
+    room.serve(channel, boot)

@@ -1,0 +1,1 @@
+"""Python in a box: a process that forks, and its children."""

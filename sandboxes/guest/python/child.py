@@ -1,0 +1,167 @@
+"""
+The forked process that runs calls: one, or a batch of them.
+
+It holds its ends of its run's three pipes, for requests, results and output, and nothing else of the box. Whatever a
+script does to it reaches no further than the results of this run; the host checks those as it would check a stranger's.
+"""
+
+import builtins
+import gc
+import json
+import os
+import random
+import sys
+import time
+
+from .. import harness, wire
+from ..box import confine
+
+harness.hidden.add(__file__)
+__builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
+
+_scan = json.JSONDecoder().scan_once  # the C function, which asks nothing of what a script may have patched
+_COROUTINE = 0x80  # inspect.CO_COROUTINE, whose module takes long to import
+_SEED = 0  # while a script loads
+
+_now = time.perf_counter
+_pid = os.getpid
+_urandom = os.urandom
+_write = os.write
+_CHUNK = 1 << 16
+_pack = wire.RESULT.pack
+
+
+def run(channel, evaluate, message, requests, results, output, boot):
+    """Never returns."""
+    try:
+        os.setpgid(0, 0)
+        channel.close()
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        _own_input()
+        if boot["scope"]:
+            confine.landlock_scope(boot["network"])
+        if message["memory"]:
+            confine.set_limits({"DATA": message["memory"]})
+        if not boot["forks"]:
+            confine.no_processes()
+        mark, own = bytes.fromhex(message["mark"]), _pid()
+        asked = open(requests, "rb", buffering=_CHUNK)  # noqa: SIM115  (until the end)
+        if message["loads"]:
+            seed(_SEED)
+            (length,) = wire.HEAD.unpack(_exactly(asked, wire.HEAD.size))
+            began = _now()
+            evaluate, answer = load(_exactly(asked, length).decode("utf-8", "surrogatepass"))
+            took = _now() - began
+            flush()
+            if _pid() != own:
+                return
+            _all(1, mark)
+            _all(results, _pack(len(answer), 0, took) + answer)
+            if evaluate is None:
+                return
+        seed(None)
+        for place in range(message["calls"]):
+            (length,) = wire.HEAD.unpack(_exactly(asked, wire.HEAD.size))
+            # Read within the call: its arguments may be what is too much.
+            answer, took = _answered(evaluate, asked, length)
+            flush()
+            if _pid() != own:  # a copy that the script made has come back
+                return
+            if mark and place + 1 < message["calls"]:
+                _all(1, mark)
+            _all(results, _pack(len(answer), place, took) + answer)
+    finally:
+        os._exit(0)
+
+
+def load(source):
+    """The script's `evaluate`, None where it did not load; and the reply that says how it went."""
+    loaded = []
+
+    def step():
+        found = harness.load(source)
+        if getattr(getattr(found, "__code__", None), "co_flags", 0) & _COROUTINE:
+            import asyncio  # noqa: F401  (once here, rather than in every fork)
+
+            gc.freeze()
+        loaded.append(found)
+        return "null"
+
+    told = reply(harness.told(step))
+    return (loaded or [None])[0], told
+
+
+def _own_input():
+    """The descriptor that it has is open once for all: what a run sets there, a later one finds."""
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.close(null)
+
+
+def _answered(evaluate, asked, length):
+    began = _now()
+
+    def step():
+        request = _scan(_exactly(asked, length).decode(), 0)[0]
+        if request["seed"] is not None:
+            seed(request["seed"])
+        return _value(evaluate, request)
+
+    answer = reply(harness.told(step))
+    return answer, _now() - began
+
+
+def _exactly(asked, count):
+    """Ends the process where there is no more: the host has gone."""
+    got = asked.read(count)
+    if len(got) < count:
+        os._exit(0)
+    return got
+
+
+def _value(evaluate, request):
+    return harness.call(evaluate, request["positional"], request["arguments"], request["result"], _awaited)
+
+
+def _awaited(awaitable):
+    import asyncio
+
+    async def wait():
+        return await awaitable
+
+    return asyncio.run(wait())
+
+
+def reply(told):
+    """As the host reads it; what a script says in halves of surrogate pairs is its own."""
+    return ("{" + told + "}").encode("utf-8", "surrogatepass")
+
+
+def flush():
+    """What was printed, on its way; a script may have closed or replaced the streams."""
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except BaseException:
+            continue
+
+
+def seed(number):
+    """Makes random numbers repeat, or without a number differ from run to run."""
+    fresh = int.from_bytes(_urandom(8)) if number is None else number
+    random.seed(fresh)
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed(fresh & 0xFFFFFFFF)
+    drawn = _urandom if number is None else random.Random(number ^ 1).randbytes
+    os.urandom = random._urandom = drawn
+
+
+def _all(fd, data):
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[_write(fd, left) :]
+    except OSError:
+        return  # closed by the script, which thereby has no result

@@ -1,0 +1,196 @@
+"""
+What loading a script leaves that its forks would share, or that would act in the process that holds it.
+
+A fork has memory of its own, and nothing else: an open file's offset, a pipe's content, a mapping that is shared and
+the files in the private folder are one for all. A thread and a child process are in no fork at all. And what a script
+hooks into Python would run between rows, in the process that forks, and hand on what it saw to the forks that follow.
+
+All that is used here after the script has run was bound before.
+"""
+
+import builtins
+import contextlib
+import gc
+import json
+import os
+import random
+import resource
+import select
+import signal
+import socket
+import stat
+import struct
+import sys
+import time
+from _thread import _count as _threads
+from json import decoder, encoder, scanner
+from os import fstat, listdir, statvfs, waitpid
+from signal import getitimer, getsignal
+from sys import _current_frames, getprofile, gettrace
+from types import FunctionType
+
+from .. import harness, wire
+from ..box import confine, reap
+
+harness.hidden.add(__file__)
+__builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
+
+_PYTHONS = (
+    *(builtins, contextlib, decoder, encoder, gc, json, os, os.path, random, resource, scanner, select, signal),
+    *(socket, stat, struct, sys.modules["posix"], time),
+)
+_MOST = 4096  # descriptors looked at, where nothing limits them; a box has 64
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: only such a class can be changed
+_MONITORS = range(6)
+_monitor = getattr(getattr(sys, "monitoring", None), "get_tool", lambda tool: None)
+
+IMPORTED = ("descriptors", "threads", "processes", "files", "memory")
+"""What counts where no script has run, only what it imports: hooks and patches of packages are none of a row's."""
+
+ALL = (*IMPORTED, "signals", "hooks", "patches")
+
+
+class Before:
+    """How things stood before the script was loaded."""
+
+    def __init__(self, tmp, own=()):
+        """`tmp`: the private folder, where there is one. `own`: the names of modules of ours that go on being used."""
+        harness.traceback_class()  # which it keeps once it is asked
+        self._tmp = tmp
+        self._room = _room(tmp)
+        self._descriptors = _descriptors()
+        self._signals = _signals()
+        self._callbacks = list(gc.callbacks)
+        self._names = set(sys.modules)
+        self._own = [vars(module) for module in (harness, confine, reap, wire)]
+        self._own += [globals(), *own]
+        self._was = {}
+        for names in (*self._own, *(vars(module) for module in _PYTHONS)):
+            _note(names, self._was)
+        self._hooked = []
+        self._put_back = [
+            _watch(sys, "addaudithook", self._hooked, lambda hook: True),
+            _watch(os, "register_at_fork", self._hooked, _in_parent),
+            _watch(sys.modules["posix"], "register_at_fork", self._hooked, _in_parent),
+        ]
+
+    def found(self):
+        """What there is now, in words of this module; once, before anything is ended or removed."""
+        for put_back in self._put_back:
+            put_back()
+        found = []
+        if _descriptors() != self._descriptors:
+            found.append("descriptors")
+        if _threads() or len(_current_frames()) > 1:
+            found.append("threads")
+        if _any_child():
+            found.append("processes")
+        if self._tmp and listdir(self._tmp):
+            found.append("files")
+        if _signals() != self._signals or any(any(getitimer(which)) for which in range(3)):
+            found.append("signals")
+        tools = any(_monitor(tool) is not None for tool in _MONITORS)
+        if self._hooked or tools or gettrace() or getprofile() or list(gc.callbacks) != self._callbacks:
+            found.append("hooks")
+        if self._patched():
+            found.append("patches")
+        return found
+
+    def kept(self):
+        """Whether files that were removed are still held, by a mapping or a descriptor."""
+        return _room(self._tmp) != self._room
+
+    def imported(self):
+        """Names of the modules that have been imported since, of what lies in files, in their order."""
+        found = []
+        for name, module in list(sys.modules.items()):
+            if name not in self._names and isinstance(name, str) and not name.endswith("__main__"):
+                with contextlib.suppress(Exception):
+                    if module.__spec__.name == name:
+                        found.append(name)
+        return found
+
+    def _patched(self):
+        for names, was, _ in self._was.values():
+            for name, value in was.items():
+                if name not in names or names[name] is not value:
+                    return True
+        if any(_code(value) != code for _, _, codes in self._was.values() for value, code in codes):
+            return True
+        common = vars(builtins)
+        return any(name in common and name not in self._was[id(names)][1] for names in self._own for name in names)
+
+
+def _note(names, was):
+    """The names of a module and of the classes in it, and the code of the functions."""
+    if id(names) in was:
+        return
+    values = dict(names)
+    was[id(names)] = (names, values, [(value, _code(value)) for value in values.values() if _code(value)])
+    for value in values.values():
+        if isinstance(value, type) and value.__flags__ & _HEAP_TYPE:
+            for kind in value.__mro__[:-1]:
+                if kind.__flags__ & _HEAP_TYPE and id(kind) not in was:
+                    inside = dict(vars(kind))
+                    codes = [(each, _code(each)) for each in inside.values() if _code(each)]
+                    was[id(kind)] = (vars(kind), inside, codes)
+
+
+def _code(value):
+    if type(value) is not FunctionType:
+        return None
+    return value.__code__, value.__defaults__, value.__kwdefaults__
+
+
+def _watch(module, name, hooked, counts):
+    """Notes that a hook is put in by this function, and gives what undoes the watching."""
+    real = getattr(module, name)
+
+    def noted(*given, **named):
+        if counts(*given, **named):
+            hooked.append(name)
+        return real(*given, **named)
+
+    def put_back():
+        setattr(module, name, real)
+
+    setattr(module, name, noted)
+    return put_back
+
+
+def _in_parent(*, before=None, after_in_parent=None, after_in_child=None):
+    """Of a script's own; those of packages and of the standard library hold a lock over the fork."""
+    own = sys._getframe(2).f_globals.get("__spec__") is None
+    return own and (before is not None or after_in_parent is not None)
+
+
+def _descriptors():
+    """Which are open, and on what. The streams are our own again whatever a script has made of them."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    found = {}
+    for fd in range(min(most, _MOST) if most > 0 else _MOST):
+        if fd not in (1, 2):
+            with contextlib.suppress(OSError):
+                about = fstat(fd)
+                found[fd] = (about.st_dev, about.st_ino, about.st_mode, about.st_rdev)
+    return found
+
+
+def _any_child():
+    try:
+        waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _signals():
+    return [getsignal(number) for number in signal.valid_signals()]
+
+
+def _room(tmp):
+    """What is free in the private folder; nothing where the kernel counts no files of it."""
+    if not tmp:
+        return None
+    found = statvfs(tmp)
+    return found.f_bfree, found.f_ffree

@@ -1,0 +1,203 @@
+"""
+The process that forks a child for each run, and cleans up after it. It holds the loaded script, or the packages alone.
+
+It holds the script where loading leaves nothing that forks would share: see `leftovers`. Else the host has another box
+import what the script imported, and no more, and each child loads the script anew.
+
+The host does not trust it: scripts or packages run here. It only makes things quick: what it fails to do in time, the
+host does by ending the whole box.
+"""
+
+import gc
+import os
+import select
+import signal
+import stat
+import sys
+import time
+
+from .. import harness, wire
+from ..box import confine, reap
+from . import child, fork_pages, leftovers
+
+harness.hidden.add(__file__)
+
+_END = signal.SIGKILL
+
+
+def serve(channel, boot):
+    """Until the host is gone, which EOFError tells."""
+    evaluate = None
+    while True:
+        message, parts, fds = wire.receive(channel)
+        if message["do"] in ("load", "import"):
+            evaluate = _begin(channel, message, parts, fds, boot)
+        elif message["do"] == "run":  # and a `stop` that came too late is none
+            _runs(channel, evaluate, message, fds, boot)
+
+
+def _begin(channel, message, parts, fds, boot):
+    """Loads the script, or imports modules; tells the host how it went, what is left of it, and what was imported."""
+    _prepare(message, fds, boot)
+    before = leftovers.Before(boot["tmp"] and boot["tmp"][0], (vars(child), vars(fork_pages), globals()))
+    evaluate, told = (_load if message["do"] == "load" else _import)(parts[0].decode("utf-8", "surrogatepass"), boot)
+    child.flush()
+    os.dup2(0, 1)  # /dev/null, as the host opened it
+    os.dup2(0, 2)
+    try:
+        left = before.found()
+        modules = before.imported()
+    except BaseException:  # what is bound before a script runs can be broken nevertheless
+        left, modules = ["patches"], []
+    reap.end_all(0, boot["confined"])
+    _wipe(boot["tmp"])
+    if boot["tmp"] and before.kept() and "descriptors" not in left:
+        left.append("memory")
+    parts = [told, "\n".join(modules).encode("utf-8", "replace")]
+    wire.send(channel, {"loaded": len(told), "left": left}, parts)
+    return evaluate
+
+
+def _prepare(message, fds, boot):
+    os.dup2(fds[0], 1)
+    os.dup2(fds[0], 2)
+    os.close(fds[0])
+    os.environ.update(boot["variables"])
+    confine.set_limits({"DATA": message["memory"]})
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")
+    child.seed(message["seed"])
+    if boot["packages"]:
+        import site
+
+        site.addsitedir(boot["packages"])
+
+
+def _load(source, boot):
+    evaluate, told = child.load(source)
+    if evaluate is not None and boot["packages"] and sys.platform.startswith("linux"):
+        fork_pages.collapse()
+    return evaluate, told
+
+
+def _import(names, boot):
+    """As far as that can be done: a child that misses one imports it itself."""
+    for name in names.split("\n"):
+        try:
+            __import__(name)
+        except BaseException:
+            continue
+    gc.collect()
+    gc.freeze()
+    if boot["packages"] and sys.platform.startswith("linux"):
+        fork_pages.collapse()
+    return None, child.reply(harness.told(lambda: "null"))
+
+
+def _runs(channel, evaluate, message, pipes, boot):
+    """
+    A run in a child of its own, and those that the host announces before one has ended.
+
+    Such a one is forked while the child before ends, which takes as long, and gets its requests when nothing is left
+    of that.
+    """
+    pid = _started(channel, evaluate, message, pipes, boot)
+    if pid is None:
+        wire.send(channel, {"refused": True})
+    while pid:
+        status, announced = _wait(channel, pid, boot)
+        ahead = None
+        if announced:
+            os.kill(-1, _END)
+            ahead = _started(channel, evaluate, *announced, boot)
+            status = os.waitpid(pid, 0)[1]
+            _reap()
+        else:
+            reap.end_all(pid, boot["confined"])
+        _wipe(boot["tmp"])
+        wire.send(channel, {"ended": status})
+        pid = ahead
+        if announced and pid is None:
+            wire.send(channel, {"refused": True})
+
+
+def _started(channel, evaluate, message, pipes, boot):
+    """The child of a run; None where there is no room for one."""
+    pid = _forked()
+    if pid == 0:
+        child.run(channel, evaluate, message, *pipes, boot)
+    for fd in pipes:
+        os.close(fd)
+    return pid
+
+
+def _forked():
+    """As os.fork; None where the machine has no room for a process, or no memory for one, for a while."""
+    for _ in range(20):
+        try:
+            return os.fork()
+        except OSError:
+            time.sleep(0.05)
+    return None
+
+
+def _wait(channel, pid, boot):
+    """The status with which the child ended, be it because the host said stop; or the run that it announced."""
+    pidfd = reap.watched(pid)
+    waiting = select.poll()
+    for fd in (channel.fileno(), pidfd):
+        if fd is not None:
+            waiting.register(fd, select.POLLIN | select.POLLHUP)
+    try:
+        while True:
+            ready = {fd for fd, _ in waiting.poll(None if pidfd is not None else 5)}
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                return status, None
+            if channel.fileno() not in ready:
+                continue
+            message, _, fds = wire.receive(channel)
+            if message["do"] == "run":
+                return None, (message, fds)
+            if message["do"] == "stop":
+                os.kill(pid, _END)
+                return os.waitpid(pid, 0)[1], None
+            _reap()
+            _wipe(boot["tmp"])
+            wire.send(channel, {"reaped": True})
+    finally:
+        if pidfd is not None:
+            os.close(pidfd)
+
+
+def _reap():
+    while os.waitpid(-1, os.WNOHANG)[0]:
+        pass
+
+
+def _wipe(tmp):
+    """Leaves the private folder as it was, however deep and closed what is in it; raises OSError where it cannot."""
+    if not tmp:
+        return
+    root = tmp[0]
+    os.chmod(root, 0o700)
+    for name in os.listxattr(root):
+        os.removexattr(root, name)
+    while names := os.listdir(root):
+        for name in names:
+            path = f"{root}/{name}"
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                os.unlink(path)
+                continue
+            os.chmod(path, 0o700)
+            for inner in os.scandir(path):
+                if inner.is_dir(follow_symlinks=False):  # up one level, so that no path grows long
+                    os.rename(inner.path, f"{root}/{_name()}")
+                else:
+                    os.unlink(inner.path)
+            os.rmdir(path)
+    os.utime(root, (0, 0))
+
+
+def _name():
+    return os.getrandom(16).hex()  # os.urandom may be the script's by now

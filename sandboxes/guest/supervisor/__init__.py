@@ -1,0 +1,1 @@
+"""Watch a box from outside: here and on machines of providers."""

@@ -1,0 +1,139 @@
+"""
+The line between Deno and who watches it, two named pipes: requests out, frames in; a script can open neither.
+
+Also sent to machines of others, so that Deno is watched there by the same rules.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from itertools import accumulate
+
+from .pipes import Outgoing, Pipe
+
+TYPE_CHECKING = False  # as typing's
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .pipes import Loop
+
+LOADED, BEGUN, RESULT, GONE, HELLO, READY = range(6)
+
+START = 15.0
+"""Seconds for Deno to start, which takes some 50 ms."""
+
+ROOM = 2 << 30
+"""Bytes, on top of the memory limit, that V8 may reserve without using them."""
+
+SETTLE = 0.5
+"""Seconds in which the threads of a run that is over have ended, which takes some 10 ms on a machine with time."""
+
+SPARE = 24 << 20
+"""What one more Worker takes, kept ready while a script runs; counted as nobody's."""
+
+GROWN = 32 << 20
+"""
+A process that keeps so much from calls that are over is replaced. Each Worker leaves some 70 KB behind in Deno 2.9, so
+that is after some 450 batches.
+"""
+
+TOGETHER = 4 << 20
+"""Bytes of requests that a Worker is sent at once; it and the main thread hold them many times."""
+
+THREADS, DESCRIPTORS = 48, 256
+"""What Deno and V8 start besides three for each core; a thread is a process to the kernel. Nested Workers too."""
+
+_HEAD = struct.Struct("<16sIIdI")
+_SIZE = struct.Struct("<I")
+_CHUNK = 1 << 18
+_WELL = b'{"status":"ok"'
+_FULL_HEAP = (b"<--- Last few GCs --->", b"# Fatal JavaScript out of memory", b"# Fatal process out of memory")
+
+
+def together(sizes: Sequence[int]) -> int:
+    """How many requests of these sizes a Worker is sent at once, in bytes: one at least."""
+    return max(1, sum(size <= TOGETHER for size in accumulate(sizes)))
+
+
+def is_well(payload: bytes) -> bool:
+    """Whether the script has loaded, as far as a LOADED or BEGUN is believed."""
+    return payload.startswith(_WELL)
+
+
+def why_not(said: bytes) -> str:
+    """Why Deno did not start, by what it printed; V8 puts its reason between lines of `#`. Empty: it said nothing."""
+    lines = (line.strip("# \t") for line in said.decode("utf-8", "replace").splitlines())
+    return "; ".join([line for line in lines if line][:3])[:300]
+
+
+def end_of_heap(kept: bytes) -> int:
+    """Where in what was printed the engine says that its heap is full, for which it has ended itself; else -1."""
+    at = min((kept.find(words) for words in _FULL_HEAP if words in kept), default=-1)
+    return at if at < 0 else len(kept[:at].rstrip(b"\n#"))
+
+
+class Frame:
+    """What Deno's main thread tells."""
+
+    def __init__(self, kind: int, place: int, seconds: float, text: bytes) -> None:
+        self.kind, self.place, self.seconds, self.text = kind, place, seconds, text
+
+
+class Asked(Outgoing):
+    """What is said to Deno."""
+
+    def __init__(self, path: str, loop: Loop | None = None) -> None:
+        # To read too: so it opens without a reader.
+        super().__init__(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC), loop)
+
+    def say(self, texts: Sequence[bytes]) -> None:
+        """Sends a list of texts."""
+        pieces = [piece for text in texts for piece in (_SIZE.pack(len(text)), text)]
+        self.add([_SIZE.pack(sum(map(len, pieces))), *pieces])
+        self.begin()
+
+
+class Told(Pipe):
+    """Frames as they come."""
+
+    def __init__(self, path: str, wake: Callable[[], None], loop: Loop | None = None) -> None:
+        self._data = bytearray()
+        self.longest = 1 << 16
+        """Bytes that a frame's text may have."""
+        self._key = b""
+        self.flawed = ""
+        """Why nothing more is read: what came is no frame."""
+        super().__init__(wake, os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), loop)
+
+    @property
+    def full(self) -> bool:
+        return len(self._data) > self.longest + _CHUNK or bool(self.flawed)
+
+    def take(self, got: bytes) -> None:
+        self._data += got
+        self.arrivals.add(len(got))
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of the next frame is there."""
+        return bool(self._data)
+
+    def next(self) -> Frame | None:
+        """The next frame; None: it is not there yet."""
+        if len(self._data) < _HEAD.size:
+            return None
+        key, kind, place, seconds, size = _HEAD.unpack_from(self._data)
+        self._key = self._key or key  # of the first frame, which comes before there is a script
+        if key != self._key or kind > READY or size > self.longest:
+            self.flawed = "what came from it is no result"
+            return None
+        end = _HEAD.size + size
+        if len(self._data) < end:
+            self._listen()
+            return None
+        text = bytes(self._data[_HEAD.size : end])
+        del self._data[:end]
+        self.arrivals.take(end)
+        self._listen()  # where it was full
+        return Frame(kind, place, seconds, text)

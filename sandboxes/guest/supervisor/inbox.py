@@ -1,0 +1,73 @@
+"""
+Messages that come over a socket from a box, where whoever answers may be the script by now.
+
+Also sent to machines of others, where there is no asyncio.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+from .. import wire
+
+TYPE_CHECKING = False  # as typing's
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .pipes import Loop
+
+_CHUNK = 1 << 18
+
+
+class Inbox:
+    """One socket. `wake` is called whenever something has come, or the other side has gone."""
+
+    def __init__(self, ours: socket.socket, loop: Loop, wake: Callable[[], Any]) -> None:
+        self._ours = ours
+        self._ours.setblocking(False)
+        self._readers = loop
+        self._wake = wake
+        self._inbox = bytearray()
+        self.longest = 1 << 16
+        """Bytes that may come in one message, besides its head."""
+        self.gone = False
+        """Nothing more comes: the box has ended, or has said what is no message."""
+        self.spoilt = False
+        """It has said what is no message."""
+        loop.add_reader(ours.fileno(), self._readable)
+
+    def message(self) -> tuple[dict[str, Any], bytes] | None:
+        """The next message that has come, with its parts in one."""
+        try:
+            return wire.first(self._inbox, self.longest)
+        except (ValueError, RecursionError):
+            self.spoilt = True
+            self._give_up()
+            return None
+
+    def _readable(self) -> None:
+        try:
+            got = self._ours.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            got = b""
+        self._inbox += got
+        self.spoilt = len(self._inbox) > self.longest + 2 * _CHUNK
+        if not got or self.spoilt:
+            self._give_up()
+        self._wake()
+
+    def _give_up(self) -> None:
+        if not self.gone:
+            self._readers.remove_reader(self._ours.fileno())
+            self.gone = True
+
+    def close(self) -> None:
+        """Safe twice."""
+        self._give_up()
+        with contextlib.suppress(OSError):
+            self._ours.shutdown(socket.SHUT_RDWR)  # closing alone tells nothing while a child that we forked holds it
+        self._ours.close()

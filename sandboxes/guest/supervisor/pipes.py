@@ -1,0 +1,335 @@
+"""
+The ends of a run's pipes that are not the script's: what comes is read as it comes, and never more than is bounded.
+
+Also sent to machines of others, where there is no asyncio: its import takes longer than all else.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
+
+from .. import wire
+
+TYPE_CHECKING = False  # as typing's
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class Loop(Protocol):
+        """What calls back when a descriptor can be read or written; asyncio's event loop is one."""
+
+        def add_reader(self, fd: int, callback: Callable[[], Any], /) -> None: ...
+        def remove_reader(self, fd: int, /) -> Any: ...
+        def add_writer(self, fd: int, callback: Callable[[], Any], /) -> None: ...
+        def remove_writer(self, fd: int, /) -> Any: ...
+
+
+_CHUNK = 1 << 18
+_VECTORS = 256  # pieces written at once; the kernel takes 1024
+
+
+def running_loop() -> Loop:
+    import asyncio
+
+    return asyncio.get_running_loop()
+
+
+class Arrivals:
+    """When the bytes of a stream were read, by the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._since = self._last = monotonic()
+        self._chunks: deque[tuple[int, float]] = deque()
+        self._read = self._taken = 0
+
+    @property
+    def onward(self) -> float:
+        """When who wrote them could go on, if not earlier."""
+        return max(self._last, self._since)
+
+    def listen(self) -> None:
+        """What comes is read from now on; who writes need not wait any more."""
+        self._since = monotonic()
+
+    def add(self, count: int) -> None:
+        """So many bytes have been read."""
+        self._read += count
+        self._chunks.append((self._read, monotonic()))
+
+    def take(self, count: int) -> None:
+        """So many bytes are taken."""
+        self._taken += count
+        while self._chunks[0][0] < self._taken:
+            self._chunks.popleft()
+        self._last = self._chunks[0][1]
+
+
+class Pipe(ABC):
+    """
+    The read end of a pipe. `wake` is called when data has come or the other side has closed.
+
+    While it is full nothing is read, so that who writes has to wait.
+    """
+
+    def __init__(self, wake: Callable[[], None], read: int | None = None, loop: Loop | None = None) -> None:
+        """`read`: the descriptor to read, whose other end another process will open. None: a pipe of its own."""
+        self.read, self.write = os.pipe() if read is None else (read, -1)
+        os.set_blocking(self.read, False)
+        self.ended = False
+        self.arrivals = Arrivals()
+        self._wake = wake
+        self._loop = loop or running_loop()
+        self._listening = False
+        self._listen()
+
+    @property
+    @abstractmethod
+    def full(self) -> bool:
+        """Whether what has come must be taken before more is read."""
+
+    @abstractmethod
+    def take(self, got: bytes) -> None:
+        """Keeps what has come."""
+
+    def handed_over(self) -> None:
+        """Closes the write end, which another process has by now."""
+        if self.write >= 0:
+            os.close(self.write)
+            self.write = -1
+
+    def pull(self) -> bool:
+        """Reads a chunk of what is there, full or not; False when there was none."""
+        if self.ended:
+            return False
+        try:
+            got = os.read(self.read, _CHUNK)
+        except BlockingIOError:
+            self._listen()
+            return False
+        if got:
+            self.take(got)
+        else:
+            self.ended = True
+            self._deaf()
+        return bool(got)
+
+    def _ready(self) -> None:
+        if self.full:
+            self._deaf()
+        else:
+            self.pull()
+        self._wake()
+
+    def _listen(self) -> None:
+        if not self._listening:
+            self._listening = True
+            self.arrivals.listen()
+            self._loop.add_reader(self.read, self._ready)
+
+    def _deaf(self) -> None:
+        if self._listening:
+            self._listening = False
+            self._loop.remove_reader(self.read)
+
+    def close(self) -> None:
+        """Safe twice."""
+        self.handed_over()
+        if self.read >= 0:
+            self._deaf()
+            os.close(self.read)
+            self.read, self.ended = -1, True
+
+
+class Results(Pipe):
+    """Results as the child sends them, in the order of its requests."""
+
+    def __init__(self, wake: Callable[[], None], longest: int, loop: Loop | None = None) -> None:
+        self._data = bytearray()
+        self._longest = longest
+        self.flawed = ""
+        """Why nothing more is read: what came is no result."""
+        super().__init__(wake, loop=loop)
+
+    @property
+    def full(self) -> bool:
+        return len(self._data) > _CHUNK
+
+    def take(self, got: bytes) -> None:
+        self._data += got
+        self.arrivals.add(len(got))
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of the next result is there."""
+        return bool(self._data)
+
+    def next(self, place: int) -> tuple[bytes, float] | None:
+        """The payload of the request at this place and the seconds it says it took; None: not there yet."""
+        while (found := self._first(place)) is None and not self.flawed and self.pull():
+            pass
+        return found
+
+    def _first(self, place: int) -> tuple[bytes, float] | None:
+        if len(self._data) < wire.RESULT.size:
+            return None
+        length, found, seconds = wire.RESULT.unpack_from(self._data)
+        if length > self._longest or found != place:
+            self.flawed = "what came from it is no result"
+            return None
+        end = wire.RESULT.size + length
+        if len(self._data) < end:
+            return None
+        payload = bytes(self._data[wire.RESULT.size : end])
+        del self._data[:end]
+        self.arrivals.take(end)
+        return payload, seconds
+
+
+class Printed(Pipe):
+    """
+    What calls print: the tail of each, and how much it was.
+
+    `mark` ends what one call printed where others follow, `calls` in all. A script that knows the mark can attribute
+    to its own run's calls what it likes.
+    """
+
+    def __init__(
+        self,
+        wake: Callable[[], None],
+        keep: int,
+        flood: int,
+        mark: bytes = b"",
+        calls: int = 1,
+        loop: Loop | None = None,
+    ) -> None:
+        self._keep, self._flood, self._mark = keep, flood, mark
+        self._left = calls - 1 if mark else 0
+        self._done: deque[tuple[bytes, int]] = deque()
+        self._current = bytearray()
+        self._said = 0
+        super().__init__(wake, loop=loop)
+
+    def expect(self, keep: int, flood: int, mark: bytes, calls: int) -> None:
+        """
+        What comes from now on is another run's, with a mark before its first call too, and one after its last.
+
+        What is there before the first mark is nobody's: take it with `cut`.
+        """
+        self._keep, self._flood, self._mark = keep, flood, mark
+        self._left = calls + 1
+        self._done.clear()
+
+    @property
+    def flooded(self) -> bool:
+        """Whether the first call that has not been told of has printed more than it may."""
+        return not self._done and self._said > self._flood
+
+    @property
+    def full(self) -> bool:
+        return self._said > self._flood
+
+    def take(self, got: bytes) -> None:
+        self._said += len(got)
+        self._current += got
+        while self._left and (end := self._current.find(self._mark)) >= 0:
+            after = len(self._current) - end
+            self._done.append((self._tail(end), self._said - after))
+            del self._current[: end + len(self._mark)]
+            self._said = after - len(self._mark)
+            self._left -= 1
+        if len(self._current) > self._keep + _CHUNK:
+            del self._current[: -(self._keep + len(self._mark))]
+
+    def passed(self) -> bool:
+        """Whether the mark after the next call has come."""
+        while not self._done and not self.flooded and self.pull():
+            pass
+        return bool(self._done)
+
+    def cut(self, whole: bool = True) -> tuple[bytes, int]:
+        """
+        What the next call printed: the tail, and how many bytes it was in all.
+
+        `whole`: its result has come, so that its mark is there by now; a script that broke the stream has lost it.
+        """
+        while not (self._done and whole) and not self.flooded and self.pull():
+            pass
+        if self._done:
+            return self._done.popleft()
+        kept, said = self._tail(len(self._current)), self._said
+        self._current.clear()
+        self._said = 0
+        return kept, said
+
+    def _tail(self, end: int) -> bytes:
+        return bytes(self._current[max(0, end - self._keep) : end])
+
+
+class Outgoing:
+    """What is written to a descriptor, as fast as the other side takes it."""
+
+    def __init__(self, write: int, loop: Loop | None = None) -> None:
+        self._write = write
+        os.set_blocking(write, False)
+        self._loop = loop or running_loop()
+        self._rest: deque[memoryview] = deque()
+
+    def add(self, pieces: Iterable[bytes]) -> None:
+        self._rest.extend(memoryview(piece) for piece in pieces if piece)
+
+    def begin(self) -> None:
+        """Begins to write what was added."""
+        self._loop.add_writer(self._write, self._feed)
+        self._feed()
+
+    def _feed(self) -> None:
+        try:
+            while self._rest:
+                written = os.writev(self._write, [*self._rest][:_VECTORS])
+                while self._rest and written >= len(self._rest[0]):
+                    written -= len(self._rest.popleft())
+                if written:
+                    self._rest[0] = self._rest[0][written:]
+        except BlockingIOError:
+            return
+        except OSError:  # the other side has gone; why is told elsewhere
+            self._rest.clear()
+        self._written()
+
+    def _written(self) -> None:
+        """All has been taken, or nobody takes it any more."""
+        self._loop.remove_writer(self._write)
+
+    def close(self) -> None:
+        """Safe twice."""
+        if self._write >= 0:
+            self._loop.remove_writer(self._write)
+            os.close(self._write)
+            self._write = -1
+
+
+class Requests(Outgoing):
+    """What a child reads, one request after the other."""
+
+    def __init__(self, payloads: Sequence[bytes], loop: Loop | None = None) -> None:
+        self.read, write = os.pipe()
+        super().__init__(write, loop)
+        self.add(part for p in payloads for part in (wire.HEAD.pack(len(p)), p))
+
+    def handed_over(self) -> None:
+        """Closes the read end, which another process has by now, and begins to write."""
+        os.close(self.read)
+        self.read = -1
+        self.begin()
+
+    def _written(self) -> None:
+        super().close()
+
+    def close(self) -> None:
+        super().close()
+        if self.read >= 0:
+            os.close(self.read)
+            self.read = -1

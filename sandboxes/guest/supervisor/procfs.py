@@ -1,0 +1,220 @@
+"""Read /proc: a process and all below it, their memory and their threads."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+_PROC = "/proc"
+_OWN = ("RssAnon", "RssShmem", "VmSwap", "VmPTE", "HugetlbPages")
+_PATIENCE = 0.5  # seconds
+
+_WORKER = "worker-"  # and a number that grows: how Deno names the thread of a Worker
+_MANY = 1000  # threads
+
+MOST = 1024
+"""Processes looked at."""
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below `pid`, nearest first; at most `MOST`."""
+    found: list[int] = []
+    level = children(pid)
+    while level and len(found) < MOST:
+        found += level
+        level = [below for each in level for below in children(each)]
+    return found[:MOST]
+
+
+def children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for task in _tasks(pid):
+            found += [int(word) for word in _text(f"{task}/children").split()]
+    except FileNotFoundError:
+        return found if not os.path.exists(f"{_PROC}/{pid}/task") else _by_parent(pid)
+    except (OSError, ValueError):
+        return found
+    return found
+
+
+def _by_parent(pid: int) -> list[int]:
+    """For kernels that do not list children: everybody is asked for the parent."""
+    found = []
+    for other in _everybody():
+        try:
+            parent = int(_text(f"{_PROC}/{other}/stat").rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            continue
+        if parent == pid:
+            found.append(other)
+    return found
+
+
+def memory(pids: list[int], limit: int) -> int:
+    """
+    Bytes of memory of their own that the processes hold together; files mapped for reading are not counted.
+
+    Pages that a fork shares are counted once where it matters, that is where counting them twice is over `limit`.
+    May take long where a script has made it hard to count; then it is over the limit.
+    """
+    together = sum(sum(fields(pid, _OWN)) for pid in pids)
+    if together <= limit or len(pids) < 2:
+        return together
+    until = time.monotonic() + _PATIENCE
+    exact = 0
+    for pid in pids:
+        exact += _proportional(pid)
+        if exact > limit or time.monotonic() > until:
+            return together
+    return exact
+
+
+def threads(pid: int) -> int:
+    """How many a process has; 1 where the kernel does not tell."""
+    try:
+        return len(_tasks(pid))
+    except OSError:
+        return 1
+
+
+def shares_memory(pid: int) -> bool:
+    """Whether it has memory to write to that its forks share, as far as the kernel tells."""
+    try:
+        return any(rights[1:2] == "w" and rights[3:] == "s" for rights in _rights(pid))
+    except OSError:
+        return False
+
+
+def _rights(pid: int) -> list[str]:
+    return [line.split(None, 2)[1] for line in _text(f"{_PROC}/{pid}/maps").splitlines()]
+
+
+def threads_of(uid: int) -> int:
+    """How many threads of this user there are."""
+    found = 0
+    for pid in _everybody():
+        try:
+            if os.stat(f"{_PROC}/{pid}").st_uid == uid:
+                found += len(_tasks(pid))
+        except OSError:
+            continue
+    return found
+
+
+def field(pid: int, name: str) -> int:
+    """A line of the process's status, in bytes; 0 when it has ended."""
+    return fields(pid, (name,))[0]
+
+
+def fields(pid: int, names: tuple[str, ...]) -> list[int]:
+    """Some lines of a process's status, in bytes; zeros when it has ended."""
+    found = _status(f"{_PROC}/{pid}")
+    if found is not None and "VmSize" not in found:  # its first thread has ended, and others go on
+        with contextlib.suppress(OSError):
+            found = next((s for task in _tasks(pid) if (s := _status(task)) and "VmSize" in s), None)
+    return [(found or {}).get(name, 0) for name in names]
+
+
+def deno_is_quiet(pid: int) -> bool:
+    """
+    Whether nothing computes in a Deno process but its main thread and its newest Worker, and no older Worker is there.
+
+    True where that cannot be told.
+    """
+    workers: list[tuple[int, str]] = []
+    try:
+        tasks = _tasks(pid)
+    except OSError:
+        return True
+    for number, task in enumerate(tasks):
+        if task.endswith(f"/{pid}"):
+            continue
+        try:
+            name, _, rest = _text(f"{task}/stat").partition("(")[2].rpartition(")")
+        except OSError:
+            continue  # it has ended meanwhile
+        state = rest.split()[0]
+        if name.startswith(_WORKER) and name.removeprefix(_WORKER).isdecimal():
+            workers.append((int(name.removeprefix(_WORKER)), state))
+        elif state in "RD" or number > _MANY:
+            return False
+    return len(workers) <= 1
+
+
+class Scale:
+    """How much memory the process that holds a script takes with all below it, on kernels that tell less too."""
+
+    def __init__(self, inner: int) -> None:
+        self._inner = inner
+        self._name = "RssAnon" if field(inner, "RssAnon") else "VmRSS"  # gVisor knows the latter alone
+        self._exact = self._name == "RssAnon" and _can_read(f"{_PROC}/{inner}/smaps_rollup")
+
+    def processes(self) -> list[int]:
+        return [self._inner, *descendants(self._inner)]
+
+    def bytes(self, processes: list[int], limit: int) -> int:
+        """
+        Bytes that they hold together.
+
+        Where the kernel does not tell which pages they share, what each holds beyond the first counts.
+        """
+        if self._exact:
+            return memory(processes, limit)
+        first, *others = (field(pid, self._name) for pid in processes)
+        return first + sum(max(0, held - first) for held in others)
+
+    def start(self) -> list[int]:
+        """Bytes that a fork of the first process has reserved, and those that it holds."""
+        return fields(self._inner, ("VmData", self._name))
+
+    @property
+    def works(self) -> bool:
+        return field(self._inner, self._name) > 0
+
+
+def _can_read(path: str) -> bool:
+    try:
+        with open(path):
+            return True
+    except OSError:
+        return False
+
+
+def _status(folder: str) -> dict[str, int] | None:
+    try:
+        lines = (line.partition(":") for line in _text(f"{folder}/status").splitlines())
+        return {name: int(rest.split()[0]) * 1024 for name, _, rest in lines if rest.endswith("kB")}
+    except (OSError, ValueError):
+        return None
+
+
+def _proportional(pid: int) -> int:
+    """As `_OWN`, but each page divided by how many share it."""
+    try:
+        lines = _text(f"{_PROC}/{pid}/smaps_rollup").splitlines()[1:]
+        shares = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        own = shares["Pss_Anon"] + shares.get("Pss_Shmem", 0) + shares.get("SwapPss", 0)
+    except FileNotFoundError:
+        return 0
+    except (OSError, ValueError, KeyError):  # the kernel does not tell us, or not of a process without first thread
+        return sum(fields(pid, _OWN))
+    return own * 1024 + field(pid, "VmPTE")
+
+
+def _tasks(pid: int) -> list[str]:
+    folder = f"{_PROC}/{pid}/task"
+    return [f"{folder}/{name}" for name in os.listdir(folder)]
+
+
+def _everybody() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(_PROC) if name.isdecimal()]
+    except FileNotFoundError:
+        return []
+
+
+def _text(path: str) -> str:
+    with open(path) as file:
+        return file.read()

@@ -1,0 +1,130 @@
+"""
+The guest: CPython's side of the wasm sandbox. Built into the image, it runs inside WebAssembly and nowhere else.
+
+The modules of this folder have bare names there, as componentize-py takes a folder of modules and no package; so has
+`guest.harness`, which the image holds as `guest_harness`.
+
+`load` execs one script, `call` evaluates it once. Both take a JSON object and give one back, whatever the script
+does. Nothing here is trusted by the host: a script shares this interpreter and may change any of it, but all it can
+spoil is its own reply, and the host checks that.
+"""
+
+import builtins
+import gc
+import inspect
+import json
+import linecache
+import random
+import sys
+
+import guest_harness
+import guest_preload
+import guest_quiet
+import wit_world
+from guest_streams import Flood, Output
+
+__builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
+
+# Bound now, so that a script that patches these modules still gets its own reply through.
+_scan = json.JSONDecoder().scan_once  # the C function
+_seed = random.seed
+
+guest_harness.hidden.add(__file__)
+_output = Output()
+_evaluate = None
+_spare = bytearray(1 << 20)  # let go of when memory runs out, so that there is some left to say so
+
+
+class WitWorld(wit_world.WitWorld):
+    def load(self, request):
+        return _reply(_load, request)
+
+    def call(self, request):
+        return _reply(_call, request)
+
+
+def _reply(step, request):
+    def tried():
+        global _spare
+        try:
+            return step(_scan(request, 0)[0])
+        except MemoryError:
+            _spare = None
+            raise
+
+    _output.begin()
+    told = guest_harness.told(tried, Flood)
+    try:
+        text, said = _output.end()
+        return '{"said":' + str(int(said)) + ',"output":' + guest_harness.encode(text) + "," + told + "}"
+    except BaseException:  # out of memory, or a script that broke the encoder
+        return '{"said":0,"output":"",' + told + "}"
+
+
+def _load(request):
+    global _evaluate
+    _output.limits(request["output"], request["flood"])
+    _seed(request["seed"])
+    _evaluate = guest_harness.load(request["source"])
+    if inspect.iscoroutinefunction(_evaluate):
+        import guest_loop  # noqa: F401  (now, so that no call pays for it)
+
+        gc.collect()
+        gc.freeze()
+    return "null"
+
+
+def _call(request):
+    _output.limits(request["output"], request["flood"])
+    _seed(request["seed"])
+    return guest_harness.call(_evaluate, request["positional"], request["arguments"], request["result"], _wait)
+
+
+def _wait(awaitable):
+    import guest_loop
+
+    return guest_loop.wait(awaitable)
+
+
+_WARM = """
+import json, re
+from difflib import SequenceMatcher
+class Warm: pass
+def evaluate(output, reference):
+    print("x")
+    try:
+        a = json.loads(output) if isinstance(output, str) else output
+    except (TypeError, ValueError) as exc:
+        return {"label": "invalid", "score": None, "explanation": f"x {exc}"}
+    if reference == "raise":
+        raise ValueError(output) from KeyError(output)
+    def d(a, b):
+        return sum(d(a.get(k), b.get(k)) for k in set(a) | set(b)) if isinstance(a, dict) else 0
+    return {"label": "match", "score": float(d(a, a)), "explanation": f"{len(re.findall('a', str(a)))}"}
+"""
+
+
+def _warm_up():
+    """Runs the usual paths until the interpreter has specialised them, so that the snapshot holds them fast."""
+    world = WitWorld()
+    limits = {"output": 65536, "flood": 1 << 24, "result": 1 << 20, "seed": 1}
+    for _ in range(30):
+        loaded = world.load(json.dumps({"source": _WARM, **limits}))
+        arguments = {"output": '{"a":[1,2.5,null,true],"b":{}}', "reference": "x"}
+        called = world.call(json.dumps({"positional": [], "arguments": arguments, **limits}))
+        raising = {"output": "[]", "reference": "raise"}
+        world.call(json.dumps({"positional": [], "arguments": raising, **limits}))
+    assert '"status":"ok"' in loaded, loaded
+    assert '"score": 0.0' in called, called
+    sys.modules.pop("evaluator", None)
+    linecache.clearcache()
+
+
+guest_preload.close_file_system()
+guest_quiet.install()
+_warm_up()
+_evaluate = None
+gc.collect()
+gc.freeze()
+# A call's garbage goes with its snapshot; collecting while it runs would only touch more pages.
+gc.set_threshold(50_000, 20, 0)

@@ -83,7 +83,7 @@ class Inner:
     """Whether it has a folder to write to, where the tier has one."""
 
     def arguments(self, package: str) -> tuple[str, str]:
-        """What Python is started with, where that package lies in the folder."""
+        """What Python runs, where the folder `package` is `guest`."""
         return f"{package}/box/boot.py", self.module
 
 
@@ -114,9 +114,8 @@ class Plan:
 @functools.cache
 def _compiled(inner: Inner) -> None:
     """Makes sure that the box need not compile its own modules each time it starts, where we may write beside them."""
-    for source in (
-        file for name in (".", "box", inner.module.partition(".")[0]) for file in (GUEST / name).glob("*.py")
-    ):
+    folders = (GUEST, GUEST / "box", GUEST / inner.module.partition(".")[0])
+    for source in (file for folder in folders for file in folder.glob("*.py")):
         kept = Path(importlib.util.cache_from_source(str(source)))
         with contextlib.suppress(OSError):
             if not kept.exists() or kept.stat().st_mtime < source.stat().st_mtime:

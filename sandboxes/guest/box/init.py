@@ -1,5 +1,7 @@
 """The first process of a box. It runs no script: it closes the doors, starts the process that does, and ends all."""
 
+from __future__ import annotations
+
 import os
 import select
 import signal
@@ -8,6 +10,16 @@ import sys
 
 from .. import wire
 from . import confine, reap
+
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    Boot = dict[str, Any]
+    """What a box is told first."""
+    Serve = Callable[[socket.socket, Boot], None]
+    """What the inner process does once the doors are closed."""
 
 INNER_ENDED, INNER_KILLED = 70, 71
 """
@@ -20,7 +32,7 @@ _KEPT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LD_BIND_
 """Variables that libraries read, but scripts need not see."""
 
 
-def main(control, life, serve, host=None):
+def main(control: int, life: int, serve: Serve, host: int | None = None) -> NoReturn:
     """
     Never returns. `control` is a socket to the host, `life` one that the host shuts when the box shall end.
 
@@ -48,7 +60,7 @@ def main(control, life, serve, host=None):
     _watch(life, host, child, boot["confined"])
 
 
-def _inner(channel, boot, program, guardian, serve):
+def _inner(channel: socket.socket, boot: Boot, program: bytes, guardian: int, serve: Serve) -> NoReturn:
     """Never returns."""
     try:
         status = 0
@@ -64,7 +76,7 @@ def _inner(channel, boot, program, guardian, serve):
         os._exit(status)
 
 
-def _harden(boot, program, guardian):
+def _harden(boot: Boot, program: bytes, guardian: int) -> None:
     """Fails rather than run a script with a door open that the host believes closed."""
     if sys.platform.startswith("linux"):
         if boot["adopts"]:
@@ -82,14 +94,14 @@ def _harden(boot, program, guardian):
         raise RuntimeError("processes outside of the box can be signalled from inside")
 
 
-def _empty_environment():
+def _empty_environment() -> None:
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     os.environ.clear()
     for name, value in kept.items():
         os.putenv(name, value)  # for C's getenv alone
 
 
-def _give_up_rights(boot):
+def _give_up_rights(boot: Boot) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     if not sys.platform.startswith("linux"):
@@ -108,7 +120,7 @@ def _give_up_rights(boot):
         confine.subreaper()
 
 
-def _move(moved):
+def _move(moved: dict[str, str]) -> None:
     """Has Python look for modules where this uid may; the folders' own paths lead through closed ones."""
     if not moved:
         return
@@ -119,14 +131,14 @@ def _move(moved):
             places[:] = [moved_path(path, moved) for path in places]
 
 
-def moved_path(path, moved):
+def moved_path(path: str, moved: dict[str, str]) -> str:
     for folder, place in moved.items():
         if path == folder or path.startswith(folder + "/"):
             return place + path[len(folder) :]
     return path
 
 
-def _watch(life, host, child, confined):
+def _watch(life: int, host: int | None, child: int, confined: bool) -> NoReturn:
     """Waits until the host lets go or has ended, or the inner process ends; then ends everything in the box."""
     pidfd = reap.watched(child)
     status = None
@@ -141,7 +153,7 @@ def _watch(life, host, child, confined):
     os._exit(INNER_KILLED if os.waitstatus_to_exitcode(status) == -signal.SIGKILL else INNER_ENDED)
 
 
-def _ready(longest, *fds):
+def _ready(longest: int | None, *fds: int | None) -> set[int]:
     """Those that can be read; waits for one, so many milliseconds at most."""
     waiting = select.poll()
     for fd in fds:
@@ -150,9 +162,9 @@ def _ready(longest, *fds):
     return {fd for fd, _ in waiting.poll(longest)}
 
 
-def _reaped():
+def _reaped() -> dict[int, int]:
     """The processes that have ended, and how."""
-    found = {}
+    found: dict[int, int] = {}
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

@@ -1,5 +1,7 @@
 """Ends the processes of a box, whatever they have become."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import signal
@@ -8,7 +10,7 @@ import time
 _END = signal.SIGKILL
 
 
-def watched(pid):
+def watched(pid: int) -> int | None:
     """A descriptor that can be read once the process has ended; None where the kernel has none."""
     try:
         return os.pidfd_open(pid)
@@ -16,7 +18,7 @@ def watched(pid):
         return None
 
 
-def end_all(pid, confined):
+def end_all(pid: int, confined: bool) -> None:
     """Ends every process that the child may have left, and waits for them."""
     if confined:
         with contextlib.suppress(ProcessLookupError):
@@ -32,7 +34,7 @@ def end_all(pid, confined):
             time.sleep(0.001)
 
 
-def _end_descendants(pid):
+def _end_descendants(pid: int) -> None:
     """Where others cannot be told apart by the kernel: our children, to which orphans come, and the child's group."""
     if pid:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -6,7 +6,10 @@ No script runs in this process, nor in one that was forked from it after it had 
 to, when nobody reads what it says, and when it is done; nothing that it started is left then.
 """
 
+from __future__ import annotations
+
 import binascii
+import functools
 import json
 import os
 import signal
@@ -17,6 +20,17 @@ from . import frames, host_facts
 from .channel import Broken
 from .event_loop import Ports
 from .spawner import Failed, Spawner
+
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any, NoReturn
+
+    from .box import Box, Room
+
+    Part = Callable[[], bytes]
+    Settings = dict[str, Any]
 
 _ALL, _NO_FILTER, _BARE = range(3)
 """
@@ -38,7 +52,7 @@ class _Stopped(Exception):
     """A signal has come that ends all."""
 
 
-def main(part, rooms):
+def main(part: Part, rooms: Callable[[Settings], Room]) -> NoReturn:
     """
     `part` reads the next part of what the host sent; `rooms`: the class of what boxes are shown and told.
 
@@ -79,12 +93,13 @@ def main(part, rooms):
         os._exit(code)
 
 
-def _answer(boxes, voice, settings, rows):
-    box = boxes.open()
-    voice.say(hello=boxes.hello(box))
+def _answer(boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[bytes]) -> None:
+    first_box = boxes.open()
+    voice.say(hello=boxes.hello(first_box))
     place = barren = 0
+    box: Box | None = first_box
     if settings["source"] is not None:
-        box = _loaded(box, boxes, voice, settings, rows)
+        box = _loaded(first_box, boxes, voice, settings, rows)
     while box is not None and place < len(rows):
         first = place
         # What comes later in the run may be what ended the box before anything could be told.
@@ -104,7 +119,7 @@ def _answer(boxes, voice, settings, rows):
     voice.say(done=len(rows))
 
 
-def _loaded(box, boxes, voice, settings, rows):
+def _loaded(box: Box, boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[bytes]) -> Box | None:
     """The box to go on with, None where loading did not go well; says how it went."""
     source, limits = settings["source"].encode("utf-8", "surrogatepass"), settings["limits"]
     how, payload, *rest = box.load(source, limits)
@@ -124,7 +139,7 @@ def _loaded(box, boxes, voice, settings, rows):
     return _imported(box.modules, boxes, source, limits) if well else None
 
 
-def _imported(modules, boxes, source, limits):
+def _imported(modules: bytes, boxes: _Boxes, source: bytes, limits: Settings) -> Box:
     """A box with what the script imported and not the script; with none, where the modules leave something too."""
     for names in (modules, b""):
         box = boxes.open()
@@ -137,19 +152,18 @@ def _imported(modules, boxes, source, limits):
 class _Boxes:
     """Makes boxes, all alike."""
 
-    def __init__(self, spawner, ports, settings, room):
+    def __init__(self, spawner: Spawner, ports: Ports, settings: Settings, room: Room) -> None:
         self._spawner, self._ports, self._settings, self._room = spawner, ports, settings, room
-        self._level = None
+        self._level: int | None = None
         self._programs = settings["programs"].get(os.uname().machine, {}) if host_facts.knows_seccomp() else {}
 
-    def open(self):
+    def open(self) -> Box:
         """A box without a script, ready for one. None is weaker than the first, of which the host was told."""
         levels = [_ALL, _ALL, _NO_FILTER, _BARE] if self._level is None else [self._level] * 3
         for level in levels:
             try:
-                box = self._room.open(
-                    self._spawner, self._ports, lambda walls, level=level: self._boot(walls, level), level == _BARE
-                )
+                boot = functools.partial(self._boot, level=level)
+                box = self._room.open(self._spawner, self._ports, boot, level == _BARE)
             except Broken as e:
                 why = e
             else:
@@ -159,7 +173,7 @@ class _Boxes:
                 return box
         raise Failed(f"no process for the script could be started: {why}")
 
-    def _boot(self, walls, level):
+    def _boot(self, walls: dict[str, Any], level: int) -> tuple[dict[str, Any], bytes]:
         """What the box is told first, and its filter of system calls."""
         words = walls.pop("words")
         mounts = "mounts" in words
@@ -173,11 +187,11 @@ class _Boxes:
         }
         return told | self._room.boot(walls), program
 
-    def _words(self, box):
+    def _words(self, box: Box) -> list[str]:
         filtered = self._programs and self._level == _ALL
         return [*box.words, *(["seccomp"] if filtered else [])]
 
-    def hello(self, box):
+    def hello(self, box: Box) -> dict[str, Any]:
         words = [*self._words(box), *(["memory"] if box.watched else [])]
         system = os.uname()
         return {
@@ -190,7 +204,7 @@ class _Boxes:
         }
 
 
-def _cut(whole, sizes):
+def _cut(whole: bytes, sizes: list[int]) -> list[bytes]:
     """The rows, one after the other."""
     rows, start = [], 0
     for size in sizes:
@@ -199,11 +213,11 @@ def _cut(whole, sizes):
     return rows
 
 
-def _lost():
+def _lost() -> NoReturn:
     raise Failed("the process that starts boxes has ended")
 
 
-def _stop(number, frame):
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     raise _Stopped

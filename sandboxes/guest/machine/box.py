@@ -4,6 +4,8 @@ One box, as the agent sees it: started, watched, ended. What runs in it is a hol
 Nothing that comes from it is trusted.
 """
 
+from __future__ import annotations
+
 import contextlib
 import socket
 
@@ -11,6 +13,48 @@ from ..supervisor import procfs, shortage
 from .channel import Broken, Channel
 from .cleanup import sweep
 from .event_loop import now
+
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, Protocol
+
+    from .event_loop import Ports
+    from .spawner import Spawner
+
+    Boot = Callable[[dict[str, Any]], tuple[dict[str, Any], bytes]]
+    Told = tuple[Any, ...]
+    """As `frames.told` takes it."""
+
+    class Room(Protocol):
+        """What boxes for one language are shown and told."""
+
+        processes: int
+        descriptors: int
+        shown: list[str]
+
+        @property
+        def folders(self) -> Sequence[str]:
+            """Of packages; those but the last are added by whoever starts a box."""
+
+        @property
+        def program(self) -> str | None: ...
+
+        @property
+        def pipes(self) -> str | None: ...
+
+        @staticmethod
+        def serve(channel: socket.socket, boot: dict[str, Any], /) -> None:
+            """What a box does once its doors are closed."""
+
+        def boot(self, walls: dict[str, Any]) -> dict[str, Any]:
+            """What a box is told, besides what each is."""
+
+        def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool, /) -> Box:
+            """A box without a script. Raises Broken."""
+
+        def close(self) -> None: ...
+
 
 START, GRACE = 20.0, 2.0
 """Seconds: to close the doors; to end all."""
@@ -22,19 +66,23 @@ _LOOK, _CROWD = 0.05, 96
 class Box:
     """Made, used for one script, closed."""
 
-    def __init__(self, spawner, ports, boot, bare):
+    modules = b""
+    """Those that the script has imported, a line each."""
+
+    def __init__(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool) -> None:
         """`boot`: from the walls that could be put up to what the box is told first. Raises Broken."""
         self._spawner, self._ports = spawner, ports
         self._channel = Channel(ports)
         self._life, theirs = socket.socketpair()
         self._first = 0
         self.closed = False
-        self.tells = {}
+        self.tells: dict[str, str] = {}
         """What it adds to the agent's greeting."""
-        self.left = []
+        self.left: list[str] = []
         """What loading leaves that runs would share; such a box is not used: each run loads the script in another."""
-        self._look_at = self._limit = 0
-        self._owner = None
+        self._look_at = 0.0
+        self._limit = 0
+        self._owner: int | None = None
         """The user whose files on the machine are a run's own, where it has no place of its own."""
         self._full = ""
         self._shortage = shortage.Shortage()
@@ -59,35 +107,55 @@ class Box:
             self.close()
             raise
 
+    def load(self, source: bytes, limits: dict[str, Any]) -> Told:
+        """
+        How loading went: how, the reply or why, seconds, what was printed, how much that was.
+
+        The box is of no more use where that was not well.
+        """
+        raise NotImplementedError
+
+    def imports(self, modules: bytes, source: bytes, limits: dict[str, Any]) -> bool:
+        """
+        Has it import the modules, after which each run loads the script anew in a child of its own.
+
+        False: something is left of them too, or they cannot be imported here; the box is of no more use.
+        """
+        raise NotImplementedError
+
+    def run(self, payloads: list[bytes], first: int, limits: dict[str, Any], shared: bool) -> Iterator[Told]:
+        """Yields what became of each row, from the first on; ends early when the box is no longer alive."""
+        raise NotImplementedError
+
     @property
-    def watched(self):
+    def watched(self) -> bool:
         """Whether its memory can be seen."""
         return self._scale.works
 
     @property
-    def alive(self):
+    def alive(self) -> bool:
         return not (self._channel.gone or self.closed)
 
-    def _heard(self, seconds):
+    def _heard(self, seconds: float) -> dict[str, Any]:
         return self._channel.heard(seconds)[0]
 
-    def _why(self):
+    def _why(self) -> tuple[str, bytes]:
         """How a box that has gone is told of: how, and why."""
         if self._channel.spoilt:
             return "ended", b"it broke the process that holds the script"
         return self._ended(True, b"it ended the process that holds the script")
 
-    def _ended(self, killed, why):
+    def _ended(self, killed: bool, why: bytes) -> tuple[str, bytes]:
         """The same of what has ended, or of an error: it is not the script's where the machine may be to blame."""
         short = self._shortage.since(killed)
         return ("lost", short.encode()) if short else ("ended", why)
 
-    def _begin(self, limit):
+    def _begin(self, limit: int) -> None:
         """From now on it may hold so many bytes."""
         self._limit, self._full = limit, ""
         self._look_at = now() + _LOOK
 
-    def _wait(self, until):
+    def _wait(self, until: float) -> None:
         """
         Until something happens, or the time has come; looks at the memory now and then.
 
@@ -99,19 +167,19 @@ class Box:
             self._full = found if now() < until else ""
             self._look_at = now() + _LOOK
 
-    def _over(self):
+    def _over(self) -> str:
         found = self._scale.processes()
         if len(found) > _CROWD:
             return "processes"
         return "memory" if self._scale.bytes(found, self._limit) > self._limit else ""
 
-    def close(self):
+    def close(self) -> None:
         """Ends every process of the box; safe twice."""
         if self.closed:
             return
         self.closed = True
         self._channel.close()
-        ended = []
+        ended: list[bool] = []
         with contextlib.suppress(OSError):
             self._life.shutdown(socket.SHUT_WR)  # the guardian ends all
         self._ports.add_reader(self._life.fileno(), lambda: ended.append(True))

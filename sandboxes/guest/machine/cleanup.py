@@ -1,5 +1,7 @@
 """Removes what a script has left on a machine's own file system, where it could not be given one of its own."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 
@@ -7,7 +9,7 @@ _OPEN = ("/tmp", "/var/tmp", "/dev/shm")
 """Folders that every user may write to; more are not looked for."""
 
 
-def sweep(uid):
+def sweep(uid: int) -> bool:
     """Everything there that belongs to this user, of which no process may be left. Whether there was anything."""
     found = False
     for top in _OPEN:
@@ -19,7 +21,7 @@ def sweep(uid):
     return found
 
 
-def _remove(top, entry):
+def _remove(top: str, entry: os.DirEntry[str]) -> None:
     """However deep it is: folders in it are moved up first, so that no path grows long."""
     left = [entry.path]
     if not entry.is_dir(follow_symlinks=False):

@@ -4,6 +4,8 @@ A box with Deno in it: a script that is loaded, and the runs of it, each in a Wo
 It does for a machine what sandboxes/deno/deno_box.py does for the host. With isolation `call` no second box stands by.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 
@@ -19,17 +21,30 @@ from .box import Box
 from .channel import Broken
 from .event_loop import nothing, now
 
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any, Protocol
+
+    from . import box
+    from .event_loop import Ports
+    from .spawner import Spawner
+
+    class _Closes(Protocol):
+        def close(self) -> None: ...
+
+
 _PIPES = ("asked", "told")
 
 
 class Room:
     """What boxes with Deno are shown and told: the program, and a folder for two named pipes."""
 
-    folders = ()
+    folders: Sequence[str] = ()
     serve = staticmethod(deno.serve)
     """What a box does once its doors are closed."""
 
-    def __init__(self, settings):
+    def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         self.processes, self.descriptors = deno_fifo.THREADS + 3 * (os.cpu_count() or 1), deno_fifo.DESCRIPTORS
         self.program = host_facts.program("deno", host_facts.packages(settings["packages"]))
@@ -41,14 +56,14 @@ class Room:
             os.chmod(self.pipes, 0o755)
         except OSError as error:
             self.missing = f"no named pipes can be made in {host_facts.TMP}: {error.strerror}"
-        self.shown = [] if self.missing else [self.program, self.pipes]
+        self.shown = [] if self.missing or not self.program else [self.program, self.pipes]
 
-    def boot(self, walls):
+    def boot(self, walls: dict[str, Any]) -> dict[str, Any]:
         """What a box is told, besides what each is. There is no folder to write to."""
-        program, pipes = (init.moved_path(path, walls["moved"]) for path in (self.program, self.pipes))
+        program, pipes = (init.moved_path(path, walls["moved"]) for path in (self.program or "", self.pipes))
         return {"program": program, "pipes": pipes, "tmp": None}
 
-    def open(self, *given):
+    def open(self, spawner: Spawner, ports: Ports, boot: box.Boot, bare: bool) -> Box:
         """A box with Deno in it, and no script yet. Raises Broken."""
         if self.missing:
             raise Broken(self.missing)
@@ -56,15 +71,15 @@ class Room:
         for name in _PIPES:
             os.mkfifo(f"{self.pipes}/{name}")
             os.chmod(f"{self.pipes}/{name}", 0o666)
-        return DenoBox(*given, self)
+        return DenoBox(spawner, ports, boot, bare, self)
 
-    def clear(self):
+    def clear(self) -> None:
         """Nobody can open the pipes any more."""
         for name in _PIPES:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{self.pipes}/{name}")
 
-    def close(self):
+    def close(self) -> None:
         with contextlib.suppress(OSError):
             self.clear()
             os.rmdir(self.pipes)
@@ -73,8 +88,8 @@ class Room:
 class DenoBox(Box):
     """One Deno process: made, used for one script, closed."""
 
-    def __init__(self, spawner, ports, boot, bare, room):
-        self._asked = self._told = self._printed = None
+    def __init__(self, spawner: Spawner, ports: Ports, boot: box.Boot, bare: bool, room: Room) -> None:
+        self._pipes: list[_Closes] = []
         self._settling = False
         """Whether a run is over of which something may go on."""
         super().__init__(spawner, ports, boot, bare)
@@ -84,11 +99,14 @@ class DenoBox(Box):
             self.close()
             raise
 
-    def _launch(self, room, limits):
+    def _launch(self, room: Room, limits: dict[str, Any]) -> None:
         """Has the inner process become Deno. Raises Broken."""
-        self._printed = Printed(nothing, limits["output"], limits["flood"], loop=self._ports)
         self._told = Told(f"{room.pipes}/told", nothing, self._ports)
+        self._pipes.append(self._told)
+        self._printed = Printed(nothing, limits["output"], limits["flood"], loop=self._ports)
+        self._pipes.append(self._printed)
         self._asked = Asked(f"{room.pipes}/asked", self._ports)
+        self._pipes.append(self._asked)
         self._begin(limits["memory"] + deno_fifo.ROOM)
         deno = room.settings["deno"]
         message = {
@@ -109,18 +127,14 @@ class DenoBox(Box):
         self._told.longest = limits["longest"]
 
     @property
-    def alive(self):
-        return super().alive if self._told is None else not (self.closed or self._told.ended)
+    def alive(self) -> bool:
+        return not (self.closed or self._told.ended) if self._pipes else super().alive
 
-    def _memory(self):
+    def _memory(self) -> int:
         return self._scale.bytes([self._inner], 1 << 62)
 
-    def load(self, source, limits):
-        """
-        How loading went: how, the reply or why, seconds, what was printed, how much that was.
-
-        `source`: what main.js is told first. The box is of no more use where loading did not go well.
-        """
+    def load(self, source: bytes, limits: dict[str, Any]) -> box.Told:
+        """As `Box.load`; `source`: what main.js is told first."""
         began = now()
         self._begin(self._memory() + limits["memory"] + deno_fifo.SPARE)
         self._asked.say([source])
@@ -130,7 +144,7 @@ class DenoBox(Box):
         self._held = self._memory()
         return found
 
-    def run(self, payloads, first, limits, shared):
+    def run(self, payloads: list[bytes], first: int, limits: dict[str, Any], shared: bool) -> Iterator[box.Told]:
         """
         Yields what became of each row, from the first on; ends early when the box is no longer alive.
 
@@ -143,7 +157,7 @@ class DenoBox(Box):
                 yield told
                 place += 1
 
-    def _attempt(self, payloads, limits):
+    def _attempt(self, payloads: list[bytes], limits: dict[str, Any]) -> Iterator[box.Told]:
         """One Worker: the rows it came through, and the one that ended it. The whole process ends with some."""
         mark = os.getrandom(16).hex().encode()
         memory = self._memory()
@@ -183,7 +197,7 @@ class DenoBox(Box):
             if not well or memory > self._held + deno_fifo.GROWN:
                 self.close()
 
-    def _quiet(self):
+    def _quiet(self) -> bool:
         """
         Whether another run may begin: the next Worker is ready, and nothing of the run before goes on.
 
@@ -200,13 +214,13 @@ class DenoBox(Box):
             self.close()
         return ready
 
-    def _result(self, place, timing, timeout):
+    def _result(self, place: int, timing: Timing, timeout: float) -> tuple[str, bytes, float]:
         found = self._next((deno_fifo.RESULT, deno_fifo.GONE), place, timing.until(timeout, False))
         if found[0] == "timeout" and self._told.begun:
             return self._next((deno_fifo.RESULT, deno_fifo.GONE), place, timing.until(timeout, True))
         return found
 
-    def _next(self, kinds, place, until):
+    def _next(self, kinds: tuple[int, ...], place: int, until: float) -> tuple[str, bytes, float]:
         """
         What happens next: `frame` with its text and seconds; `gone` with why the Worker is; or how the process fails.
 
@@ -216,7 +230,7 @@ class DenoBox(Box):
             self._wait(until)
         return found
 
-    def _happened(self, kinds, place, until):
+    def _happened(self, kinds: tuple[int, ...], place: int, until: float) -> tuple[str, bytes, float] | None:
         frame = self._told.next()
         if frame is not None:
             if frame.kind not in kinds or frame.place != place:
@@ -234,15 +248,14 @@ class DenoBox(Box):
             return None
         return self._happened(kinds, place, until) if self._told.pull() else ("timeout", b"", -1.0)
 
-    def close(self):
+    def close(self) -> None:
         """Ends every process of the box; safe twice."""
-        for pipe in (self._asked, self._told, self._printed):
-            if pipe is not None:
-                pipe.close()
+        for pipe in self._pipes:
+            pipe.close()
         super().close()
 
 
-def _told(how, payload, spent, kept, said):
+def _told(how: str, payload: bytes, spent: float, kept: bytes, said: int) -> tuple[str, bytes, float, bytes, int]:
     """As a row is told of; a heap that was full is found in what the engine said of it."""
     if how == "ended" and (at := deno_fifo.end_of_heap(kept)) >= 0:
         return "memory", b"", spent, kept[:at], said - len(kept) + at

@@ -1,8 +1,15 @@
 """Waits for descriptors, and for time to pass: as much of an event loop as the agent needs, without its import."""
 
+from __future__ import annotations
+
 import contextlib
 import select
 import time
+
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 now = time.monotonic
 
@@ -12,32 +19,34 @@ _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 class Ports:
     """Calls back when a descriptor can be read or written, or its other side has gone."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._poll = select.poll()
-        self._readers, self._writers, self._ends = {}, {}, {}
+        self._readers: dict[int, Callable[[], Any]] = {}
+        self._writers: dict[int, Callable[[], Any]] = {}
+        self._ends: dict[int, Callable[[], Any]] = {}
 
-    def add_reader(self, fd, callback):
+    def add_reader(self, fd: int, callback: Callable[[], Any]) -> None:
         self._readers[fd] = callback
         self._ask(fd)
 
-    def remove_reader(self, fd):
+    def remove_reader(self, fd: int) -> None:
         self._readers.pop(fd, None)
         self._ask(fd)
 
-    def add_writer(self, fd, callback):
+    def add_writer(self, fd: int, callback: Callable[[], Any]) -> None:
         self._writers[fd] = callback
         self._ask(fd)
 
-    def remove_writer(self, fd):
+    def remove_writer(self, fd: int) -> None:
         self._writers.pop(fd, None)
         self._ask(fd)
 
-    def add_end(self, fd, callback):
+    def add_end(self, fd: int, callback: Callable[[], Any]) -> None:
         """To be called when nobody is at the other side any more."""
         self._ends[fd] = callback
         self._ask(fd)
 
-    def _ask(self, fd):
+    def _ask(self, fd: int) -> None:
         wanted = (select.POLLIN if fd in self._readers else 0) | (select.POLLOUT if fd in self._writers else 0)
         if wanted or fd in self._ends:
             self._poll.register(fd, wanted)
@@ -45,7 +54,7 @@ class Ports:
             with contextlib.suppress(KeyError):
                 self._poll.unregister(fd)
 
-    def wait(self, until):
+    def wait(self, until: float) -> None:
         """Until something has happened, or the time has come."""
         for fd, events in self._poll.poll(max(0, until - now()) * 1000):
             if events & _GONE and fd in self._ends:
@@ -56,5 +65,5 @@ class Ports:
                 self._writers[fd]()
 
 
-def nothing():
+def nothing() -> None:
     """For pipes that would wake somebody."""

@@ -1,5 +1,7 @@
 """What the agent says to the host: a line of ASCII JSON each time, with the mark that no script can know."""
 
+from __future__ import annotations
+
 import binascii
 import collections
 import json
@@ -7,6 +9,12 @@ import os
 import select
 
 from .event_loop import now
+
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from .event_loop import Ports
 
 PATIENCE = 600.0
 """Seconds in which the host takes something, if it still listens."""
@@ -26,15 +34,15 @@ class Voice:
     The descriptor stays as it is, for it may be shared: that it does not block is not ours to say.
     """
 
-    def __init__(self, fd, mark, ports):
+    def __init__(self, fd: int, mark: str, ports: Ports) -> None:
         self._fd, self._mark, self._ports = fd, mark, ports
-        self._rest = collections.deque()
+        self._rest: collections.deque[memoryview] = collections.deque()
         self._waiting = 0
         self._can = select.poll()
         self._can.register(fd, select.POLLOUT)
         ports.add_end(fd, self._gone)
 
-    def say(self, **frame):
+    def say(self, **frame: Any) -> None:
         line = json.dumps({**frame, "mark": self._mark}, separators=(",", ":")).encode() + b"\n"
         self._rest.append(memoryview(line))
         self._waiting += len(line)
@@ -42,7 +50,7 @@ class Voice:
         if self._rest:
             self._ports.add_writer(self._fd, self._write)
 
-    def taken(self, most=_MOST):
+    def taken(self, most: int = _MOST) -> None:
         """Waits until no more than so many bytes are still to be taken. Raises Gone when the host takes none."""
         before, until = self._waiting, now() + PATIENCE
         while self._waiting > most:
@@ -52,7 +60,7 @@ class Voice:
             elif now() > until:
                 raise Gone
 
-    def _write(self):
+    def _write(self) -> None:
         try:
             while self._rest and self._can.poll(0):
                 written = os.write(self._fd, self._rest[0][:_PIECE])
@@ -68,20 +76,28 @@ class Voice:
         if not self._rest:
             self._ports.remove_writer(self._fd)
 
-    def _gone(self):
+    def _gone(self) -> NoReturn:
         raise Gone
 
 
-def told(how, payload, took, kept, said, status=None, loading=False):
+def told(
+    how: str,
+    payload: bytes,
+    took: float,
+    kept: bytes,
+    said: int,
+    status: int | None = None,
+    loading: bool = False,
+) -> dict[str, Any]:
     """
     What became of a row, or of loading, as `remote.stream` reads it.
 
     `loading`: of a row before which the script was to be loaded anew, and did not load.
     """
-    found = {"how": how, "payload": _text(payload), "took": took, "output": _text(kept), "said": said}
+    found: dict[str, Any] = {"how": how, "payload": _text(payload), "took": took, "output": _text(kept), "said": said}
     found |= {"loading": True} if loading else {}
     return found if status is None else found | {"status": status}
 
 
-def _text(data):
+def _text(data: bytes) -> str:
     return binascii.b2a_base64(data, newline=False).decode()

@@ -1,5 +1,7 @@
 """What a script's process needs of the machine: where its Python lies, and what limits the kernel knows."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import re
@@ -8,6 +10,12 @@ import sys
 
 from ..box import confine
 from ..supervisor import procfs
+
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Sequence
+
+    from .box import Room
 
 TMP = "/tmp"
 DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
@@ -24,30 +32,31 @@ _SETGID, _SETUID, _SYS_ADMIN = 6, 7, 21
 _GET_SECCOMP = 21
 
 
-def packages(asked):
+def packages(asked: str | None) -> list[str]:
     """Folders of packages, of which the last is the one asked for; `site` asks for those of this Python."""
     if asked != "site":
         return [asked] if asked else []
     import site
 
-    prefixes = [_virtual()] if _virtual() else [sys.prefix, sys.exec_prefix]
+    virtual = _virtual()
+    prefixes = [virtual] if virtual else [sys.prefix, sys.exec_prefix]
     return [folder for folder in site.getsitepackages(prefixes) if os.path.isdir(folder)]
 
 
-def program(name, folders):
+def program(name: str, folders: Sequence[str]) -> str | None:
     """The path of a program that came with packages, installed in one of the folders or as this Python's; or None."""
     prefixes = [*folders, _virtual() or sys.prefix]
     found = (os.path.join(prefix, "bin", name) for prefix in prefixes)
     return next((os.path.realpath(path) for path in found if os.access(path, os.X_OK)), None)
 
 
-def loaders():
+def loaders() -> list[str]:
     """What starts programs that use shared libraries."""
     found = (os.path.join(top, name) for top in _LIBRARIES[:2] if os.path.isdir(top) for name in os.listdir(top))
     return list(dict.fromkeys(os.path.realpath(path) for path in found if os.path.basename(path).startswith("ld-")))
 
 
-def _virtual():
+def _virtual() -> str | None:
     """The virtual environment that this Python was started from, which it does not look for without `site`."""
     for folder in (os.path.dirname(sys.executable), os.path.dirname(os.path.dirname(sys.executable))):
         if os.path.isfile(os.path.join(folder, "pyvenv.cfg")):
@@ -55,7 +64,7 @@ def _virtual():
     return None
 
 
-def files(folders, network):
+def files(folders: Iterable[str], network: Sequence[str] | None) -> list[str]:
     """
     What is to be read: the standard library, shared libraries, packages; with a network what that needs.
 
@@ -69,12 +78,12 @@ def files(folders, network):
     return [path for path in kept if path != "/" and not any(folder in kept for folder in above(path))]
 
 
-def above(path):
+def above(path: str) -> Iterator[str]:
     while (path := os.path.dirname(path)) != "/":
         yield path
 
 
-def _mapped():
+def _mapped() -> list[str]:
     """Folders of the shared libraries that this process has: some lie in odd places."""
     try:
         with open("/proc/self/maps") as lines:
@@ -84,7 +93,7 @@ def _mapped():
     return [os.path.dirname(path) for path in found]
 
 
-def reachable(path):
+def reachable(path: str) -> bool:
     """Whether a user of no group of ours may enter all folders above, and read it."""
     path = os.path.realpath(path)
     mode = 0o5 if os.path.isdir(path) else 0o4
@@ -93,20 +102,20 @@ def reachable(path):
     return all(os.stat(folder).st_mode & 0o1 for folder in (*above(path), "/"))
 
 
-def held(places):
+def held(places: Iterable[str]) -> dict[str, str]:
     """Those that a user of no group of ours may not reach by their paths -> paths by which it can."""
     return {path: f"/proc/self/fd/{os.open(path, os.O_PATH)}" for path in places if not reachable(path)}
 
 
-def may(capability):
+def may(capability: int) -> bool:
     return bool(confine.capabilities()[0] >> capability & 1)
 
 
-def may_mount():
+def may_mount() -> bool:
     return may(_SYS_ADMIN)
 
 
-def spare_uid():
+def spare_uid() -> int | None:
     """A user that nobody is, where this process can become one; else None."""
     if os.geteuid() or not (may(_SETUID) and may(_SETGID) and os.path.isdir("/proc/self/fd")):
         return None
@@ -118,7 +127,7 @@ def spare_uid():
     return None
 
 
-def _mapped_ids(path):
+def _mapped_ids(path: str) -> Sequence[Container[int]]:
     try:
         with open(path) as file:
             rows = [[int(word) for word in line.split()] for line in file]
@@ -127,7 +136,7 @@ def _mapped_ids(path):
     return [range(first, first + count) for first, _, count in rows]
 
 
-def limits(size, counts_apart, room):
+def limits(size: int, counts_apart: bool, room: Room) -> dict[str, int]:
     """Resource limits that this kernel lets be set; `counts_apart`: the processes of a script's user are its own."""
     others = 0 if counts_apart else procfs.threads_of(os.getuid()) + 256
     wanted = {
@@ -141,7 +150,7 @@ def limits(size, counts_apart, room):
     return {name: value for name, value in wanted.items() if _settable(name)}
 
 
-def _settable(name):
+def _settable(name: str) -> bool:
     try:
         kind = getattr(resource, f"RLIMIT_{name}")
         resource.setrlimit(kind, resource.getrlimit(kind))
@@ -150,17 +159,17 @@ def _settable(name):
     return True
 
 
-def knows_seccomp():
-    return ctypes.CDLL(None).prctl(_GET_SECCOMP, *(ctypes.c_ulong(0),) * 4) >= 0
+def knows_seccomp() -> bool:
+    return bool(ctypes.CDLL(None).prctl(_GET_SECCOMP, *(ctypes.c_ulong(0),) * 4) >= 0)
 
 
-def hashes_from_0():
+def hashes_from_0() -> bool:
     """Whether texts have the hashes that this Python gives them with the seed 0, where its algorithm is known here."""
     known = sys.hash_info.algorithm == "siphash13" and sys.hash_info.width == 64
     return not sys.flags.hash_randomization and (not known or hash("evalcell") == _OF_SEED_0)
 
 
-def forget_environment():
+def forget_environment() -> None:
     """What this process was started with is not to be found in the memory of those that it starts."""
     values = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
     for place in range(len(os.environ) + 64):
@@ -169,6 +178,6 @@ def forget_environment():
         ctypes.memset(values[place], 0, len(ctypes.string_at(values[place])))
 
 
-def newer_than(major, minor):
+def newer_than(major: int, minor: int) -> bool:
     found = re.match(r"(\d+)\.(\d+)", os.uname().release)
     return found is not None and (int(found[1]), int(found[2])) >= (major, minor)

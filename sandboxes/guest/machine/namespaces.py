@@ -8,12 +8,21 @@ only listed files, and no signals to others, by Landlock. `orphans`: a process w
 ended with its run.
 """
 
+from __future__ import annotations
+
 import ctypes
 import errno
 import os
 
 from ..box import confine, init
 from . import host_facts
+
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from .box import Room
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _pivot_root = {"x86_64": 155, "aarch64": 41}
@@ -33,7 +42,9 @@ _ROOTS = ("/tmp", "/mnt", "/var/tmp", "/run", "/media", "/srv", "/home", "/opt")
 """Folders to build the new root over; one is taken that nothing is needed of."""
 
 
-def put_up(places, tmp, network, bare, adopts, room):
+def put_up(
+    places: list[str], tmp: list[int], network: Sequence[str] | None, bare: bool, adopts: bool, room: Room
+) -> dict[str, Any]:
     """
     Shuts this process off, and what it starts. It must have one thread, and fork once before anything else.
 
@@ -88,17 +99,17 @@ def put_up(places, tmp, network, bare, adopts, room):
     }
 
 
-def _moved(places):
+def _moved(places: list[str]) -> dict[str, str]:
     """What lies where a script's own folder will be -> where it is shown instead."""
     below = [path for path in places if (path + "/").startswith(host_facts.TMP + "/")]
     return {path: f"/shown/{number}" for number, path in enumerate(below)}
 
 
-def _unshared(flag):
-    return _libc.unshare(flag) == 0
+def _unshared(flag: int) -> bool:
+    return bool(_libc.unshare(flag) == 0)
 
 
-def _own_root(places, strict, program):
+def _own_root(places: list[str], strict: bool, program: str | None) -> bool:
     """
     Whether it worked; what was made on the way is this process's alone and does no harm.
 
@@ -129,7 +140,7 @@ def _own_root(places, strict, program):
     return True
 
 
-def _show(path, place):
+def _show(path: str, place: str) -> None:
     os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
     if os.path.islink(path):
         os.symlink(os.readlink(path), place)
@@ -141,7 +152,7 @@ def _show(path, place):
     _mount(path, place, None, _BIND | _REC)
 
 
-def _read_only(place, strict, recursive):
+def _read_only(place: str, strict: bool, recursive: int) -> None:
     attributes = (ctypes.c_uint64 * 4)(_RDONLY | _NOSUID | _NODEV, 0, 0, 0)
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     if _libc.syscall(_MOUNT_SETATTR, -100, os.fsencode(place), recursive, attributes, size) == 0:
@@ -154,7 +165,7 @@ def _read_only(place, strict, recursive):
             raise
 
 
-def _enter(root):
+def _enter(root: str) -> None:
     os.chdir(root)
     number = _pivot_root.get(os.uname().machine)
     if number is not None and _libc.syscall(number, b".", b".") == 0:
@@ -164,13 +175,13 @@ def _enter(root):
     os.chdir("/")
 
 
-def _mount(source, target, kind, flags):
+def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
     texts = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
     done = _libc.mount(*texts, ctypes.c_ulong(flags), None)
     _checked(done, f"mount {target}")
 
 
-def _checked(returned, what):
+def _checked(returned: int, what: str) -> None:
     if returned:
         number = ctypes.get_errno() or errno.EIO
         raise OSError(number, f"{what}: {os.strerror(number)}")

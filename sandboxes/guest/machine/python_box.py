@@ -4,6 +4,8 @@ A box with a Python in it that forks: a script that is loaded, and the runs of i
 It does for a machine what sandboxes/process/python_box.py does for the host.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 
@@ -19,6 +21,15 @@ from .channel import Broken
 from .cleanup import sweep
 from .event_loop import nothing, now
 from .run import Run
+
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .box import Boot, Told
+    from .event_loop import Ports
+    from .spawner import Spawner
 
 STOP, PROMPT = 0.3, 0.05
 """Seconds: to stop a run; in which a run that is done has ended by itself."""
@@ -40,58 +51,46 @@ class Room:
     """What boxes with Python are shown and told."""
 
     processes, descriptors = 48, 64  # as in the process sandbox: a numeric library needs a handful
-    program = pipes = None
+    program: str | None = None
+    pipes: str | None = None
     serve = staticmethod(zygote.serve)
     """What a box does once its doors are closed."""
 
-    def __init__(self, settings):
+    def __init__(self, settings: dict[str, Any]) -> None:
         self.folders = host_facts.packages(settings["packages"])
         """Of packages; those but the last are added by whoever starts a box."""
         self._files, self._variables = settings["files"], settings["variables"]
         self.shown = [*self.folders, *{os.path.dirname(path) for path in self._files.values()}]
 
-    def boot(self, walls):
+    def boot(self, walls: dict[str, Any]) -> dict[str, Any]:
         """What a box is told, besides what each is."""
         moved = walls["moved"]
         files = {name: init.moved_path(path, moved) for name, path in self._files.items()}
         packages = init.moved_path(self.folders[-1], moved) if self.folders else None
         return {"packages": packages, "variables": files | self._variables}
 
-    def open(self, *given):
+    def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool) -> Box:
         """A box without a script. Raises Broken."""
-        return PythonBox(*given)
+        return PythonBox(spawner, ports, boot, bare)
 
-    def close(self):
+    def close(self) -> None:
         """Nothing was made."""
 
 
 class PythonBox(Box):
     """A box: made, used for one script, closed."""
 
-    modules = b""
-    """Those that the script has imported, a line each."""
-
-    _source = None
+    _source: bytes | None = None
     """Of the script, where each run loads it."""
 
-    def load(self, source, limits):
-        """
-        How loading went: how, the reply or why, seconds, what was printed, how much that was.
-
-        The box is of no more use where that was not well.
-        """
+    def load(self, source: bytes, limits: dict[str, Any]) -> Told:
         return self._load("load", source, limits)
 
-    def imports(self, modules, source, limits):
-        """
-        Has it import the modules, after which each run loads the script anew in a child of its own.
-
-        False: something is left of them too, or they cannot be imported here; the box is of no more use.
-        """
+    def imports(self, modules: bytes, source: bytes, limits: dict[str, Any]) -> bool:
         self._source = source
         return self._load("import", modules, limits)[0] == "reply" and not _OF_MODULES & {*self.left}
 
-    def _load(self, do, what, limits):
+    def _load(self, do: str, what: bytes, limits: dict[str, Any]) -> Told:
         self._channel.longest = _LONGEST
         printed = Printed(nothing, limits["output"], limits["flood"], loop=self._ports)
         began = now()
@@ -116,7 +115,7 @@ class PythonBox(Box):
         finally:
             printed.close()
 
-    def _loaded(self, printed, until):
+    def _loaded(self, printed: Printed, until: float) -> tuple[str, bytes] | None:
         if self._full:
             return self._full, b""
         heard = self._channel.message()
@@ -142,7 +141,7 @@ class PythonBox(Box):
             return self._why()
         return ("timeout", b"") if now() > until else None
 
-    def run(self, payloads, first, limits, shared):
+    def run(self, payloads: list[bytes], first: int, limits: dict[str, Any], shared: bool) -> Iterator[Told]:
         """
         Yields what became of each row, from the first on; ends early when the box is no longer alive.
 
@@ -155,12 +154,12 @@ class PythonBox(Box):
                 yield told
                 place += 1
 
-    def _attempt(self, payloads, limits):
+    def _attempt(self, payloads: list[bytes], limits: dict[str, Any]) -> Iterator[Told]:
         """One child: the rows it came through, and the one that ended it."""
         run = Run(payloads, limits, self._ports, self._source)
         try:
             self._begin(limits["memory"])
-            message = {"do": "run", "calls": len(payloads), "mark": run.mark.hex()}
+            message: dict[str, Any] = {"do": "run", "calls": len(payloads), "mark": run.mark.hex()}
             message["loads"] = self._source is not None
             message["memory"] = self._reserved + max(0, limits["memory"] - self._held)
             if message["loads"] or not self._reserved:  # it imports, or the kernel does not tell
@@ -194,7 +193,7 @@ class PythonBox(Box):
             if not run.settled:
                 self._settle(run)
 
-    def _loading(self, run, limits):
+    def _loading(self, run: Run, limits: dict[str, Any]) -> Told | None:
         """How loading the script went in the run's child, as of a row; None where well."""
         how, payload, took = self._happens(run, limits["load_timeout"])
         spent = run.timing.took(took, now())
@@ -205,13 +204,13 @@ class PythonBox(Box):
         status = run.ended.get("ended") if run.ended and how == "ended" else None
         return how, payload, spent, kept, said, status, True
 
-    def _happens(self, run, timeout):
+    def _happens(self, run: Run, timeout: float) -> tuple[str, bytes, float]:
         """What `_told` tells, as soon as it does."""
         while (found := self._told(run, timeout)) is None:
             self._wait(run.timing.until(timeout, run.results.begun))
         return found
 
-    def _told(self, run, timeout):
+    def _told(self, run: Run, timeout: float) -> tuple[str, bytes, float] | None:
         """
         How the row at hand has gone, by what is known so far: how, the reply or why, the seconds it says it took.
         """
@@ -238,7 +237,7 @@ class PythonBox(Box):
             return *self._why(), -1.0
         return ("timeout", b"", -1.0) if now() > run.timing.until(timeout, run.results.begun) else None
 
-    def _settle(self, run):
+    def _settle(self, run: Run) -> None:
         """Waits for the run's end, or stops it; a box that does not answer as it should, or is full, is closed."""
         run.settled = True
         if not self.alive:
@@ -259,5 +258,5 @@ class PythonBox(Box):
             self.close()
 
 
-def _words(why):
+def _words(why: object) -> bytes:
     return str(why)[:200].encode("utf-8", "replace")

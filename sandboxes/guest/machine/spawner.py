@@ -4,6 +4,8 @@ The process that starts boxes. It was forked before the agent had read a row or 
     agent -> spawner -> a waiting one -> guardian -> the process that holds the script -> one for each run
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import os
@@ -18,6 +20,15 @@ from ..box import confine, init
 from ..supervisor import procfs
 from . import namespaces
 
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+    from .box import Room
+
+    Wanted = tuple[list[str], list[int], Sequence[str] | None, bool, bool, Room]
+
 _PID = struct.Struct("<i")
 _MOST = 10.0  # seconds
 
@@ -29,7 +40,7 @@ class Failed(Exception):
 class Spawner:
     """The agent's side."""
 
-    def __init__(self, places, tmp, network, room):
+    def __init__(self, places: list[str], tmp: list[int], network: Sequence[str] | None, room: Room) -> None:
         self._ours, theirs = socket.socketpair()
         self.pid = os.fork()
         if self.pid == 0:
@@ -38,10 +49,10 @@ class Spawner:
         theirs.close()
 
     @property
-    def fd(self):
+    def fd(self) -> int:
         return self._ours.fileno()
 
-    def spawn(self, channel, life, bare):
+    def spawn(self, channel: socket.socket, life: socket.socket, bare: bool) -> int:
         """Begins a box, and gives its outermost process. Both are sockets of its own, closed here."""
         with channel, life:
             try:
@@ -51,12 +62,12 @@ class Spawner:
                 told = b""
         if len(told) < _PID.size:
             raise Failed("the process that starts boxes has ended")
-        (pid,) = _PID.unpack(told)
+        pid: int = _PID.unpack(told)[0]
         if pid < 0:
             raise Failed("the machine has no room for another process")
         return pid
 
-    def end_boxes(self, seconds):
+    def end_boxes(self, seconds: float) -> None:
         """Waits so long until no process of a box is left, then ends them from outside."""
         until = time.monotonic() + seconds
         while left := procfs.descendants(self.pid):
@@ -68,7 +79,7 @@ class Spawner:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.001)
 
-    def end(self):
+    def end(self) -> None:
         """Ends all that was started."""
         with contextlib.suppress(Failed):
             self.end_boxes(0)
@@ -76,7 +87,7 @@ class Spawner:
         os.waitpid(self.pid, 0)
 
 
-def _serve(asked, places, tmp, network, room):
+def _serve(asked: socket.socket, places: list[str], tmp: list[int], network: Sequence[str] | None, room: Room) -> None:
     """Never returns."""
     try:
         adopts = _adopts()
@@ -92,7 +103,8 @@ def _serve(asked, places, tmp, network, room):
                 pid = -1
             if pid == 0:
                 asked.close()
-                _box(*fds, room, (places, tmp, network, got == b"b", adopts, room))
+                control, life = fds
+                _box(control, life, room, (places, tmp, network, got == b"b", adopts, room))
             for fd in fds:
                 os.close(fd)
             asked.sendall(_PID.pack(pid))
@@ -100,7 +112,7 @@ def _serve(asked, places, tmp, network, room):
         os._exit(0)
 
 
-def _adopts():
+def _adopts() -> bool:
     """Whether orphans become this process's children, so that what a broken box leaves is found below it."""
     try:
         confine.subreaper()
@@ -111,7 +123,7 @@ def _adopts():
     return True
 
 
-def _quiet():
+def _quiet() -> None:
     """
     Nothing that the agent reads or writes is left to what is started from here.
 
@@ -123,7 +135,7 @@ def _quiet():
     for fd, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(write, fd)
         stream = open(fd, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  (for good)
-        stream.buffer.raw.name = f"<{name}>"
+        stream.buffer.raw.name = f"<{name}>"  # type: ignore[attr-defined]
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
         os.dup2(null, fd)
@@ -131,7 +143,7 @@ def _quiet():
         os.close(fd)
 
 
-def _box(control, life, room, wanted):
+def _box(control: int, life: int, room: Room, wanted: Wanted) -> NoReturn:
     """Never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel = socket.socket(fileno=control)
@@ -153,7 +165,7 @@ def _box(control, life, room, wanted):
         os._exit(0)
 
 
-def _guard(control, life, room):
+def _guard(control: int, life: int, room: Room) -> NoReturn:
     """Never returns."""
     try:
         init.main(control, life, lambda channel, boot: _hold(channel, boot, room))
@@ -163,7 +175,7 @@ def _guard(control, life, room):
         os._exit(1)
 
 
-def _hold(channel, boot, room):
+def _hold(channel: socket.socket, boot: dict[str, Any], room: Room) -> None:
     """Once the doors are closed. The last of the folders what is served adds by itself."""
     if room.folders[:-1]:
         import site

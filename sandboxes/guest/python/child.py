@@ -5,6 +5,8 @@ It holds its ends of its run's three pipes, for requests, results and output, an
 script does to it reaches no further than the results of this run; the host checks those as it would check a stranger's.
 """
 
+from __future__ import annotations
+
 import builtins
 import gc
 import json
@@ -16,10 +18,21 @@ import time
 from .. import harness, wire
 from ..box import confine
 
-harness.hidden.add(__file__)
-__builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Awaitable, Callable
+    from typing import Any, BinaryIO
 
-_scan = json.JSONDecoder().scan_once  # the C function, which asks nothing of what a script may have patched
+    Evaluate = Callable[..., Any]
+
+harness.hidden.add(__file__)
+globals()["__builtins__"] = dict(
+    vars(builtins)
+)  # of our own, for a script may change those that it shares with its packages
+
+# The C function, which asks nothing of what a script may have patched.
+_scan: Callable[[str, int], tuple[dict[str, Any], int]] = vars(json.JSONDecoder())["scan_once"]
 _COROUTINE = 0x80  # inspect.CO_COROUTINE, whose module takes long to import
 _SEED = 0  # while a script loads
 
@@ -31,7 +44,15 @@ _CHUNK = 1 << 16
 _pack = wire.RESULT.pack
 
 
-def run(channel, evaluate, message, requests, results, output, boot):
+def run(
+    channel: socket.socket,
+    evaluate: Evaluate | None,
+    message: dict[str, Any],
+    requests: int,
+    results: int,
+    output: int,
+    boot: dict[str, Any],
+) -> None:
     """Never returns."""
     try:
         os.setpgid(0, 0)
@@ -76,11 +97,11 @@ def run(channel, evaluate, message, requests, results, output, boot):
         os._exit(0)
 
 
-def load(source):
+def load(source: str) -> tuple[Evaluate | None, bytes]:
     """The script's `evaluate`, None where it did not load; and the reply that says how it went."""
-    loaded = []
+    loaded: list[Evaluate] = []
 
-    def step():
+    def step() -> str:
         found = harness.load(source)
         if getattr(getattr(found, "__code__", None), "co_flags", 0) & _COROUTINE:
             import asyncio  # noqa: F401  (once here, rather than in every fork)
@@ -90,20 +111,20 @@ def load(source):
         return "null"
 
     told = reply(harness.told(step))
-    return (loaded or [None])[0], told
+    return (loaded[0] if loaded else None), told
 
 
-def _own_input():
+def _own_input() -> None:
     """The descriptor that it has is open once for all: what a run sets there, a later one finds."""
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
 
 
-def _answered(evaluate, asked, length):
+def _answered(evaluate: Any, asked: BinaryIO, length: int) -> tuple[bytes, float]:
     began = _now()
 
-    def step():
+    def step() -> str:
         request = _scan(_exactly(asked, length).decode(), 0)[0]
         if request["seed"] is not None:
             seed(request["seed"])
@@ -113,7 +134,7 @@ def _answered(evaluate, asked, length):
     return answer, _now() - began
 
 
-def _exactly(asked, count):
+def _exactly(asked: BinaryIO, count: int) -> bytes:
     """Ends the process where there is no more: the host has gone."""
     got = asked.read(count)
     if len(got) < count:
@@ -121,25 +142,25 @@ def _exactly(asked, count):
     return got
 
 
-def _value(evaluate, request):
+def _value(evaluate: Any, request: dict[str, Any]) -> str:
     return harness.call(evaluate, request["positional"], request["arguments"], request["result"], _awaited)
 
 
-def _awaited(awaitable):
+def _awaited(awaitable: Awaitable[Any]) -> Any:
     import asyncio
 
-    async def wait():
+    async def wait() -> Any:
         return await awaitable
 
     return asyncio.run(wait())
 
 
-def reply(told):
+def reply(told: str) -> bytes:
     """As the host reads it; what a script says in halves of surrogate pairs is its own."""
     return ("{" + told + "}").encode("utf-8", "surrogatepass")
 
 
-def flush():
+def flush() -> None:
     """What was printed, on its way; a script may have closed or replaced the streams."""
     for name in ("stdout", "stderr"):
         try:
@@ -148,17 +169,17 @@ def flush():
             continue
 
 
-def seed(number):
+def seed(number: int | None) -> None:
     """Makes random numbers repeat, or without a number differ from run to run."""
     fresh = int.from_bytes(_urandom(8)) if number is None else number
     random.seed(fresh)
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed(fresh & 0xFFFFFFFF)
     drawn = _urandom if number is None else random.Random(number ^ 1).randbytes
-    os.urandom = random._urandom = drawn
+    os.urandom = random._urandom = drawn  # type: ignore[attr-defined]
 
 
-def _all(fd, data):
+def _all(fd: int, data: bytes) -> None:
     left = memoryview(data)
     try:
         while left:

@@ -6,6 +6,8 @@ thirds of what an empty fork costs once scikit-learn is imported. Linux 6.1 can 
 on demand, of which there are five hundred times fewer. What a fork then writes is still copied in 4 KB.
 """
 
+from __future__ import annotations
+
 import ctypes
 import gc
 
@@ -13,7 +15,7 @@ _COLLAPSE = 25  # MADV_COLLAPSE
 _LARGE = 21  # 2 MB, as a power of two
 
 
-def collapse():
+def collapse() -> None:
     """As far as the kernel can and wants to: it needs free large pages, and may be told to use none."""
     advise = ctypes.CDLL(None).madvise
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)

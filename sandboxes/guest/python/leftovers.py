@@ -8,6 +8,8 @@ hooks into Python would run between rows, in the process that forks, and hand on
 All that is used here after the script has run was bound before.
 """
 
+from __future__ import annotations
+
 import builtins
 import contextlib
 import gc
@@ -32,8 +34,19 @@ from types import FunctionType
 from .. import harness, wire
 from ..box import confine, reap
 
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    Names = Mapping[str, Any]
+    Code = tuple[Any, ...] | None
+    Was = dict[int, tuple[Names, Names, list[tuple[Any, Code]]]]
+
 harness.hidden.add(__file__)
-__builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
+globals()["__builtins__"] = dict(
+    vars(builtins)
+)  # of our own, for a script may change those that it shares with its packages
 
 _PYTHONS = (
     *(builtins, contextlib, decoder, encoder, gc, json, os, os.path, random, resource, scanner, select, signal),
@@ -53,7 +66,7 @@ ALL = (*IMPORTED, "signals", "hooks", "patches")
 class Before:
     """How things stood before the script was loaded."""
 
-    def __init__(self, tmp, own=()):
+    def __init__(self, tmp: str | None, own: Iterable[Names] = ()) -> None:
         """`tmp`: the private folder, where there is one. `own`: the names of modules of ours that go on being used."""
         harness.traceback_class()  # which it keeps once it is asked
         self._tmp = tmp
@@ -62,19 +75,19 @@ class Before:
         self._signals = _signals()
         self._callbacks = list(gc.callbacks)
         self._names = set(sys.modules)
-        self._own = [vars(module) for module in (harness, confine, reap, wire)]
+        self._own: list[Names] = [vars(module) for module in (harness, confine, reap, wire)]
         self._own += [globals(), *own]
-        self._was = {}
+        self._was: Was = {}
         for names in (*self._own, *(vars(module) for module in _PYTHONS)):
             _note(names, self._was)
-        self._hooked = []
+        self._hooked: list[str] = []
         self._put_back = [
             _watch(sys, "addaudithook", self._hooked, lambda hook: True),
             _watch(os, "register_at_fork", self._hooked, _in_parent),
             _watch(sys.modules["posix"], "register_at_fork", self._hooked, _in_parent),
         ]
 
-    def found(self):
+    def found(self) -> list[str]:
         """What there is now, in words of this module; once, before anything is ended or removed."""
         for put_back in self._put_back:
             put_back()
@@ -96,21 +109,21 @@ class Before:
             found.append("patches")
         return found
 
-    def kept(self):
+    def kept(self) -> bool:
         """Whether files that were removed are still held, by a mapping or a descriptor."""
         return _room(self._tmp) != self._room
 
-    def imported(self):
+    def imported(self) -> list[str]:
         """Names of the modules that have been imported since, of what lies in files, in their order."""
         found = []
         for name, module in list(sys.modules.items()):
             if name not in self._names and isinstance(name, str) and not name.endswith("__main__"):
                 with contextlib.suppress(Exception):
-                    if module.__spec__.name == name:
+                    if module.__spec__ is not None and module.__spec__.name == name:
                         found.append(name)
         return found
 
-    def _patched(self):
+    def _patched(self) -> bool:
         for names, was, _ in self._was.values():
             for name, value in was.items():
                 if name not in names or names[name] is not value:
@@ -121,7 +134,7 @@ class Before:
         return any(name in common and name not in self._was[id(names)][1] for names in self._own for name in names)
 
 
-def _note(names, was):
+def _note(names: Names, was: Was) -> None:
     """The names of a module and of the classes in it, and the code of the functions."""
     if id(names) in was:
         return
@@ -136,38 +149,38 @@ def _note(names, was):
                     was[id(kind)] = (vars(kind), inside, codes)
 
 
-def _code(value):
+def _code(value: Any) -> Code:
     if type(value) is not FunctionType:
         return None
     return value.__code__, value.__defaults__, value.__kwdefaults__
 
 
-def _watch(module, name, hooked, counts):
+def _watch(module: Any, name: str, hooked: list[str], counts: Callable[..., bool]) -> Callable[[], None]:
     """Notes that a hook is put in by this function, and gives what undoes the watching."""
     real = getattr(module, name)
 
-    def noted(*given, **named):
+    def noted(*given: Any, **named: Any) -> Any:
         if counts(*given, **named):
             hooked.append(name)
         return real(*given, **named)
 
-    def put_back():
+    def put_back() -> None:
         setattr(module, name, real)
 
     setattr(module, name, noted)
     return put_back
 
 
-def _in_parent(*, before=None, after_in_parent=None, after_in_child=None):
+def _in_parent(*, before: Any = None, after_in_parent: Any = None, after_in_child: Any = None) -> bool:
     """Of a script's own; those of packages and of the standard library hold a lock over the fork."""
     own = sys._getframe(2).f_globals.get("__spec__") is None
     return own and (before is not None or after_in_parent is not None)
 
 
-def _descriptors():
+def _descriptors() -> dict[int, tuple[int, ...]]:
     """Which are open, and on what. The streams are our own again whatever a script has made of them."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    found = {}
+    found: dict[int, tuple[int, ...]] = {}
     for fd in range(min(most, _MOST) if most > 0 else _MOST):
         if fd not in (1, 2):
             with contextlib.suppress(OSError):
@@ -176,7 +189,7 @@ def _descriptors():
     return found
 
 
-def _any_child():
+def _any_child() -> bool:
     try:
         waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -184,11 +197,11 @@ def _any_child():
     return True
 
 
-def _signals():
+def _signals() -> list[Any]:
     return [getsignal(number) for number in signal.valid_signals()]
 
 
-def _room(tmp):
+def _room(tmp: str | None) -> tuple[int, int] | None:
     """What is free in the private folder; nothing where the kernel counts no files of it."""
     if not tmp:
         return None

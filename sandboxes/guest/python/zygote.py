@@ -8,6 +8,8 @@ The host does not trust it: scripts or packages run here. It only makes things q
 host does by ending the whole box.
 """
 
+from __future__ import annotations
+
 import gc
 import os
 import select
@@ -15,19 +17,27 @@ import signal
 import stat
 import sys
 import time
+from io import TextIOWrapper
 
 from .. import harness, wire
 from ..box import confine, reap
 from . import child, fork_pages, leftovers
+
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    import socket
+    from typing import Any, NoReturn
+
+    Message = dict[str, Any]
 
 harness.hidden.add(__file__)
 
 _END = signal.SIGKILL
 
 
-def serve(channel, boot):
+def serve(channel: socket.socket, boot: Message) -> NoReturn:
     """Until the host is gone, which EOFError tells."""
-    evaluate = None
+    evaluate: child.Evaluate | None = None
     while True:
         message, parts, fds = wire.receive(channel)
         if message["do"] in ("load", "import"):
@@ -36,7 +46,9 @@ def serve(channel, boot):
             _runs(channel, evaluate, message, fds, boot)
 
 
-def _begin(channel, message, parts, fds, boot):
+def _begin(
+    channel: socket.socket, message: Message, parts: list[bytes], fds: list[int], boot: Message
+) -> child.Evaluate | None:
     """Loads the script, or imports modules; tells the host how it went, what is left of it, and what was imported."""
     _prepare(message, fds, boot)
     before = leftovers.Before(boot["tmp"] and boot["tmp"][0], (vars(child), vars(fork_pages), globals()))
@@ -58,13 +70,14 @@ def _begin(channel, message, parts, fds, boot):
     return evaluate
 
 
-def _prepare(message, fds, boot):
+def _prepare(message: Message, fds: list[int], boot: Message) -> None:
     os.dup2(fds[0], 1)
     os.dup2(fds[0], 2)
     os.close(fds[0])
     os.environ.update(boot["variables"])
     confine.set_limits({"DATA": message["memory"]})
     for stream in (sys.stdout, sys.stderr):
+        assert isinstance(stream, TextIOWrapper)
         stream.reconfigure(line_buffering=True, errors="backslashreplace")
     child.seed(message["seed"])
     if boot["packages"]:
@@ -73,14 +86,14 @@ def _prepare(message, fds, boot):
         site.addsitedir(boot["packages"])
 
 
-def _load(source, boot):
+def _load(source: str, boot: Message) -> tuple[child.Evaluate | None, bytes]:
     evaluate, told = child.load(source)
     if evaluate is not None and boot["packages"] and sys.platform.startswith("linux"):
         fork_pages.collapse()
     return evaluate, told
 
 
-def _import(names, boot):
+def _import(names: str, boot: Message) -> tuple[child.Evaluate | None, bytes]:
     """As far as that can be done: a child that misses one imports it itself."""
     for name in names.split("\n"):
         try:
@@ -94,7 +107,9 @@ def _import(names, boot):
     return None, child.reply(harness.told(lambda: "null"))
 
 
-def _runs(channel, evaluate, message, pipes, boot):
+def _runs(
+    channel: socket.socket, evaluate: child.Evaluate | None, message: Message, pipes: list[int], boot: Message
+) -> None:
     """
     A run in a child of its own, and those that the host announces before one has ended.
 
@@ -121,17 +136,20 @@ def _runs(channel, evaluate, message, pipes, boot):
             wire.send(channel, {"refused": True})
 
 
-def _started(channel, evaluate, message, pipes, boot):
+def _started(
+    channel: socket.socket, evaluate: child.Evaluate | None, message: Message, pipes: list[int], boot: Message
+) -> int | None:
     """The child of a run; None where there is no room for one."""
     pid = _forked()
     if pid == 0:
-        child.run(channel, evaluate, message, *pipes, boot)
+        requests, results, output = pipes
+        child.run(channel, evaluate, message, requests, results, output, boot)
     for fd in pipes:
         os.close(fd)
     return pid
 
 
-def _forked():
+def _forked() -> int | None:
     """As os.fork; None where the machine has no room for a process, or no memory for one, for a while."""
     for _ in range(20):
         try:
@@ -141,7 +159,7 @@ def _forked():
     return None
 
 
-def _wait(channel, pid, boot):
+def _wait(channel: socket.socket, pid: int, boot: Message) -> tuple[int, None] | tuple[None, tuple[Message, list[int]]]:
     """The status with which the child ended, be it because the host said stop; or the run that it announced."""
     pidfd = reap.watched(pid)
     waiting = select.poll()
@@ -170,12 +188,12 @@ def _wait(channel, pid, boot):
             os.close(pidfd)
 
 
-def _reap():
+def _reap() -> None:
     while os.waitpid(-1, os.WNOHANG)[0]:
         pass
 
 
-def _wipe(tmp):
+def _wipe(tmp: list[Any] | None) -> None:
     """Leaves the private folder as it was, however deep and closed what is in it; raises OSError where it cannot."""
     if not tmp:
         return
@@ -199,5 +217,5 @@ def _wipe(tmp):
     os.utime(root, (0, 0))
 
 
-def _name():
+def _name() -> str:
     return os.getrandom(16).hex()  # os.urandom may be the script's by now

@@ -9,6 +9,8 @@ does. Nothing here is trusted by the host: a script shares this interpreter and 
 spoil is its own reply, and the host checks that.
 """
 
+from __future__ import annotations
+
 import builtins
 import gc
 import inspect
@@ -23,6 +25,11 @@ import guest_quiet
 import wit_world
 from guest_streams import Flood, Output
 
+TYPE_CHECKING = False  # as typing's
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Any
+
 __builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
 
 # Bound now, so that a script that patches these modules still gets its own reply through.
@@ -31,20 +38,20 @@ _seed = random.seed
 
 guest_harness.hidden.add(__file__)
 _output = Output()
-_evaluate = None
-_spare = bytearray(1 << 20)  # let go of when memory runs out, so that there is some left to say so
+_evaluate: Any = None
+_spare: bytearray | None = bytearray(1 << 20)  # let go of when memory runs out, so that there is some left to say so
 
 
 class WitWorld(wit_world.WitWorld):
-    def load(self, request):
+    def load(self, request: str) -> str:
         return _reply(_load, request)
 
-    def call(self, request):
+    def call(self, request: str) -> str:
         return _reply(_call, request)
 
 
-def _reply(step, request):
-    def tried():
+def _reply(step: Callable[[dict[str, Any]], str], request: str) -> str:
+    def tried() -> str:
         global _spare
         try:
             return step(_scan(request, 0)[0])
@@ -61,7 +68,7 @@ def _reply(step, request):
         return '{"said":0,"output":"",' + told + "}"
 
 
-def _load(request):
+def _load(request: dict[str, Any]) -> str:
     global _evaluate
     _output.limits(request["output"], request["flood"])
     _seed(request["seed"])
@@ -74,13 +81,13 @@ def _load(request):
     return "null"
 
 
-def _call(request):
+def _call(request: dict[str, Any]) -> str:
     _output.limits(request["output"], request["flood"])
     _seed(request["seed"])
     return guest_harness.call(_evaluate, request["positional"], request["arguments"], request["result"], _wait)
 
 
-def _wait(awaitable):
+def _wait(awaitable: Awaitable[Any]) -> Any:
     import guest_loop
 
     return guest_loop.wait(awaitable)
@@ -104,7 +111,7 @@ def evaluate(output, reference):
 """
 
 
-def _warm_up():
+def _warm_up() -> None:
     """Runs the usual paths until the interpreter has specialised them, so that the snapshot holds them fast."""
     world = WitWorld()
     limits = {"output": 65536, "flood": 1 << 24, "result": 1 << 20, "seed": 1}

@@ -4,46 +4,53 @@ Awaiting without an operating system: an event loop over time alone.
 Loaded right after asyncio, whoever imports that, and made its default.
 """
 
+from __future__ import annotations
+
 import asyncio
 from asyncio import unix_events
 
 from guest_quiet import sleep
 
+TYPE_CHECKING = False  # as typing's
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from typing import Any
+
 
 class _NoEvents:
     """Where a loop would wait for sockets: here it can only wait for time."""
 
-    def select(self, timeout=None):
+    def select(self, timeout: float | None = None) -> list[Any]:
         if timeout is None:
             raise RuntimeError("the script waits for something that cannot happen in this sandbox")
         sleep(max(0, timeout))
         return []
 
-    def close(self):
+    def close(self) -> None:
         pass
 
 
 class Loop(asyncio.BaseEventLoop):
     """An event loop over time alone: tasks, sleeps, gather and timeouts work; sockets and threads do not."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self._selector = _NoEvents()
 
-    def _process_events(self, events):
+    def _process_events(self, events: list[Any]) -> None:
         pass
 
-    def _write_to_self(self):
+    def _write_to_self(self) -> None:
         pass
 
 
 asyncio.EventLoop = asyncio.SelectorEventLoop = unix_events._DefaultEventLoopPolicy._loop_factory = Loop
 
 
-def wait(awaitable):
+def wait(awaitable: Awaitable[Any]) -> Any:
     """What the awaitable gives; it may use tasks, sleeps, gather and timeouts."""
 
-    async def body():
+    async def body() -> Any:
         return await awaitable
 
     with asyncio.Runner() as runner:

@@ -5,6 +5,8 @@ What evaluators use is imported while the image is built. The rest is packed: it
 unpacked when a script imports it, which costs that script some milliseconds while it loads and everybody else nothing.
 """
 
+from __future__ import annotations
+
 import importlib
 import importlib.machinery
 import importlib.util
@@ -14,6 +16,12 @@ import sys
 import sysconfig
 import types
 import zlib
+
+TYPE_CHECKING = False  # as typing's
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 IMPORTED = """
 __future__ abc array ast base64 binascii bisect builtins calendar cmath codecs collections collections.abc
@@ -41,10 +49,10 @@ xmlrpc zipapp zipfile zipimport zoneinfo compression dbm bz2 lzma
 class Packed:
     """Finds and loads the packed modules."""
 
-    def __init__(self):
-        self.modules = {}
+    def __init__(self) -> None:
+        self.modules: dict[str, tuple[bool, bytes]] = {}
 
-    def add(self, name, path=None):
+    def add(self, name: str, path: Sequence[str] | None = None) -> None:
         """Packs a module, and with a package all that is in it. `path` is where its package lies; nothing is run."""
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
@@ -55,15 +63,17 @@ class Packed:
             if inner.name not in ("__main__", "test", "tests"):
                 self.add(f"{name}.{inner.name}", inside)
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name not in self.modules:
             return None
         return importlib.machinery.ModuleSpec(name, self, origin="packed", is_package=self.modules[name][0])
 
-    def create_module(self, spec):
+    def create_module(self, spec: ModuleSpec) -> None:
         return None
 
-    def exec_module(self, module):
+    def exec_module(self, module: ModuleType) -> None:
         exec(marshal.loads(zlib.decompress(self.modules[module.__name__][1])), module.__dict__)
         if module.__name__ == "asyncio":
             import guest_loop  # noqa: F401
@@ -82,7 +92,7 @@ for _name in sys.modules:
     _packed.modules.pop(_name, None)
 
 
-def close_file_system():
+def close_file_system() -> None:
     """Makes an unknown import an ordinary ModuleNotFoundError: looking for a file would end the call with a trap."""
     kept = [finder for finder in sys.meta_path if getattr(finder, "__name__", "") != "PathFinder"]
     sys.meta_path[:] = [*kept, _packed]

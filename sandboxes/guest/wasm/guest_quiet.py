@@ -5,6 +5,8 @@ Without these a sleep, a socket or a read of standard input would end the whole 
 sleeps, and the others raise what Python raises when a thing is not there or not allowed.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import select
@@ -12,10 +14,14 @@ import selectors
 import socket
 import time
 
+TYPE_CHECKING = False  # as typing's
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
 _now = time.monotonic
 
 
-def sleep(seconds, /):
+def sleep(seconds: float, /) -> None:
     """Waits by reading the clock: the host moves it, and its deadline still ends the call."""
     if seconds < 0:
         raise ValueError("sleep length must be non-negative")
@@ -24,7 +30,9 @@ def sleep(seconds, /):
         pass
 
 
-def _select(readable, writable, exceptional, timeout=None, /):
+def _select(
+    readable: Any, writable: Any, exceptional: Any, timeout: float | None = None, /
+) -> tuple[list[Any], list[Any], list[Any]]:
     """Nothing ever becomes ready here; only time passes."""
     if timeout is None:
         raise OSError(errno.EINVAL, "nothing can become ready in this sandbox: waiting would never end")
@@ -32,20 +40,20 @@ def _select(readable, writable, exceptional, timeout=None, /):
     return [], [], []
 
 
-def _no_network(*args, **kwargs):
+def _no_network(*args: Any, **kwargs: Any) -> NoReturn:
     raise PermissionError(errno.EPERM, "this sandbox has no network")
 
 
-def _no_descriptor(*args, **kwargs):
+def _no_descriptor(*args: Any, **kwargs: Any) -> NoReturn:
     raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
 class _NoSocket(socket.socket):
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         _no_network()
 
 
-def install():
+def install() -> None:
     time.sleep = sleep
     select.select = _select
     selectors.SelectSelector._select = staticmethod(_select)

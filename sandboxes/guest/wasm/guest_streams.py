@@ -1,5 +1,7 @@
 """What the script prints: one bounded tail for stdout and stderr together."""
 
+from __future__ import annotations
+
 import builtins
 import io
 import sys
@@ -12,16 +14,16 @@ class Flood(BaseException):
 
 
 class _Tail(io.BufferedIOBase):
-    def __init__(self):
+    def __init__(self) -> None:
         self.kept = bytearray()
         self.said = 0
         self.limit = 65536
         self.flood = 1 << 24
 
-    def writable(self):
+    def writable(self) -> bool:
         return True
 
-    def write(self, data):
+    def write(self, data: bytes) -> int:  # type: ignore[override]  # a TextIOWrapper gives bytes
         size = len(data)
         self.said += size
         if self.said > self.flood:
@@ -34,22 +36,22 @@ class _Tail(io.BufferedIOBase):
 
 
 class Output:
-    def __init__(self):
+    def __init__(self) -> None:
         self._renew()
 
-    def _renew(self):
+    def _renew(self) -> None:
         self.tail = _Tail()
         self.out = self._text()
         self.err = self._text()
 
-    def _text(self):
+    def _text(self) -> io.TextIOWrapper:
         return io.TextIOWrapper(self.tail, encoding="utf-8", errors="surrogatepass", newline="\n", write_through=True)
 
-    def limits(self, kept, flood):
+    def limits(self, kept: int, flood: int) -> None:
         self.tail.limit = kept
         self.tail.flood = flood
 
-    def begin(self):
+    def begin(self) -> None:
         """Puts the streams in place anew: an earlier call of the same batch may have closed or replaced them."""
         if self.out.closed or self.err.closed or self.tail.closed:
             self._renew()
@@ -59,7 +61,7 @@ class Output:
         sys.stderr = sys.__stderr__ = self.err
         sys.stdin = sys.__stdin__ = io.StringIO("")
 
-    def end(self):
+    def end(self) -> tuple[str, int]:
         """The kept text, and how many bytes were said in all."""
         kept = bytes(self.tail.kept)
         kept = kept[max(0, len(kept) - self.tail.limit) :]

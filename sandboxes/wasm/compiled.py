@@ -11,14 +11,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-import wasmtime
-from wasmtime import Module, WasmtimeError
-
 from sandboxes.cache import cache_dir, cached
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.wasm.engine import GUEST, SETTINGS, configure, guest_file
 
 Progress = Callable[[str], None]
+
+GUEST = Path(__file__).parent / "_guest"
+
+SETTINGS = "1"
+"""Stands in the cache's key: to be raised with any change in `engine.configure`."""
 
 PARTS = ("code", "memory")
 SUFFIX = ".cwasm"
@@ -31,17 +32,17 @@ class Compiled(NamedTuple):
     memory: Path
 
 
-def compiled(progress: Progress) -> Compiled:
+def compiled(progress: Progress, tried: bool = True) -> Compiled:
     """
     The compiled guest. What the cache holds is checked each time; what is missing, damaged or not ours is built.
 
+    `tried`: also whether it loads; else wasmtime, whose import takes a while, is only imported to build it.
     `progress` is called with a line for the user when that takes long. Raises SandboxUnavailableError.
     """
-    engine = wasmtime.Engine(configure(parallel=True))
-    return Compiled(*(_part(engine, part, progress) for part in PARTS))
+    return Compiled(*(_part(part, progress, tried) for part in PARTS))
 
 
-def _part(engine: wasmtime.Engine, part: str, progress: Progress) -> Path:
+def _part(part: str, progress: Progress, tried: bool = True) -> Path:
     name = f"{part}.wasm"
     digest = _digest(name)
 
@@ -51,17 +52,35 @@ def _part(engine: wasmtime.Engine, part: str, progress: Progress) -> Path:
         source = guest_file(name)
         if hashlib.sha256(source).hexdigest() != digest:
             raise SandboxUnavailableError(f"{GUEST.name}/{name} is damaged; reinstall evalcell")
-        try:
-            return Module(engine, source).serialize()
-        except WasmtimeError as e:
-            raise SandboxUnavailableError(f"{GUEST.name}/{name} does not compile ({e}); reinstall evalcell") from e
+        return _native(name, source)
 
     key = f"{part}-{_fingerprint(digest)}"
     path = cached("wasm", key, SUFFIX, build)
-    if not _loads(engine, path):  # another processor, or settings that the key does not know
+    if tried and not _loads(path):  # another processor, or settings that the key does not know
         path.unlink(missing_ok=True)
         path = cached("wasm", key, SUFFIX, build)
     return path
+
+
+def _native(name: str, source: bytes) -> bytearray:
+    from wasmtime import Engine, Module, WasmtimeError
+
+    from sandboxes.wasm.engine import configure
+
+    try:
+        return Module(Engine(configure(parallel=True)), source).serialize()
+    except WasmtimeError as e:
+        raise SandboxUnavailableError(f"{GUEST.name}/{name} does not compile ({e}); reinstall evalcell") from e
+
+
+def guest_file(name: str) -> bytes:
+    """A built file of the guest. Raises SandboxUnavailableError where there is none."""
+    try:
+        return (GUEST / name).read_bytes()
+    except FileNotFoundError:
+        raise SandboxUnavailableError(
+            "the wasm guest has not been built; in a git checkout run `pip install -e .`, else reinstall evalcell"
+        ) from None
 
 
 def _digest(name: str) -> str:
@@ -78,9 +97,13 @@ def _fingerprint(source: str) -> str:
     return hashlib.sha256(about.encode()).hexdigest()[:24]
 
 
-def _loads(engine: wasmtime.Engine, path: Path) -> bool:
+def _loads(path: Path) -> bool:
+    from wasmtime import Engine, Module, WasmtimeError
+
+    from sandboxes.wasm.engine import configure
+
     try:
-        Module.deserialize_file(engine, str(path))
+        Module.deserialize_file(Engine(configure()), str(path))
     except WasmtimeError:
         return False
     return True

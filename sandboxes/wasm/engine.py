@@ -24,17 +24,13 @@ WASM_STACK = 64 << 20
 THREAD_STACK = WASM_STACK + (4 << 20)
 """Of the threads that run guests. Must be larger than WASM_STACK, or an overflow ends the process."""
 
-GUEST = Path(__file__).parent / "_guest"
-
-
-SETTINGS = "1"
-"""Stands in the compile cache's key: to be raised with any change in `configure`."""
-
 
 def configure(parallel: bool = False) -> Config:
     """
-    The settings that decide what compiled code looks like. `parallel`: compile on all cores; then a process that
-    forks afterwards cannot compile anything, as the threads are gone.
+    The settings that decide what compiled code looks like: with any change, raise `SETTINGS` in `compiled`.
+
+    `parallel`: compile on all cores; then a process that forks afterwards cannot compile anything, as the threads are
+    gone.
 
     Bounds are checked by instructions, not by catching SIGSEGV: a host that installs its own signal handlers
     afterwards (faulthandler does) would otherwise die of a guest's stray access. It costs 17 %: docs/decisions/0002.
@@ -51,16 +47,6 @@ def configure(parallel: bool = False) -> Config:
     ffi.wasmtime_config_signals_based_traps_set(config.ptr(), False)
     ffi.wasmtime_config_memory_may_move_set(config.ptr(), False)
     return config
-
-
-def guest_file(name: str) -> bytes:
-    """A built file of the guest. Raises SandboxUnavailableError where there is none."""
-    try:
-        return (GUEST / name).read_bytes()
-    except FileNotFoundError:
-        raise SandboxUnavailableError(
-            "the wasm guest has not been built; in a git checkout run `pip install -e .`, else reinstall evalcell"
-        ) from None
 
 
 class Engine:

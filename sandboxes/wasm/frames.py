@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 if TYPE_CHECKING:
     import asyncio  # a worker does without
@@ -12,6 +12,22 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct("<II")
 
 Frame = tuple[dict[str, Any], bytes]
+
+
+class Bounds(NamedTuple):
+    """The limits of one call or load, as the guest's host needs them."""
+
+    timeout: float
+    memory: int
+    longest: int
+    """Bytes of the guest's reply."""
+
+
+class Request(NamedTuple):
+    call: int
+    random: int | None
+    """Seeds the guest's random numbers. None: the system's."""
+    text: bytes
 
 
 def pack(header: dict[str, Any], payload: bytes = b"") -> bytes:

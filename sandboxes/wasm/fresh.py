@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
 
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
 from sandboxes.wasm.native import I32
-from sandboxes.wasm.restore import PageMap
-
-Reset = Literal["auto", "restore", "instance"]
-"""How a call gets its fresh state. `auto`: `restore` where the platform can, else `instance`."""
+from sandboxes.wasm.restore import PageMap, Reset
 
 MOST_PAGES = 2048
 """An instance with more written pages than this is dropped: a new one costs less than copying them after each call."""

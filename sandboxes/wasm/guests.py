@@ -11,38 +11,24 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from wasmtime import TrapCode
 
 from sandboxes.errors import SandboxError
 from sandboxes.raw import Raw
 from sandboxes.wasm.engine import Engine
-from sandboxes.wasm.fresh import Fresh, Reset, fresh
+from sandboxes.wasm.frames import Bounds, Request
+from sandboxes.wasm.fresh import Fresh, fresh
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import BadReply, Instance, Stopped
 from sandboxes.wasm.native import GuestTrap
+from sandboxes.wasm.restore import Reset
 
 How = Literal["reply", "timeout", "memory", "stack", "trap", "unreadable", "too_much"]
 
 NEARLY = 0.9
 """A guest that stops dead with this share of its memory in use is taken to have died for want of memory."""
-
-
-class Bounds(NamedTuple):
-    """The limits of one call or load, as the guest's host needs them."""
-
-    timeout: float
-    memory: int
-    longest: int
-    """Bytes of the guest's reply."""
-
-
-class Request(NamedTuple):
-    call: int
-    random: int | None
-    """Seeds the guest's random numbers. None: the system's."""
-    text: bytes
 
 
 class Guests:

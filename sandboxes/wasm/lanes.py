@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor import shortage
@@ -20,9 +20,11 @@ from sandboxes.raw import Raw
 from sandboxes.shield import begun, ended, finish
 from sandboxes.wasm import frames
 from sandboxes.wasm.compiled import Compiled
-from sandboxes.wasm.engine import THREAD_STACK, Engine
-from sandboxes.wasm.fresh import Reset
-from sandboxes.wasm.guests import Bounds, Guests, Request
+from sandboxes.wasm.frames import Bounds, Request
+from sandboxes.wasm.restore import Reset
+
+if TYPE_CHECKING:  # they import wasmtime, which takes a while and only a lane in this process needs
+    from sandboxes.wasm.guests import Guests
 
 GRACE = 10.0
 """Seconds past a call's own deadline until a worker that says nothing is given up."""
@@ -75,6 +77,9 @@ class ThreadLane(Lane):
         self._thread = _thread_with_stack(self._serve, compiled, reset)
 
     def _serve(self, compiled: Compiled, reset: Reset) -> None:
+        from sandboxes.wasm.engine import Engine
+        from sandboxes.wasm.guests import Guests
+
         with contextlib.ExitStack() as stack:
             try:
                 engine = stack.enter_context(Engine(*compiled))
@@ -265,6 +270,8 @@ _stack_size = threading.Lock()
 
 def _thread_with_stack(target: Callable[..., None], *arguments: Any) -> threading.Thread:
     """Starts a daemon thread with THREAD_STACK bytes of stack, leaving other threads' sizes as they were."""
+    from sandboxes.wasm.engine import THREAD_STACK
+
     with _stack_size:
         before = threading.stack_size(THREAD_STACK)
         try:

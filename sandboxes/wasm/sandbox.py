@@ -8,6 +8,7 @@ import itertools
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import ClassVar
 
 from sandboxes import protocol
@@ -16,12 +17,13 @@ from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableE
 from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import DEATHS, Death, Raw, load_request
 from sandboxes.shield import every, finish
-from sandboxes.wasm.compiled import compiled
-from sandboxes.wasm.engine import guest_file
-from sandboxes.wasm.fresh import Reset
-from sandboxes.wasm.guests import Bounds, Request
+from sandboxes.wasm.compiled import compiled, guest_file
+from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
-from sandboxes.wasm.restore import restores_pages
+from sandboxes.wasm.restore import Reset, restores_pages
+
+if find_spec("wasmtime") is None:  # it is imported where it is used, which may be in a worker process only
+    raise ImportError("No module named 'wasmtime'")
 
 MOST_MEMORY = 4 << 30
 """Bytes; a 32-bit WebAssembly memory cannot be larger."""
@@ -95,7 +97,7 @@ class WasmSandbox(Sandbox):
             lanes = [ProcessLane(self._reset) for _ in range(self._jobs)]
             self._lanes = list(lanes)
             await finish(lambda: every(lane.start for lane in lanes))  # first: meanwhile they import what they need
-            found = await asyncio.to_thread(compiled, self.progress)
+            found = await asyncio.to_thread(compiled, self.progress, tried=False)
             for started in lanes:
                 started.serve(found)
         for lane in self._lanes:
@@ -126,6 +128,11 @@ class WasmSandbox(Sandbox):
         finally:
             self._free.put_nowait(lane)
 
+    async def renew(self, lane: Lane) -> None:
+        """Compiles the guest again where a worker was lost because what the cache holds does not load here."""
+        if isinstance(lane, ProcessLane):
+            lane.serve(await asyncio.to_thread(compiled, self.progress))
+
     async def forget(self, program: int) -> None:
         for lane in self._lanes:
             await lane.forget(program)
@@ -150,6 +157,7 @@ class WasmProgram(Program):
         except SandboxLostError:
             if not self._sandbox.is_open:
                 raise
+            await self._sandbox.renew(lane)
             raw = await lane.load(self._number, self._text, limits)
         return execution(raw, self._limits, loading=True)
 

@@ -16,8 +16,9 @@ from sandboxes.errors import SandboxError
 from sandboxes.raw import Raw
 from sandboxes.wasm import frames
 from sandboxes.wasm.engine import THREAD_STACK, Engine
-from sandboxes.wasm.fresh import Reset
-from sandboxes.wasm.guests import Bounds, Guests, Request
+from sandboxes.wasm.frames import Bounds, Request
+from sandboxes.wasm.guests import Guests
+from sandboxes.wasm.restore import Reset
 
 LINGER = 0.01
 """Seconds that a finished call's frame may wait for company; slow calls are told at once."""

@@ -9,13 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import wasmtime
 
 from sandboxes.cache import cache_dir, cached, keep, private_dir
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.wasm import compiled
-from sandboxes.wasm.compiled import PARTS, _part
-from sandboxes.wasm.engine import configure, guest_file
+from sandboxes.wasm.compiled import PARTS, _part, guest_file
 from tests.disks import needs_mounts, read_only
 
 MB = 1 << 20
@@ -249,13 +247,12 @@ def test_two_processes_that_miss_it_at_once_build_it_once(cache: Path) -> None:
 
 def test_a_file_of_another_wasmtime_is_rebuilt(cache: Path) -> None:
     """Its digest is right and it is ours, but the engine refuses it."""
-    engine = wasmtime.Engine(configure())
     told: list[str] = []
-    right = _part(engine, "memory", told.append)
+    right = _part("memory", told.append)
     key = right.name.rpartition("-")[0]
     right.unlink()
     wrong = keep(right.parent, key, ".cwasm", b"not native code of this wasmtime")
-    found = _part(engine, "memory", told.append)
+    found = _part("memory", told.append)
     assert found != wrong
     assert not wrong.exists()
     assert found.stat().st_size > MB
@@ -268,7 +265,7 @@ def test_a_guest_that_is_damaged_is_not_compiled(cache: Path, monkeypatch: pytes
     damaged = guest_file(f"{part}.wasm") + b"\0\1\0"  # a section of its own, without a name
     monkeypatch.setattr(compiled, "guest_file", lambda name: damaged if name == f"{part}.wasm" else guest_file(name))
     with pytest.raises(SandboxUnavailableError, match=rf"{part}.wasm is damaged; reinstall evalcell"):
-        _part(wasmtime.Engine(configure()), part, print)
+        _part(part, print)
     assert not list(cache.rglob("*.cwasm"))
 
 
@@ -276,7 +273,7 @@ def test_a_guest_that_is_damaged_is_not_compiled(cache: Path, monkeypatch: pytes
 def test_a_manifest_that_is_damaged_is_one_line(monkeypatch: pytest.MonkeyPatch, manifest: bytes) -> None:
     monkeypatch.setattr(compiled, "guest_file", lambda name: manifest)
     with pytest.raises(SandboxUnavailableError, match=r"manifest is damaged .*; reinstall evalcell"):
-        _part(wasmtime.Engine(configure()), "memory", print)
+        _part("memory", print)
 
 
 def test_where_it_is_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from sandboxes import Execution, Limits, SandboxError
+from sandboxes.cache import keep
 from sandboxes.wasm import WasmConfig, WasmSandbox
 from sandboxes.wasm.compiled import compiled
 from sandboxes.wasm.engine import Engine
-from sandboxes.wasm.fresh import Reset
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
 from sandboxes.wasm.lanes import BOOT, FOLDERS
+from sandboxes.wasm.restore import Reset
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate, run
 from tests.sandboxes.hosts import said_by
 
@@ -126,3 +129,33 @@ def test_a_worker_imports_little() -> None:
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert "sandboxes.wasm.guests" in loaded
     assert not {"pydantic", "asyncio", "sandboxes.base", "sandboxes.wasm.sandbox"} & set(loaded)
+
+
+def test_with_workers_the_host_does_without_wasmtime() -> None:
+    code = """
+    async def main():
+        async with WasmSandbox(WasmConfig(jobs=2)) as sandbox:
+            program = await sandbox.load("def evaluate(): return 1", Limits())
+            print(*[e.value async for e in program.run([Call(id=0)], Limits())], "wasmtime" in sys.modules)
+    asyncio.run(main())
+    """
+    assert said_by(code).split() == ["1", "False"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_code_that_does_not_load_on_this_machine_is_compiled_again(
+    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its digest is right, as that of a cache which another machine has filled."""
+    right = compiled(print)
+    monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path))
+    folder = tmp_path / "wasm"
+    folder.mkdir()
+    for path in right:
+        shutil.copy2(path, folder)
+    (folder / right.memory.name).unlink()
+    wrong = keep(folder, right.memory.name.rpartition("-")[0], ".cwasm", b"not native code of this machine")
+    backend = Backend("wasm", lambda isolation: WasmSandbox(WasmConfig(jobs=jobs)), {})
+    assert [e.value for e in evaluate(backend, "def evaluate(): return 1\n", calls(3))] == [1, 1, 1]
+    assert {path.name for path in folder.glob("*.cwasm")} == {path.name for path in right}
+    assert not wrong.exists()

@@ -16,8 +16,9 @@ from sandboxes.protocol import load_request
 from sandboxes.wasm import sandbox as wasm
 from sandboxes.wasm.compiled import compiled
 from sandboxes.wasm.engine import THREAD_STACK, Engine
+from sandboxes.wasm.frames import Request
 from sandboxes.wasm.fresh import RestoredPages
-from sandboxes.wasm.guests import Guests, Request
+from sandboxes.wasm.guests import Guests
 from tests.sandboxes.hostile.judged import patience
 from tests.sandboxes.hostile.scripts import ATTACK, SHELL, scripts
 

@@ -29,7 +29,7 @@ from sandboxes.boxes.host_files import View
 from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.wasm import WasmConfig, WasmSandbox
-from sandboxes.wasm.fresh import Reset
+from sandboxes.wasm.restore import Reset
 from tests.descriptors import held
 from tests.sandboxes.hostile.boxed import boxed, named, tools
 from tests.sandboxes.hostile.scripts import CLEAN, SHELL

@@ -8,6 +8,7 @@ What the caller got wrong. Each message is one line that names the file, row or 
         CasesError        worked examples that cannot be tried: the file, or a line of it
         MappingError      a name, path or literal that cannot be bound
         OutputError       a results file that cannot be written
+      PathError           a JSONPath; told to the caller as one of those above
 """
 
 
@@ -33,3 +34,7 @@ class MappingError(InputError):
 
 class OutputError(InputError):
     """Results cannot be written where they should go."""
+
+
+class PathError(ValueError):
+    """The text is no path that can be used, or a row is too large for it."""

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from runner.errors import EvaluatorError
+from runner.errors import EvaluatorError, PathError
 from runner.evaluators.parameters import read_parameters
 from runner.text import listed, printable, shown, suggestion, whole
 from runner.types import Declared, InputMapping, OutputConfig
@@ -217,7 +217,7 @@ class _Reader:
         return InputMapping(paths=paths, literals=literals)
 
     def _path(self, name: str, text: str) -> str:
-        from runner.evaluators.jsonpath import PathError, parse_path
+        from runner.evaluators.jsonpath import parse_path
 
         try:
             parse_path(text)

@@ -20,6 +20,7 @@ from jsonpath_rfc9535.filter_expressions import (
 from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
 from jsonpath_rfc9535.selectors import FilterSelector, IndexSelector, JSONPathSelector, NameSelector
 
+from runner.errors import PathError
 from runner.text import listed, printable
 
 MAX_PATH = 1000
@@ -28,10 +29,6 @@ MAX_VISITED = 1_000_000
 """Places that one path may look at in one row, about 2 s of work."""
 
 _ENVIRONMENT = JSONPathEnvironment()
-
-
-class PathError(ValueError):
-    """The text is no path that can be used, or a row is too large for it."""
 
 
 class NoMatchError(PathError):

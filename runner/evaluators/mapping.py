@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from runner.errors import MappingError
-from runner.evaluators.jsonpath import Path, PathError, parse_path
+from runner.errors import MappingError, PathError
 from runner.evaluators.parameters import NotAcceptedError, about, accepted, as_json
 from runner.text import listed, printable, shown, suggestion
 from runner.types import Case, Declared, Evaluator, InputMapping, Parameter
+
+if TYPE_CHECKING:
+    from runner.evaluators.jsonpath import Path
 
 BY_NAME = ("output", "reference", "input", "metadata", "id")
 """Parameters of these names bind by themselves."""
@@ -141,6 +143,8 @@ def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> 
         if name in mapping.literals:
             return made(required=True, literal=_accepted(name, declared, _literal(name, mapping.literals[name])))
         if name in mapping.paths:
+            from runner.evaluators.jsonpath import parse_path  # here: few evaluators want it, and its import is long
+
             try:
                 path = parse_path(mapping.paths[name], trusted=trusted)
             except PathError as error:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.errors import EvaluatorError, MappingError
-from runner.evaluators.jsonpath import MAX_PATH, MAX_VISITED, NoMatchError, PathError, parse_path
+from runner.errors import EvaluatorError, MappingError, PathError
+from runner.evaluators.jsonpath import MAX_PATH, MAX_VISITED, NoMatchError, parse_path
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.mapping import Binding, bind
 from runner.types import Case, InputMapping

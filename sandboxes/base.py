@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -297,8 +296,3 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
             raise UnsupportedConfigError(
                 f"the {name} sandbox has no {feature}{shown}: {step}; `evalcell sandboxes` lists them"
             )
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

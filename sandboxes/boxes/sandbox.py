@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic
 
 from sandboxes import protocol
-from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, cores
+from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig
 from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.boxes.program import B, BoxedProgram
 from sandboxes.boxes.tiers import Make, Started, start
+from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import Raw

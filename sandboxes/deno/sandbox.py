@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
-from sandboxes.base import Call, Capabilities, Execution, Limits, Problem, Program, cores
+from sandboxes.base import Call, Capabilities, Execution, Limits, Problem, Program
 from sandboxes.boxes.box import BoxError
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.host_files import view
 from sandboxes.boxes.launch import PROTECTS, Inner, Shown
 from sandboxes.boxes.sandbox import BoxedSandbox, TierConfig
 from sandboxes.boxes.tiers import Make
+from sandboxes.cores import cores
 from sandboxes.deno.binary import find_deno, version
 from sandboxes.deno.check import CheckingBox
 from sandboxes.deno.deno_box import DenoBox

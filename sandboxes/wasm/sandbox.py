@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from typing import ClassVar
 
 from sandboxes import protocol
-from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, cores
+from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig
+from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import DEATHS, Death, Raw, load_request

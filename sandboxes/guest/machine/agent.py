@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-    from .box import Box, Room
+    from .box import Box
+    from .types import Room
 
     Part = Callable[[], bytes]
     Settings = dict[str, Any]

@@ -16,45 +16,12 @@ from .event_loop import now
 
 TYPE_CHECKING = False  # as typing's, whose import takes long
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any, Protocol
+    from collections.abc import Iterator
+    from typing import Any
 
     from .event_loop import Ports
     from .spawner import Spawner
-
-    Boot = Callable[[dict[str, Any]], tuple[dict[str, Any], bytes]]
-    Told = tuple[Any, ...]
-    """As `frames.told` takes it."""
-
-    class Room(Protocol):
-        """What boxes for one language are shown and told."""
-
-        processes: int
-        descriptors: int
-        shown: list[str]
-
-        @property
-        def folders(self) -> Sequence[str]:
-            """Of packages; those but the last are added by whoever starts a box."""
-
-        @property
-        def program(self) -> str | None: ...
-
-        @property
-        def pipes(self) -> str | None: ...
-
-        @staticmethod
-        def serve(channel: socket.socket, boot: dict[str, Any], /) -> None:
-            """What a box does once its doors are closed."""
-
-        def boot(self, walls: dict[str, Any]) -> dict[str, Any]:
-            """What a box is told, besides what each is."""
-
-        def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool, /) -> Box:
-            """A box without a script. Raises Broken."""
-
-        def close(self) -> None: ...
-
+    from .types import Boot, Told
 
 START, GRACE = 20.0, 2.0
 """Seconds: to close the doors; to end all."""

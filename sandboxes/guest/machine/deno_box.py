@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any, Protocol
 
-    from . import box
+    from . import types
     from .event_loop import Ports
     from .spawner import Spawner
 
@@ -63,7 +63,7 @@ class Room:
         program, pipes = (init.moved_path(path, walls["moved"]) for path in (self.program or "", self.pipes))
         return {"program": program, "pipes": pipes, "tmp": None}
 
-    def open(self, spawner: Spawner, ports: Ports, boot: box.Boot, bare: bool) -> Box:
+    def open(self, spawner: Spawner, ports: Ports, boot: types.Boot, bare: bool) -> Box:
         """A box with Deno in it, and no script yet. Raises Broken."""
         if self.missing:
             raise Broken(self.missing)
@@ -88,7 +88,7 @@ class Room:
 class DenoBox(Box):
     """One Deno process: made, used for one script, closed."""
 
-    def __init__(self, spawner: Spawner, ports: Ports, boot: box.Boot, bare: bool, room: Room) -> None:
+    def __init__(self, spawner: Spawner, ports: Ports, boot: types.Boot, bare: bool, room: Room) -> None:
         self._pipes: list[_Closes] = []
         self._settling = False
         """Whether a run is over of which something may go on."""
@@ -133,7 +133,7 @@ class DenoBox(Box):
     def _memory(self) -> int:
         return self._scale.bytes([self._inner], 1 << 62)
 
-    def load(self, source: bytes, limits: dict[str, Any]) -> box.Told:
+    def load(self, source: bytes, limits: dict[str, Any]) -> types.Told:
         """As `Box.load`; `source`: what main.js is told first."""
         began = now()
         self._begin(self._memory() + limits["memory"] + deno_fifo.SPARE)
@@ -144,7 +144,7 @@ class DenoBox(Box):
         self._held = self._memory()
         return found
 
-    def run(self, payloads: list[bytes], first: int, limits: dict[str, Any], shared: bool) -> Iterator[box.Told]:
+    def run(self, payloads: list[bytes], first: int, limits: dict[str, Any], shared: bool) -> Iterator[types.Told]:
         """
         Yields what became of each row, from the first on; ends early when the box is no longer alive.
 
@@ -157,7 +157,7 @@ class DenoBox(Box):
                 yield told
                 place += 1
 
-    def _attempt(self, payloads: list[bytes], limits: dict[str, Any]) -> Iterator[box.Told]:
+    def _attempt(self, payloads: list[bytes], limits: dict[str, Any]) -> Iterator[types.Told]:
         """One Worker: the rows it came through, and the one that ended it. The whole process ends with some."""
         mark = os.getrandom(16).hex().encode()
         memory = self._memory()

@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # as typing's, whose import takes long
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
-    from .box import Room
+    from .types import Room
 
 TMP = "/tmp"
 DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .box import Boot, Told
     from .event_loop import Ports
     from .spawner import Spawner
+    from .types import Boot, Told
 
 STOP, PROMPT = 0.3, 0.05
 """Seconds: to stop a run; in which a run that is done has ended by itself."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
-    from .box import Room
+    from .types import Room
 
     Wanted = tuple[list[str], list[int], Sequence[str] | None, bool, bool, Room]
 

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -42,6 +43,9 @@ class ResultsFolder:
         self._outputs = outputs
         self._rows: ResultsFiles | None = None
         self._reserve: IO[bytes] | None = None
+        self._writing = threading.Lock()
+        """Whoever stops a run may say how it ended while its beginning is still being written."""
+        self._begun = self._over = False
         _check_folder(path, self._folder)
         self._keeps_lock = lock is not None and same_file(lock, self.lock)
         for name in (ROWS, MANIFEST):
@@ -84,8 +88,18 @@ class ResultsFolder:
         if self._rows is not None:
             await self._rows.room()
 
-    def write(self, manifest: Mapping[str, Any]) -> None:
-        """Puts a manifest in the place of the last one, whole or not at all. Raises WriteError."""
+    def end(self, manifest: Mapping[str, Any]) -> None:
+        """
+        Puts the last manifest in the place of the first one, whole or not at all. Raises WriteError.
+
+        Where the folder was never begun nothing is written, and nothing is begun after it.
+        """
+        with self._writing:
+            self._over = True
+            if self._begun:
+                self._write(manifest)
+
+    def _write(self, manifest: Mapping[str, Any]) -> None:
         content = json.dumps(manifest, indent=2, default=str) + "\n"
         try:
             self._replace(MANIFEST, content)
@@ -113,9 +127,13 @@ class ResultsFolder:
         return ResultsFiles([str(self._folder / ROWS)], inputs=self._read, outputs=self._outputs)
 
     def _begin(self, manifest: Mapping[str, Any], lock: str | None) -> None:
-        if lock is not None and not self._keeps_lock:
-            self._replace(LOCK, lock)
-        self.write(manifest)
+        with self._writing:
+            if self._over:
+                return
+            if lock is not None and not self._keeps_lock:
+                self._replace(LOCK, lock)
+            self._write(manifest)
+            self._begun = True
         # Room for the manifest's last state, which is given back when the rows have filled the disk.
         try:
             self._reserve = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  (ends with us)

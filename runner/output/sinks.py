@@ -55,7 +55,13 @@ class Outputs:
         await self._files.open()
         if self._folder is not None:
             manifest, self._began = begun(prepared, self._folder.lock), elapsed()
-            await self._folder.open(manifest, prepared.sandbox.lock)
+            try:
+                await self._folder.open(manifest, prepared.sandbox.lock)
+            except Exception:
+                raise
+            except BaseException:
+                self._manifest = manifest  # it is stopped while the folder's thread goes on, so there may be one by now
+                raise
             self._manifest = manifest
 
     def add(self, result: Result) -> None:
@@ -90,7 +96,7 @@ class Outputs:
         last = ended(manifest, state, summary, notes, elapsed() - self._began, error)
         patience = None if state == "finished" else _TRY if folder.hangs else _PATIENCE
         try:
-            Detached(lambda: folder.write(last), "evalcell-folder").wait(patience)
+            Detached(lambda: folder.end(last), "evalcell-folder").wait(patience)
         except TimeoutError:
             raise WriteError(f"{folder.path} hangs: its manifest still says unfinished; look at the disk") from None
 

@@ -75,7 +75,8 @@ def test_after_prune_all_a_run_is_as_the_first_on_a_machine(
     machines = compiled(print)
     monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path / "kept"))
     kept = tmp_path / "kept" / "wasm"
-    kept.mkdir(parents=True)
+    kept.parent.mkdir(mode=0o700)
+    kept.mkdir()
     for path in machines:
         shutil.copy2(path, kept)
     result = run("length.py", "data.jsonl")

@@ -118,8 +118,8 @@ def _told(known: Accounts, ledger: Ledger, answers: _Answers) -> int:
         words = f"evalcell: {_count(count)} of {provider} may be left at {address}, which was not asked; "
         err.say(render.text(f"{words}set that account's key and run: evalcell reap", "yellow"))
     if ledger.broken:
-        lines = "1 line" if ledger.broken == 1 else f"{ledger.broken:,} lines"
-        err.say(render.text(f"evalcell: skipped {lines} of {ledger.path}, broken", "yellow"))
+        rows = "1 row" if ledger.broken == 1 else f"{ledger.broken:,} rows"
+        err.say(render.text(f"evalcell: skipped {rows} of {ledger.path}, broken", "yellow"))
     failures = known.unusable | answers.failures
     for name, words in failures.items():
         err.say(render.text(f"evalcell: {name}: {words}", "red", render.ERROR))

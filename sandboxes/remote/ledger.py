@@ -1,5 +1,5 @@
 """
-Which machines this user's runs have ordered, on disk: written before a machine is asked for and after it has ended.
+The machines that this user's runs have ordered: on disk before a machine is asked for, until it has ended.
 
 So a run that was killed leaves word of what may still cost money. No secret is ever written there.
 """
@@ -7,10 +7,11 @@ So a run that was killed leaves word of what may still cost money. No secret is 
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
-import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,29 +26,32 @@ from sandboxes.remote.owner import Owner
 
 VARIABLE = "EVALCELL_STATE_DIR"
 
-LARGE = 256 << 10
-"""Bytes of the file after which what has ended is taken out of it."""
-
-READ = 8 << 20
-"""Bytes that are read of a file at most, its end."""
+MOST = 10_000
+"""Machines that are read of a list at most, the latest."""
 
 FORGOTTEN = timedelta(days=30)
 """After which a machine that nobody saw ending is no longer asked about: no provider lets one live so long."""
 
-_OPEN = ("creating", "created", "left")
 _PRINTED = "".join(map(chr, range(ord("!"), ord("~") + 1)))
-_LINE = 4096
-_UNFINISHED = ".machines-"
 _WAIT = 10.0
+"""Seconds for other processes, and for whatever is in the file."""
+_READ = 8 << 20
+_STEPS = {
+    sqlite3.SQLITE_BUSY: "end the process that holds it, or ",
+    sqlite3.SQLITE_FULL: "make room, or ",
+    sqlite3.SQLITE_IOERR: "",
+    sqlite3.SQLITE_READONLY: "",
+}
 
 Printable = Annotated[str, Field(pattern=r"^[!-~]*$", max_length=300)]
 
 
 class Entry(Owner):
-    """One line: what happened to the machine of a key, and who owns it."""
+    """What happened last to the machine of a key, and who owns it."""
 
     at: AwareDatetime
     event: Literal["creating", "created", "left", "ended", "failed"]
+    """The last two: it runs no more, or was never made. Such an entry is not kept."""
     provider: Printable
     address: Printable
     """The deployment, where one provider has several."""
@@ -56,19 +60,21 @@ class Entry(Owner):
     """The provider's name for it; empty as long as it is not known."""
 
 
+_COLUMNS = ", ".join(Entry.model_fields)
+_TABLE = f"CREATE TABLE IF NOT EXISTS machines ({_COLUMNS}, UNIQUE (key))"
+_WRITE = f"INSERT OR REPLACE INTO machines ({_COLUMNS}) VALUES (:{_COLUMNS.replace(', ', ', :')})"
+
+
 class Ledger:
-    """The list in the user's state folder. Any number of processes may write it at once."""
+    """The list in the user's state folder, an SQLite database. Any number of processes may write it at once."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or state_dir()
-        self._own: dict[str, Entry] = {}
-        self.broken = 0
-        """Lines that were no entries, as of the last reading."""
-
-    @property
-    def path(self) -> Path:
+        self.path = (folder or state_dir()) / "machines.sqlite3"
         """The file; it may not exist yet."""
-        return self._folder / "machines.jsonl"
+        self.broken = 0
+        """Rows that were no entries, as of the last reading."""
+        self._before = self.path.with_suffix(".jsonl")
+        self._own: dict[str, Entry] = {}
 
     def creating(self, provider: str, address: str, key: str, run: str) -> None:
         """
@@ -77,25 +83,22 @@ class Ledger:
         Raises SandboxUnavailableError when it cannot be written: then nothing may be asked for.
         """
         own = Owner.here(run).model_dump()
-        entry = Entry(at=_now(), event="creating", provider=provider, address=plain(address), key=key, **own)
-        self._append(entry)
-        self._own[key] = entry
+        self._write(Entry(at=_now(), event="creating", provider=provider, address=plain(address), key=key, **own))
 
     def created(self, key: str, id: str) -> None:
         """It is there, and this is its id. Raises SandboxUnavailableError."""
-        self._follow(key, "created", id)
+        self._follow(key, event="created", id=id)
 
     def left(self, key: str) -> None:
         """Its run does nothing more about it, though its process may live on. Raises SandboxUnavailableError."""
-        self._follow(key, "left")
+        self._follow(key, event="left")
 
-    def ended(self, key: str) -> None:
-        """It certainly runs no more. Raises SandboxUnavailableError."""
-        self._follow(key, "ended")
-
-    def failed(self, key: str) -> None:
-        """It was certainly never made. Raises SandboxUnavailableError."""
-        self._follow(key, "failed")
+    def settled(self, key: str) -> None:
+        """It certainly runs no more, or was never made. Raises SandboxUnavailableError."""
+        if self._known(key):
+            with self._opened() as db, db:
+                db.execute("DELETE FROM machines WHERE key = ?", (key,))
+            self._own.pop(key, None)
 
     def is_settled(self, key: str) -> bool:
         """Whether the machine that was ordered here is noted as ended, or as never made."""
@@ -103,103 +106,97 @@ class Ledger:
 
     def open_entries(self) -> list[Entry]:
         """
-        The latest entry of each key whose machine may still run, the oldest first.
+        The entries of all machines that may still run, the latest last.
 
         What is no entry is skipped, and counted in `broken`. Raises SandboxUnavailableError for an unreadable file.
         """
-        return list(_open(self._read()).values())
+        rows = []
+        if self._is_there(self.path) or self._is_there(self._before):
+            with self._opened() as db:
+                rows = db.execute(f"SELECT {_COLUMNS} FROM machines ORDER BY rowid DESC LIMIT {MOST}").fetchall()
+        found = [entry for row in reversed(rows) if (entry := _entry(row)) is not None]
+        self.broken = len(rows) - len(found)
+        return found
 
-    def compact(self) -> None:
-        """Takes out what has ended. Nobody writes meanwhile, and a crash leaves the old file."""
-        with self._alone():
-            self._compact()
+    def _known(self, key: str) -> Entry | None:
+        return self._own.get(key) or next((e for e in self.open_entries() if e.key == key), None)
 
-    def _follow(self, key: str, event: Literal["created", "left", "ended", "failed"], id: str | None = None) -> None:
-        about = self._own.get(key) or _open(self._read()).get(key)
+    def _follow(self, key: str, **now: str) -> None:
+        about = self._known(key)
         if about is None:
             return  # a machine that this ledger was never told of, or that has ended
-        # Validated, unlike model_copy: an id is the provider's word.
-        now = {"at": _now(), "event": event, "id": about.id if id is None else id}
-        try:
-            entry = Entry.model_validate(about.model_dump() | now)
+        try:  # unlike model_copy: an id is the provider's word
+            entry = Entry.model_validate(about.model_dump() | now | {"at": _now()})
         except ValidationError:
             raise SandboxUnavailableError(
                 f"{about.provider} gave a machine an id that is none; look for {key} at the provider"
             ) from None
-        self._append(entry)
-        if event in _OPEN:
-            self._own[key] = entry
-        else:
-            self._own.pop(key, None)
+        self._write(entry)
 
-    def _append(self, entry: Entry) -> None:
-        with self._alone():
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _NO_LINKS, 0o600)
-            try:
-                size = _size(fd, self.path)
-                line = entry.model_dump_json().encode() + b"\n"
-                if size and (os.lseek(fd, size - 1, os.SEEK_SET), os.read(fd, 1))[1] != b"\n":
-                    line = b"\n" + line  # a write before was torn: it shall not spoil this line too
-                if os.write(fd, line) != len(line):
-                    raise SandboxUnavailableError(f"cannot write to {self.path} (no room); make some")
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            if size > LARGE:
-                with suppress(OSError):  # the entry is written; a large file can wait
-                    self._compact()
-
-    def _compact(self) -> None:
-        for left in self._folder.glob(f"{_UNFINISHED}*"):  # of a process that was killed; nobody else is here now
-            left.unlink(missing_ok=True)
-        still = [e for e in _open(self._read()).values() if _now() - e.at < FORGOTTEN]
-        fd, unfinished = tempfile.mkstemp(dir=self._folder, prefix=_UNFINISHED)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.writelines(e.model_dump_json().encode() + b"\n" for e in still)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, self.path)
-        except BaseException:
-            Path(unfinished).unlink(missing_ok=True)
-            raise
-
-    def _read(self) -> list[Entry]:
-        try:
-            fd = os.open(self.path, os.O_RDONLY | _NO_LINKS)
-        except FileNotFoundError:
-            self.broken = 0
-            return []
-        except OSError as e:
-            raise _unusable(self.path, e) from e
-        try:
-            size = _size(fd, self.path)
-        except BaseException:
-            os.close(fd)
-            raise
-        with os.fdopen(fd, "rb") as file:
-            if size > READ:
-                file.seek(size - READ)
-                file.readline(_LINE)  # what is left of a line whose beginning is not read
-            lines = file.read(READ).splitlines()
-        found = [entry for line in lines if (entry := _entry(line)) is not None]
-        self.broken = sum(1 for line in lines if line) - len(found)
-        return found
+    def _write(self, entry: Entry) -> None:
+        with self._opened() as db, db:
+            db.execute("DELETE FROM machines WHERE at < ?", ((_now() - FORGOTTEN).isoformat(),))
+            db.execute(_WRITE, entry.model_dump(mode="json"))
+        self._own[entry.key] = entry
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        from filelock import FileLock, Timeout
-
-        folder = private_dir(self._folder, VARIABLE)
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """
+        For a single use, so that nothing is open in a fork. It has a rollback journal, unlike WAL: that can be
+        read where nothing can be written, and needs no memory that processes share.
+        """
+        private_dir(self.path.parent, VARIABLE)
+        is_new = not self._is_there(self.path)
+        until = time.monotonic() + _WAIT
         try:
-            with FileLock(folder / "machines.lock", timeout=_WAIT, mode=0o600):
-                yield
-        except Timeout:
-            raise SandboxUnavailableError(
-                f"{self.path} is held by another process for more than {_WAIT:.0f} s; end it, or set {VARIABLE}"
-            ) from None
+            with closing(sqlite3.connect(self.path, timeout=_WAIT, isolation_level="IMMEDIATE")) as db:
+                if is_new:  # not opened before to set it: closing a file drops the locks that this process has on it
+                    self.path.chmod(0o600)
+                # Whatever is in the file: it takes no more memory or time than this.
+                db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1 << 20)
+                db.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+                db.text_factory = lambda text: text.decode(errors="replace")
+                db.execute("PRAGMA trusted_schema = OFF")
+                db.execute("PRAGMA synchronous = EXTRA")
+                db.execute(_TABLE)
+                if self._is_there(self._before):
+                    self._take_over(db)
+                yield db
+        except (sqlite3.Error, OSError) as e:
+            raise self._unusable(e) from e
+
+    def _take_over(self, db: sqlite3.Connection) -> None:
+        """What is open in a list as it was before: a line of JSON for each event."""
+        with suppress(FileNotFoundError):  # another process was faster
+            with self._before.open("rb") as file:
+                lines = [e for line in file.read(_READ).splitlines() if (e := _entry(line)) is not None]
+            still = [e for e in {e.key: e for e in lines}.values() if e.event not in ("ended", "failed")]
+            with db:
+                db.executemany(_WRITE.replace("REPLACE", "IGNORE"), [e.model_dump(mode="json") for e in still])
+            self._before.replace(f"{self._before}.old")
+
+    def _is_there(self, path: Path) -> bool:
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            return False
         except OSError as e:
-            raise _unusable(Path(e.filename or self.path), e) from e
+            raise self._unusable(e) from e
+        if not stat.S_ISREG(found.st_mode):
+            raise SandboxUnavailableError(
+                f"{path} is not a regular file; move it away, or set {VARIABLE} to another folder"
+            )
+        if hasattr(os, "getuid") and found.st_uid != os.getuid():
+            raise SandboxUnavailableError(f"{path} belongs to another user; set {VARIABLE} to a folder of yours")
+        return True
+
+    def _unusable(self, error: sqlite3.Error | OSError) -> SandboxUnavailableError:
+        if isinstance(error, OSError):
+            path, reason, step = error.filename or self.path, error.strerror, ""
+        else:
+            path, reason = self.path, str(error)
+            step = _STEPS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "move it away, or ")
+        return SandboxUnavailableError(f"cannot use {path} ({reason}); {step}set {VARIABLE} to another folder")
 
 
 def state_dir() -> Path:
@@ -213,34 +210,6 @@ def own_tags() -> dict[str, str]:
     return Owner.here("").tags()
 
 
-_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-
-
-def _open(entries: list[Entry]) -> dict[str, Entry]:
-    latest = {entry.key: entry for entry in entries}  # in the order of the first ones
-    return {key: entry for key, entry in latest.items() if entry.event in _OPEN}
-
-
-def _entry(line: bytes) -> Entry | None:
-    if len(line) > _LINE:
-        return None
-    try:
-        return Entry.model_validate_json(line)
-    except ValidationError:
-        return None
-
-
-def _size(fd: int, path: Path) -> int:
-    found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode):
-        raise SandboxUnavailableError(
-            f"{path} is not a regular file; move it away, or set {VARIABLE} to another folder"
-        )
-    if hasattr(os, "getuid") and found.st_uid != os.getuid():
-        raise SandboxUnavailableError(f"{path} belongs to another user; set {VARIABLE} to a folder of yours")
-    return found.st_size
-
-
 def plain(address: str) -> str:
     """Without a name, password or query that somebody wrote into a URL, and in letters that an entry may have."""
     parts = urlsplit(address)
@@ -248,10 +217,14 @@ def plain(address: str) -> str:
     return quote(found, safe=_PRINTED)[:300]
 
 
-def _unusable(path: Path, error: OSError) -> SandboxUnavailableError:
-    first = "move it away, or " if isinstance(error, IsADirectoryError) else ""
-    reason = error.strerror or str(error)
-    return SandboxUnavailableError(f"cannot use {path} ({reason}); {first}set {VARIABLE} to another folder")
+def _entry(row: tuple[object, ...] | bytes) -> Entry | None:
+    """Of a row of the table, or of a line of the list as it was before."""
+    try:
+        if isinstance(row, bytes):
+            return Entry.model_validate_json(row)
+        return Entry.model_validate(dict(zip(Entry.model_fields, row, strict=True)))
+    except ValidationError:
+        return None
 
 
 def _now() -> datetime:

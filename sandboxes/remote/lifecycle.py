@@ -128,7 +128,7 @@ class Lifecycle:
             machine = await again(attempt, self._pauses)
         except (BusyError, FullError, UnreachableError):
             if order.key not in self._unclear:
-                self._ledger.failed(order.key)
+                self._ledger.settled(order.key)
             raise
         self._ours[order.key] = self._ids[order.key] = machine.id
         self._ledger.created(order.key, machine.id)
@@ -154,7 +154,7 @@ class Lifecycle:
         if machine is not None:
             await self._end(key, machine.id)
         elif refused:
-            self._ledger.failed(key)
+            self._ledger.settled(key)
         elif not self._ledger.is_settled(key):
             self._leave(key, f"it is unclear whether a machine was made (it was ordered as {key})")
 
@@ -178,7 +178,7 @@ class Lifecycle:
         self._ids[key] = id
         try:
             await ended(self._provider, id, self._pauses)
-            self._ledger.ended(key)
+            self._ledger.settled(key)
         except Exception as e:  # also of a provider that has a fault of its own
             self._leave(key, self._running(key, e))
 

@@ -126,11 +126,11 @@ async def _end(provider: Provider, ledger: Ledger, one: Known) -> Reaped:
         if found is None and one.age < SETTLED:
             return Reaped(one, "unknown", "asked for a short time ago; it may still come, reap again later")
         if found is None:
-            ledger.failed(one.key)
+            ledger.settled(one.key)
             return Reaped(one, "gone")
         id = found.id
     await ended(provider, id, _PAUSES)
-    ledger.ended(one.key)
+    ledger.settled(one.key)
     return Reaped(one, "killed")
 
 

@@ -19,6 +19,7 @@ from runner.cli.options import duration
 from sandboxes.remote.ledger import own_tags
 from tests.cli.commands import evalcell
 from tests.cli.folders import KEY, Folders
+from tests.remote.ledger_rows import change
 
 ROOT = Path(__file__).parents[2]
 LIVE = {"run": "now", **own_tags()}
@@ -161,13 +162,7 @@ def test_reap_ends_what_was_left_and_nothing_else(folders: Folders, gone: dict[s
 def test_an_order_whose_answer_nobody_heard_is_no_success_yet(folders: Folders, gone: dict[str, str]) -> None:
     """As after SIGKILL in the middle of an order. Then the machine comes after all."""
     folders.ledger.creating("folder", str(folders.place / "machines"), "late", "before")
-    path = folders.ledger.path
-    mine = own_tags()
-    path.write_text(
-        path.read_text()
-        .replace(f'"pid":{mine["pid"]}', f'"pid":{gone["pid"]}')
-        .replace(f'"started":{mine["started"]}', f'"started":{gone["started"]}')
-    )
+    change(folders.ledger, "late", pid=gone["pid"], started=gone["started"])
     result = evalcell("reap", FOLDER_KEY=KEY)
     assert result.exit_code == 3
     assert result.stdout == (
@@ -180,14 +175,15 @@ def test_an_order_whose_answer_nobody_heard_is_no_success_yet(folders: Folders, 
 
 def test_what_was_not_asked_and_what_is_broken_is_told(folders: Folders, gone: dict[str, str]) -> None:
     folders.ledger.creating("folder", "/another/account", "k1", "before")
-    path = folders.ledger.path
-    path.write_text(path.read_text().replace(own_tags()["host"], "elsewhere-1") + "broken\n")
+    folders.ledger.creating("folder", "/another/account", "k2", "before")
+    change(folders.ledger, "k1", host="elsewhere-1")
+    change(folders.ledger, "k2", event="broken")
     result = evalcell("reap", FOLDER_KEY=KEY)
     assert (result.exit_code, result.stdout) == (0, "nothing is left over at folder\n")
     assert result.stderr.splitlines() == [
         "evalcell: 1 machine of folder may be left at /another/account, which was not asked; "
         "set that account's key and run: evalcell reap",
-        f"evalcell: skipped 1 line of {path}, broken",
+        f"evalcell: skipped 1 row of {folders.ledger.path}, broken",
     ]
 
 

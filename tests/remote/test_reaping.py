@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.remote.ledger import Entry, Ledger, own_tags
+from sandboxes.remote.ledger import Ledger, own_tags
 from sandboxes.remote.provider import (
     OWNER,
     BusyError,
@@ -26,6 +26,7 @@ from sandboxes.remote.provider import (
     UnreachableError,
 )
 from sandboxes.remote.reaper import leftovers, reap, survey
+from tests.remote.ledger_rows import change
 
 
 class Shelf(Provider):
@@ -90,19 +91,10 @@ ELSEWHERE = LIVE | {"host": "elsewhere-1"}
 
 def note(ledger: Ledger, gone: dict[str, str], key: str, id: str = "", *, age: float = 0, address: str = "") -> None:
     """As a run that was killed left it."""
-    entry = Entry.model_validate(
-        {
-            "at": datetime.now(UTC) - timedelta(seconds=age),
-            "event": "created" if id else "creating",
-            "provider": "shelf",
-            "address": address or Shelf.address,
-            "key": key,
-            "id": id,
-            **gone,
-        }
-    )
-    with ledger.path.open("ab") as file:
-        file.write(entry.model_dump_json().encode() + b"\n")
+    ledger.creating("shelf", address or Shelf.address, key, "old")
+    if id:
+        ledger.created(key, id)
+    change(ledger, key, at=(datetime.now(UTC) - timedelta(seconds=age)).isoformat(), **gone)
 
 
 def ended(shelf: Shelf, ledger: Ledger, older_than: float | None = None) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, ClassVar, Literal, Self
@@ -17,6 +17,8 @@ Language = Literal["python", "typescript"]
 Status = Literal["ok", "error", "timeout", "memory", "output", "crash", "no_result"]
 
 MB = 1 << 20
+
+LOG = logging.getLogger("evalcell")
 
 
 _set = object.__setattr__  # models are frozen
@@ -188,8 +190,10 @@ class Sandbox(ABC):
         refuse_unsupported(self.name, self.capabilities, config)
         self.config = config
         self.isolation: Isolation = config.isolation or self.capabilities.isolation[0]
-        self.progress: Callable[[str], None] = say
-        """Called with a line for the user when something takes long. By default it goes to standard error."""
+        self.progress: Callable[[str], None] = LOG.info
+        """Called with a line for the user when something takes long. By default it is logged."""
+        self.warn: Callable[[str], None] = LOG.warning
+        """Called with a line that the user should know of. By default it is logged."""
 
     @property
     def concurrency(self) -> int:
@@ -267,10 +271,6 @@ class Sandbox(ABC):
 
     async def __aexit__(self, *exc: object) -> None:
         await finish(self.close)
-
-
-def say(line: str) -> None:
-    print(f"evalcell: {line}", file=sys.stderr, flush=True)
 
 
 def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> None:

@@ -1,4 +1,4 @@
-"""The house: who may import whom, and how large a file may be."""
+"""The house: who may import whom, how large a file may be, and that the library prints nothing."""
 
 from __future__ import annotations
 
@@ -59,6 +59,18 @@ def test_sandboxes_know_nothing_of_the_runner() -> None:
     assert [
         n for n, path in modules("sandboxes").items() if any(i.split(".")[0] == "runner" for i in imported(path))
     ] == []
+
+
+def prints(path: Path) -> bool:
+    tree = ast.walk(ast.parse(path.read_text("utf-8")))
+    return any(isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "sys.stderr.write") for node in tree)
+
+
+def test_the_library_logs_and_never_prints() -> None:
+    programs = {"sandboxes.packages.interpreter_facts", "sandboxes.wasm.worker"}  # in processes of their own
+    parts = ("runner.cli", "sandboxes.guest", "sandboxes.wasm.build")
+    known = {name: path for name, path in (modules("runner") | modules("sandboxes")).items() if name not in programs}
+    assert [name for name, path in known.items() if prints(path) and not name.startswith(parts)] == []
 
 
 def test_no_file_is_long() -> None:

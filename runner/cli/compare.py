@@ -63,11 +63,9 @@ def parity(options: Options) -> int:
         lock=options.lock_named,
         mapping=lambda evaluator: values.mapping(options.paths, options.literals, evaluator),
     )
-    for side in sides if options.quiet else ():
-        side.sandbox.progress = lambda line: None
     cases = open_cases(request, None, sides)
     comparison = Comparison(sides, TOLERANCE if options.tolerance is None else options.tolerance)
-    interrupted = signals.run(_compare(sides, cases, comparison, options))
+    interrupted = signals.run(_compare(sides, cases, comparison, options), quiet=options.quiet)
     result = comparison.report()
     _print(result, options)
     if interrupted:

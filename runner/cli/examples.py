@@ -58,12 +58,11 @@ def test(options: Options) -> int:
         mapping=values.mapping(options.paths, options.literals, evaluator),
     )
     prepared, cases = prepare_cases(request, every, evaluator=evaluator, lock=options.lock_named)
-    if options.quiet:
-        prepared.sandbox.progress = lambda line: None
-    else:
+    if not options.quiet:
         render.err().say(render.text(f"sandbox: {prepared.why}", "dim"))
     found: list[JudgedCase] = []
-    interrupted = bool(cases) and signals.run(_try(prepared, cases, found, Progress(not options.quiet)))
+    progress = Progress(not options.quiet)
+    interrupted = bool(cases) and signals.run(_try(prepared, cases, found, progress), quiet=options.quiet)
     result = report(prepared, found, len(every) - len(cases))
     _print(result, options, interrupted)
     return INTERRUPTED if interrupted else _code(result)

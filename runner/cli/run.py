@@ -53,8 +53,6 @@ def run(options: Options) -> int:
         max_failed=options.max_failed,
     )
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
-    if options.quiet:
-        prepared.sandbox.progress = lambda line: None
     work = Run(prepared, files=options.files, lock=options.lock)
     worst = Worst(next(iter(evaluator.outputs.values()), None))
     stdin = values.standard_input() if options.dataset == "-" else None
@@ -64,7 +62,7 @@ def run(options: Options) -> int:
         progress = Progress(not options.quiet)
         progress.total = work.total() if progress.shown else None
         try:
-            interrupted = signals.run(_score(work, progress, worst))
+            interrupted = signals.run(_score(work, progress, worst), quiet=options.quiet)
         except Exception as e:
             _end(work, "failed", str(e))
             raise

@@ -40,14 +40,21 @@ def command(body: Callable[[], T]) -> T:
     return _Command(body).result()
 
 
-def run(work: Coroutine[Any, Any, None]) -> bool:
-    """Runs `work` to its end, in the main thread. Returns whether a signal stopped it before."""
-    here = _COMMAND.get()
-    if here is not None:
-        return here.in_main_thread(work)
-    stop = _Stop()
-    with stop.listening():
-        return stop.run(work)
+def run(work: Coroutine[Any, Any, None], *, quiet: bool = False) -> bool:
+    """
+    Runs `work` to its end, in the main thread, and prints what is logged meanwhile, unless it is to be quiet.
+
+    Returns whether a signal stopped it before.
+    """
+    from runner.cli import log  # not for a command that only prints its help
+
+    with log.printed(quiet):
+        here = _COMMAND.get()
+        if here is not None:
+            return here.in_main_thread(work)
+        stop = _Stop()
+        with stop.listening():
+            return stop.run(work)
 
 
 def leave(code: int) -> NoReturn:

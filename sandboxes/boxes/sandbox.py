@@ -93,7 +93,7 @@ class BoxedSandbox(Sandbox, Generic[B]):
         self._keep(self._started.box)
         self._spare.append(self._started.box)
         if self._started.refused and self._tier is None:
-            self.progress(tiers.weaker(self._started.tier, self._started.refused))
+            self.warn(tiers.weaker(self._started.tier, self._started.refused))
 
     async def box(self) -> B:
         """A box without a script, ready for one."""

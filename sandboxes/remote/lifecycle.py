@@ -43,7 +43,7 @@ class Lifecycle:
         self,
         provider: Provider,
         pauses: Pauses,
-        say: Callable[[str], None],
+        warn: Callable[[str], None],
         *,
         start_timeout: float,
         bake_timeout: float = 0.0,
@@ -52,7 +52,7 @@ class Lifecycle:
         self.run = secrets.token_hex(5)
         self._provider = provider
         self._pauses = pauses
-        self._say = say
+        self._warn = warn
         self._start_timeout = start_timeout
         self._bake_timeout = bake_timeout
         self._lifetime = lifetime if provider.extends else provider.longest
@@ -107,7 +107,7 @@ class Lifecycle:
             except (BusyError, UnreachableError) as e:
                 if not told:
                     told.append(e)
-                    self._say(f"{e}; asking again")
+                    self._warn(f"{e}; asking again")
                 raise
 
         async def once() -> Machine:
@@ -193,7 +193,7 @@ class Lifecycle:
         """From now on it is for `evalcell reap`, though this process lives on."""
         with suppress(SandboxError):
             self._ledger.left(key)
-        self._say(f"{self._provider.name}: {why}; run: evalcell reap")
+        self._warn(f"{self._provider.name}: {why}; run: evalcell reap")
 
     def _see_to(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
         task = asyncio.create_task(self._seen_to(key, work))
@@ -229,7 +229,7 @@ class Lifecycle:
             soon = min(_SOON, seconds)
             await asyncio.wait(set(self._ending), timeout=soon)
             if self._ending:
-                self._say(f"{self._provider.name}: waiting for {len(self._ending)} of its machines to end")
+                self._warn(f"{self._provider.name}: waiting for {len(self._ending)} of its machines to end")
                 await asyncio.wait(set(self._ending), timeout=seconds - soon)
         self._late = f"its end took longer than the {seconds:g} s there were for it"
         for task in self._ending:

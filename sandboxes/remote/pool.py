@@ -32,7 +32,7 @@ class Pool:
         provider: Provider,
         make: Callable[[], Awaitable[Machine]],
         end: Callable[[Machine], None],
-        say: Callable[[str], None],
+        warn: Callable[[str], None],
         *,
         size: int,
         lifetime: int,
@@ -41,7 +41,7 @@ class Pool:
         self._provider = provider
         self._make = make
         self._end = end
-        self._say = say
+        self._warn = warn
         self._size = size
         self._lifetime = lifetime
         self._wait = wait
@@ -92,7 +92,7 @@ class Pool:
                 "earlier runs), or try later"
             )
         if not self._not_before:
-            self._say(f"{error}; waiting for room" if self._alone() else f"{error}; going on with fewer machines")
+            self._warn(f"{error}; waiting for room" if self._alone() else f"{error}; going on with fewer machines")
         self._not_before = monotonic() + min(_AGAIN, self._wait)
 
     async def _change(self) -> None:

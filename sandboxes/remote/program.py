@@ -100,7 +100,7 @@ class RemoteProgram(Program):
                 yield execution
             if not calls:
                 if listener.left:
-                    self._sandbox.progress(tiers.reload(listener.left, self._sandbox.isolation))
+                    self._sandbox.warn(tiers.reload(listener.left, self._sandbox.isolation))
                 yield self._sandbox.shown(hearing.loaded())
         finally:
             try:

@@ -184,7 +184,7 @@ class RemoteSandbox(Sandbox):
         self.variables = chosen(self.config.env, self.config.env_file)
         self.masks = Masks([*self.variables.values(), *(every.get(name, "") for name in self.provider.variables)])
         for name in (name for name, value in self.variables.items() if not maskable(value)):
-            self.progress(f"the value of the variable {name} is too short to be masked in results and output")
+            self.warn(f"the value of the variable {name} is too short to be masked in results and output")
         if self.config.files:
             self._files = await asyncio.to_thread(Files.read, self.config.files)
         remote = self.remote
@@ -194,7 +194,7 @@ class RemoteSandbox(Sandbox):
             self._lifecycle = Lifecycle(
                 self._provider,
                 remote.pauses,
-                self._say,
+                self._warn,
                 start_timeout=remote.start_timeout,
                 bake_timeout=self.config.install_timeout,
                 lifetime=remote.lifetime,
@@ -203,7 +203,7 @@ class RemoteSandbox(Sandbox):
                 self._provider,
                 self._bring_up,
                 self._lifecycle.end,
-                self._say,
+                self._warn,
                 size=self._jobs,
                 lifetime=remote.lifetime,
                 wait=remote.wait,
@@ -217,6 +217,10 @@ class RemoteSandbox(Sandbox):
     def _say(self, line: str) -> None:
         with suppress(Exception):  # a terminal that is gone, say: no machine is left for that
             self.progress(self.masks.text(line))
+
+    def _warn(self, line: str) -> None:
+        with suppress(Exception):
+            self.warn(self.masks.text(line))
 
     async def _bring_up(self) -> Machine:
         """A machine with the packages, its network cut where it was open for them only."""
@@ -259,7 +263,7 @@ class RemoteSandbox(Sandbox):
                 if self.language == "python":
                     refuse_unsettled(provider.name, self._greeting)
             if not {"pids", "orphans"} & set(self._greeting.protects):
-                self._say(f"{provider.name}: {STRAYS}")
+                self._warn(f"{provider.name}: {STRAYS}")
         if wants and not provider.bakes:
             if self._lock is None:
                 python, kind = self._greeting.python, self._greeting.machine
@@ -280,7 +284,7 @@ class RemoteSandbox(Sandbox):
             with self.step("deno"):
                 self._greeting = await greeted(provider, machine, self.remote.pauses, self.language, self._folder)
         if why and not (self.config.network or self.uncut):
-            self._say(offline(provider.name, why, self._greeting))
+            self._warn(offline(provider.name, why, self._greeting))
             self.uncut = self.masks.text(why)
 
     @property

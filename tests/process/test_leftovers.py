@@ -74,7 +74,7 @@ async def left(tier: Tier, *scripts: str) -> list[list[str]]:
         found = []
         for script in scripts:
             told: list[str] = []
-            sandbox.progress = told.append
+            sandbox.progress = sandbox.warn = told.append
             program = await sandbox.load(script + EVALUATE, LIMITS)
             assert program.loaded.status == "ok", program.loaded
             assert [e.value async for e in program.run([Call(id=0), Call(id=1)], LIMITS)] == [1, 1]
@@ -114,7 +114,6 @@ AGAIN = "import os, sys, time\nagain = 'wave' in sys.modules\nimport wave\nkept 
 async def rows(script: str, limits: Limits = LIMITS, isolation: str = "call", count: int = 2) -> list[Execution]:
     config = ProcessConfig.model_validate({"jobs": 1, "isolation": isolation})
     async with ProcessSandbox(config) as sandbox:
-        sandbox.progress = lambda line: None
         program = await sandbox.load(AGAIN + script, limits)
         assert program.loaded.status == "ok", program.loaded
         return [e async for e in program.run([Call(id=n) for n in range(count)], limits)]

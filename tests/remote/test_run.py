@@ -58,7 +58,6 @@ def evaluate(output):
     seen: list[bool] = []
     box = sandbox("e2b", packages=("iniconfig",), jobs=1)
     assert isinstance(box, RemoteSandbox)
-    box.progress = lambda line: None
     wanted = script('dependencies = ["iniconfig"]', body)
 
     async def work() -> list[Any]:

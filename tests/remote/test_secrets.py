@@ -56,7 +56,7 @@ def secrets(name: str) -> list[str]:
 
 async def used(name: str, said: list[str], **options: Any) -> list[str]:
     box = sandbox(name, jobs=1, env=("TOKEN_OF_MINE",), **options)
-    box.progress = said.append
+    box.progress = box.warn = said.append
     try:
         async with box:
             program = await box.load(SCRIPT, Limits())

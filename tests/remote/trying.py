@@ -109,7 +109,7 @@ def script(source: str) -> Evaluator:
 
 async def scored(sandbox: Sandbox, tried: Tried, rows: int, evaluator: Evaluator, limits: Limits = LIMITS) -> None:
     """Opens it, scores the rows, closes it."""
-    sandbox.progress = tried.said.append
+    sandbox.progress = sandbox.warn = tried.said.append
     cases = cases_from_rows([{"id": str(n), "output": "x" * n} for n in range(rows)])
     async with sandbox, aclosing(score(evaluator, cases, sandbox, limits=limits)) as found:
         async for result in found:

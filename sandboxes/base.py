@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, ClassVar, Literal, Self
@@ -19,6 +20,9 @@ Status = Literal["ok", "error", "timeout", "memory", "output", "crash", "no_resu
 MB = 1 << 20
 
 LOG = logging.getLogger("evalcell")
+
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+"""For the path of a file that a script is given."""
 
 
 _set = object.__setattr__  # models are frozen
@@ -283,6 +287,12 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
         raise UnsupportedConfigError(
             f"the {name} sandbox does not run {config.language}; `evalcell sandboxes` shows which do"
         )
+    for variable in config.files:
+        if not VARIABLE_NAME.fullmatch(variable):
+            raise UnsupportedConfigError(
+                f"a file is given as {variable[:80]!r}, which is no name of a variable; use letters, digits and "
+                "underscores, 200 at most"
+            )
     wanted = {
         "packages": (config.packages or config.lock, "leave them out, or choose a sandbox that installs packages"),
         "files": (tuple(config.files), "leave them out, or choose a sandbox that shows the script files"),

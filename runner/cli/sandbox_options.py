@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +11,11 @@ from typing import Any
 from runner.errors import InputError
 from runner.evaluators.requirements import plain
 from runner.text import near, printable, read_bounded, whole, why
-from sandboxes.base import Isolation, Language, SandboxConfig
+from sandboxes.base import VARIABLE_NAME, Isolation, Language, SandboxConfig
 from sandboxes.env import values
 
 MAX_LOCK = 4 << 20
 """Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +115,7 @@ def _variables(names: Sequence[str], files: dict[str, str], env_file: str | None
 
 
 def _refuse_name(option: str, name: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not VARIABLE_NAME.fullmatch(name):
         raise InputError(
             f"{option} {printable(whole(name), 80)!r} is no name of a variable; use letters, digits and underscores"
         )

@@ -17,7 +17,7 @@ from sandboxes.redaction import Masks, maskable
 from sandboxes.remote.program import RemoteProgram
 from sandboxes.remote.provider import LOST, Machine, Provider, ProviderError
 from sandboxes.remote.retry import Pauses
-from sandboxes.remote.upload import Files, refuse_names
+from sandboxes.remote.upload import Files
 from sandboxes.shield import finish
 
 if TYPE_CHECKING:
@@ -91,7 +91,6 @@ class RemoteSandbox(Sandbox):
 
             self._packages = checked(config.packages)
             self._lock = read_lock(config.lock, "the lock") if config.lock is not None else None
-        refuse_names(config.files)
         self._files = Files({})
         self._jobs = config.jobs or min(_JOBS, self.provider.cap)
         self._greeting: Greeting | None = None

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import os
-import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -26,8 +25,6 @@ PIECE = 2 * MB
 """Bytes that travel with one command, so that a slow line has sent them before a request is given up."""
 
 _REPLY = 16 * 1024
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 
 # Runs on the machine: a line of JSON on its standard input tells what the bytes behind it are. The folder has its name
 # only once all is in it; where machines share a file system another one may have been first, with the same files.
@@ -116,16 +113,6 @@ class Files:
         if self.places and places != self.places:
             raise UnreachableError(f"{provider.name}: a machine keeps files elsewhere than the others do")
         self.places = places
-
-
-def refuse_names(names: Mapping[str, str]) -> None:
-    """Raises UnsupportedConfigError for what is no name of a variable: it is the file's name on the machine."""
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise UnsupportedConfigError(
-                f"a file is given as {name[:80]!r}, which is no name of a variable; use letters, digits and "
-                "underscores, 200 at most"
-            )
 
 
 def _content(option: str, path: str, most: int) -> bytes:

@@ -142,8 +142,8 @@ class Ledger:
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         """
-        For a single use, so that nothing is open in a fork. It has a rollback journal, unlike WAL: that can be
-        read where nothing can be written, and needs no memory that processes share.
+        For a single use, so that no fork has it open. Its journal is one for rollback, not WAL: so it can be read
+        where nothing can be written, and needs no memory that processes share.
         """
         private_dir(self.path.parent, VARIABLE)
         is_new = not self._is_there(self.path)

@@ -146,11 +146,11 @@ class Ledger:
         where nothing can be written, and needs no memory that processes share.
         """
         private_dir(self.path.parent, VARIABLE)
-        is_new = not self._is_there(self.path)
+        self._is_there(self.path)  # or nothing is; but no link or folder
         until = time.monotonic() + _WAIT
         try:
             with closing(sqlite3.connect(self.path, timeout=_WAIT, isolation_level="IMMEDIATE")) as db:
-                if is_new:  # not opened before to set it: closing a file drops the locks that this process has on it
+                if not self.path.stat().st_size:  # new; to open it before would drop this process's locks at its close
                     self.path.chmod(0o600)
                 # Whatever is in the file: it takes no more memory or time than this.
                 db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1 << 20)

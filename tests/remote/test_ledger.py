@@ -86,6 +86,10 @@ def test_folder_and_file_are_the_users_own(tmp_path: Path, monkeypatch: pytest.M
     order(ledger, "a")
     assert ledger.path == tmp_path / "mine" / "machines.sqlite3"
     assert (ledger.path.parent.stat().st_mode & 0o777, ledger.path.stat().st_mode & 0o777) == (0o700, 0o600)
+    ledger.path.write_bytes(b"")
+    ledger.path.chmod(0o644)  # as left by a process that was killed while it made it
+    order(ledger, "a")
+    assert ledger.path.stat().st_mode & 0o777 == 0o600
 
 
 def test_nothing_is_ordered_that_cannot_be_written_down(tmp_path: Path) -> None:
@@ -254,8 +258,9 @@ def test_a_list_as_it_was_before_is_taken_over_once(ledger: Ledger) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from sandboxes.remote.ledger import Ledger
-one = Ledger(Path(sys.argv[1]))
+from sandboxes.remote import ledger
+ledger._WAIT = 60.0
+one = ledger.Ledger(Path(sys.argv[1]))
 for number in range(25):
     key = f"{sys.argv[2]}-{number}"
     one.creating("e2b", "", key, "run")

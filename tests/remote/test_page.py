@@ -36,10 +36,10 @@ def told(name: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers(name: str) -> None:
     made, says, lifetime = provider(name), told(name), RemoteConfig.model_fields["lifetime"].default
-    assert says["made in a second, at most"] == f"{made.pace:g}"
+    assert says["created per second, at most"] == f"{made.pace:g}"
     assert says["a machine is replaced before"] == f"{made.longest} s"
-    ordered = f"{lifetime if made.extends else made.longest} s{', prolonged while in use' if made.extends else ';'}"
-    assert says["it is ordered for"].startswith(ordered)
+    ordered = f"{lifetime if made.extends else made.longest} s{', extended while in use' if made.extends else ';'}"
+    assert says["its lifetime"].startswith(ordered)
     network = "from the start" if made.bakes else "after installing"
     assert says["network cut"] == network
     assert ("baked" in says["packages"]) == made.bakes

@@ -76,6 +76,6 @@ def test_experimental_ones_say_so() -> None:
 def test_what_is_told_to_protect_there_is_explained() -> None:
     walls = (ROOT / "sandboxes" / "guest" / "machine" / "namespaces.py").read_text()
     words = set(re.findall(r"`(\w+)`", walls.split('"""')[1])) | {"seccomp", "memory"}
-    table = PAGE.partition("| word | means")[2].partition("What is not in the list")[0]
+    table = PAGE.partition("| word | scripts have")[2].partition("A protection that is not")[0]
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert {word for cell in cells for word in re.findall(r"`(\w+)`", cell)} == words

@@ -10,6 +10,7 @@ from sandboxes.base import (
     Program,
     Sandbox,
     SandboxConfig,
+    Script,
     ScriptError,
     Status,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "SandboxError",
     "SandboxLostError",
     "SandboxUnavailableError",
+    "Script",
     "ScriptError",
     "Status",
     "UnsupportedConfigError",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sandboxes.errors import UnsupportedConfigError
+from sandboxes.refusals import refuse_unsupported
 from sandboxes.shield import finish
 
 Isolation = Literal["call", "batch"]
@@ -18,11 +17,7 @@ Language = Literal["python", "typescript"]
 Status = Literal["ok", "error", "timeout", "memory", "output", "crash", "no_result"]
 
 MB = 1 << 20
-
 LOG = logging.getLogger("evalcell")
-
-VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
-"""For the path of a file that a script is given."""
 
 
 _set = object.__setattr__  # models are frozen
@@ -116,6 +111,15 @@ class Capabilities(Model):
     """In words, where protection depends on the machine: what each tier protects, strongest first."""
 
 
+class Script(NamedTuple):
+    """A program's text, and the function of it that calls go to."""
+
+    source: str
+    language: Language
+    entrypoint: str
+    """The function's name. In TypeScript it is an export; where there is none of that name, the default export."""
+
+
 class Call(Model):
     """One evaluation to run. Everything in it is data; JSON values only."""
 
@@ -145,7 +149,7 @@ class Execution(Model):
     call: int
     status: Status
     value: Any = None
-    """What `evaluate` returned, as JSON. Only with the status `ok`."""
+    """What the function returned, as JSON. Only with the status `ok`."""
     error: ScriptError | None = None
     """Set with every other status."""
     output: str = ""
@@ -165,7 +169,7 @@ class Problem(Model):
 
 
 class Program(ABC):
-    """One evaluator's script, loaded and ready."""
+    """A script, loaded and ready."""
 
     loaded: Execution
     """How loading went. With any status but `ok`, every call's execution repeats it."""
@@ -194,6 +198,7 @@ class Sandbox(ABC):
         refuse_unsupported(self.name, self.capabilities, config)
         self.config = config
         self.isolation: Isolation = config.isolation or self.capabilities.isolation[0]
+        self.language: Language = config.language or self.capabilities.languages[0]
         self.progress: Callable[[str], None] = LOG.info
         """Called with a line for the user when something takes long. By default it is logged."""
         self.warn: Callable[[str], None] = LOG.warning
@@ -238,11 +243,12 @@ class Sandbox(ABC):
         """The slow part of starting. Raises SandboxUnavailableError."""
 
     @abstractmethod
-    async def load(self, source: str, limits: Limits) -> Program:
+    async def load(self, script: Script, limits: Limits) -> Program:
         """
         Makes one script callable.
 
         What the script does wrong while loading is told by `Program.loaded`; only the sandbox's own failure raises.
+        Raises UnsupportedConfigError for a language that it was not made for.
         """
 
     async def problems(self, source: str, seconds: float = 60) -> list[Problem] | None:
@@ -275,34 +281,3 @@ class Sandbox(ABC):
 
     async def __aexit__(self, *exc: object) -> None:
         await finish(self.close)
-
-
-def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> None:
-    """Raises UnsupportedConfigError for the first thing that the config asks and `can` lacks."""
-    if config.isolation and config.isolation not in can.isolation:
-        raise UnsupportedConfigError(
-            f"the {name} sandbox has no isolation {config.isolation!r}; choose one of: {', '.join(can.isolation)}"
-        )
-    if config.language not in (None, *can.languages):
-        raise UnsupportedConfigError(
-            f"the {name} sandbox does not run {config.language}; `evalcell sandboxes` shows which do"
-        )
-    for variable in config.files:
-        if not VARIABLE_NAME.fullmatch(variable):
-            raise UnsupportedConfigError(
-                f"a file is given as {variable[:80]!r}, which is no name of a variable; use letters, digits and "
-                "underscores, 200 at most"
-            )
-    wanted = {
-        "packages": (config.packages or config.lock, "leave them out, or choose a sandbox that installs packages"),
-        "files": (tuple(config.files), "leave them out, or choose a sandbox that shows the script files"),
-        "network": (config.network, "leave it out, or choose a sandbox that allows it"),
-        "env": (config.env, "leave it out, or choose a sandbox that passes variables"),
-    }
-    for feature, (value, step) in wanted.items():
-        if value and not getattr(can, feature):
-            shown = f" ({', '.join(value)})" if isinstance(value, tuple) else ""
-            shown += f", as {why}" if (why := can.lacks.get(feature)) else ""
-            raise UnsupportedConfigError(
-                f"the {name} sandbox has no {feature}{shown}: {step}; `evalcell sandboxes` lists them"
-            )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import ClassVar
 
-from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig
+from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
 
-Script = Callable[[Call], Execution]
+Answer = Callable[[Call], Execution]
 """What a call becomes. May raise SandboxLostError, as a sandbox that dies would."""
 
 
@@ -17,8 +17,8 @@ def ok(call: Call) -> Execution:
 
 
 class FakeProgram(Program):
-    def __init__(self, script: Script) -> None:
-        self.script = script
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
         self.loaded = Execution(call=-1, status="ok")
         self.runs: list[tuple[int, ...]] = []
         """The ids of each run's calls, in the order in which the runs began."""
@@ -26,16 +26,16 @@ class FakeProgram(Program):
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
         self.runs.append(tuple(c.id for c in calls))
         for call in calls:
-            yield self.script(call)
+            yield self.answer(call)
 
 
 class FakeSandbox(Sandbox):
     name: ClassVar[str] = "fake"
     capabilities: ClassVar[Capabilities] = Capabilities(languages=("python",), isolation=("call", "batch"))
 
-    def __init__(self, config: SandboxConfig, script: Script = ok) -> None:
+    def __init__(self, config: SandboxConfig, answer: Answer = ok) -> None:
         super().__init__(config)
-        self.script = script
+        self.answer = answer
         self.opened = self.closed = 0
         self.programs: list[FakeProgram] = []
 
@@ -46,8 +46,8 @@ class FakeSandbox(Sandbox):
     async def open(self) -> None:
         self.opened += 1
 
-    async def load(self, source: str, limits: Limits) -> Program:
-        self.programs.append(FakeProgram(self.script))
+    async def load(self, script: Script, limits: Limits) -> Program:
+        self.programs.append(FakeProgram(self.answer))
         return self.programs[-1]
 
     async def close(self) -> None:

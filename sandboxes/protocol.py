@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
-from sandboxes.base import Call, Execution, Limits, ScriptError, Status
+from sandboxes.base import Call, Execution, Limits, Script, ScriptError, Status
 from sandboxes.raw import Raw as Raw
 from sandboxes.text import clean
 
@@ -69,8 +69,10 @@ def is_well(how: str, payload: bytes) -> bool:
     return isinstance(reply, dict) and reply.get("status") == "ok"
 
 
-def load_request(source: str, limits: Limits) -> bytes:
-    return _encode({"source": source, "seed": 0, "output": limits.output, "flood": limits.flood})
+def load_request(script: Script, limits: Limits) -> bytes:
+    """The request to load a script."""
+    body = {"source": script.source, "entrypoint": script.entrypoint}
+    return _encode(body | {"seed": 0, "output": limits.output, "flood": limits.flood})
 
 
 def call_request(call: Call, limits: Limits) -> bytes | Execution:
@@ -113,12 +115,13 @@ def package_of(module: str) -> str | None:
 def execution(
     raw: Raw,
     limits: Limits,
+    entrypoint: str,
     *,
     loading: bool = False,
     deaths: Mapping[str, Death] = DEATHS,
     hint: Hint = package_hint,
 ) -> Execution:
-    """What one call, or the load, came to."""
+    """What one call of the entry point, or the load, came to."""
     loading = loading or raw.loading
     if raw.how == "timeout":
         told = f"the call took longer than {limits.timeout:g} s; raise the timeout, or do less"
@@ -131,7 +134,7 @@ def execution(
         reply = json.loads(raw.payload.decode(), parse_constant=_refuse_constant, parse_float=_finite)
         return _told(raw, reply, limits, hint)
     except (ValueError, RecursionError) as e:  # JSONDecodeError, UnicodeDecodeError, an int of too many digits
-        told = f"what evaluate returned cannot be read: {clean(str(e), 200)}"
+        told = f"what {entrypoint} returned cannot be read: {clean(str(e), 200)}"
         return _failed(raw, limits, "no_result", "Result", told)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sandboxes.base import Execution
+from sandboxes.errors import SandboxError
 from sandboxes.protocol import TEXT
 
 MASK = "***"
@@ -36,6 +38,18 @@ class Masks:
 
     def text(self, text: str) -> str:
         return self._pattern.sub(MASK, text) if self._texts else text
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Masks them in errors of a sandbox that leave here."""
+        try:
+            yield
+        except SandboxError as e:
+            told = self.text(str(e))
+            if told == str(e):
+                raise
+            e.args = (told,)
+            raise e from None
 
     def execution(self, execution: Execution) -> Execution:
         """With the values masked in the result, at any depth and in keys too, in the error and in the output."""

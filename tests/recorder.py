@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from sandboxes.base import Call, Capabilities, Execution, Limits, Program, SandboxConfig
+from sandboxes.base import Call, Capabilities, Execution, Limits, Program, SandboxConfig, Script
 from sandboxes.fake import FakeSandbox
 
 LOADED: list[str] = []
@@ -24,12 +24,12 @@ class RecorderSandbox(FakeSandbox):
     def __init__(self, config: SandboxConfig) -> None:
         super().__init__(config, self._answer)
 
-    async def load(self, source: str, limits: Limits) -> Program:
+    async def load(self, script: Script, limits: Limits) -> Program:
         """Called by the engine."""
         config = self.config
         shown = {"files": config.files, "packages": config.packages, "language": config.language}
-        LOADED.append(json.dumps([source, shown, limits.model_dump()], sort_keys=True))
-        return await super().load(source, limits)
+        LOADED.append(json.dumps([script, shown, limits.model_dump()], sort_keys=True))
+        return await super().load(script, limits)
 
     def _answer(self, call: Call) -> Execution:
         given = json.dumps([call.positional, call.arguments, call.seed], sort_keys=True)

@@ -17,9 +17,10 @@ from runner import InputMapping, check_cases, compare, evaluate, stream
 from runner.cli.main import cli
 from runner.evaluators.resolve import choose, find_evaluator, find_files
 from runner.types import Result
-from sandboxes import SandboxConfig, SandboxUnavailableError, find
+from sandboxes import SandboxConfig, SandboxUnavailableError, Script, find
 from sandboxes.base import Language
 from tests import recorder
+from tests.scripts import script
 
 FEW = 3
 NEEDED: dict[str, dict[str, Any]] = {
@@ -194,8 +195,8 @@ def _each() -> Iterator[Any]:
 def test_every_door_hands_over_the_same(template: Template, tmp_path: Path) -> None:
     demo, cases = agreed(Doors(template, "recorder", tmp_path))
     (loaded,) = set().union(*(door.loaded for door in (*demo.values(), *cases.values())))
-    source, shown, _ = json.loads(loaded)
-    assert source == templates.source(*template)
+    loads, shown, _ = json.loads(loaded)
+    assert Script(*loads) == script(templates.source(*template), template.language)
     assert shown["language"] == template.language
     assert shown["files"] == {name: str(path) for name, path in templates.demo_files(template.name).items()}
     first = demo["run"].called

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -71,6 +72,11 @@ def test_the_library_logs_and_never_prints() -> None:
     parts = ("runner.cli", "sandboxes.guest", "sandboxes.wasm.build")
     known = {name: path for name, path in (modules("runner") | modules("sandboxes")).items() if name not in programs}
     assert [name for name, path in known.items() if prints(path) and not name.startswith(parts)] == []
+
+
+def test_sandboxes_call_what_they_are_told_to() -> None:
+    every = [path for path in (ROOT / "sandboxes").rglob("*") if path.suffix in (".py", ".js", ".ts")]
+    assert [str(path) for path in every if re.search(r"\b_?evaluate\b", path.read_text("utf-8"))] == []
 
 
 def test_no_file_is_long() -> None:

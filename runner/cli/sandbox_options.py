@@ -11,8 +11,9 @@ from typing import Any
 from runner.errors import InputError
 from runner.evaluators.requirements import plain
 from runner.text import near, printable, read_bounded, whole, why
-from sandboxes.base import VARIABLE_NAME, Isolation, Language, SandboxConfig
+from sandboxes.base import Isolation, Language, SandboxConfig
 from sandboxes.env import values
+from sandboxes.refusals import VARIABLE_NAME
 
 MAX_LOCK = 4 << 20
 """Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""

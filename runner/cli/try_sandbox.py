@@ -13,8 +13,9 @@ from rich.text import Text
 
 from runner.cli import render, signals
 from runner.cli.exit_codes import DONE, INTERRUPTED
+from runner.evaluators.entrypoint import script
 from runner.text import printable, whole
-from sandboxes.base import Call, Language, Limits, Program, Sandbox, SandboxConfig
+from sandboxes.base import Call, Language, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.errors import SandboxError
 from sandboxes.registry import create, find
 from sandboxes.remote.credentials import Account, accounts, remote
@@ -128,12 +129,13 @@ class _Trial:
     def _offline(self) -> bool:
         return self.sandbox.config.language == "python" and self.sandbox.capabilities.network
 
-    def _script(self) -> str:
+    def _script(self) -> Script:
         config = self.sandbox.config
         assert config.language
         names = [re.split(r"[^A-Za-z0-9._-]", one.strip(), maxsplit=1)[0] for one in config.packages]
-        script = _OFFLINE if self._offline else _SCRIPTS[config.language]
-        return (_IMPORTS.replace("{names}", repr(names)) if names else "") + script
+        source = _OFFLINE if self._offline else _SCRIPTS[config.language]
+        imports = _IMPORTS.replace("{names}", repr(names)) if names else ""
+        return script(imports + source, config.language)
 
     async def run(self) -> str:
         assert self.program is not None

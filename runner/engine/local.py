@@ -13,6 +13,7 @@ from packaging.specifiers import SpecifierSet
 
 from runner.engine.prefetch import Intake
 from runner.errors import MappingError
+from runner.evaluators.entrypoint import script
 from runner.evaluators.mapping import bind
 from runner.results.outcome import Judge
 from runner.text import whole
@@ -55,7 +56,7 @@ async def score(
     limits = limits or Limits()
     fill = mapping if callable(mapping) else bind(evaluator, mapping).arguments
     refuse_unfit(evaluator, sandbox)
-    program = await sandbox.load(evaluator.source, limits)
+    program = await sandbox.load(script(evaluator.source, evaluator.language), limits)
     try:
         scoring = _Scoring(evaluator, cases, sandbox, program, fill, limits, seed)
         try:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
+from runner.evaluators.entrypoint import NAME
 from runner.text import listed, pointed, printable, suggestion, whole
 from runner.types import Parameter
 
-NAME = "evaluate"
 DEFINE = "define `def evaluate(output, reference): …`"
 STACK = 64 << 20
 """Bytes of stack for the parser, so that its own limit on nesting comes before the end of the stack."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 
-from sandboxes.base import Limits
+from sandboxes.base import Limits, Script
 from sandboxes.boxes.box import Box
 from sandboxes.guest.supervisor.run import Request
 from sandboxes.protocol import Raw
@@ -27,7 +27,7 @@ class Holder(ABC):
     """What loading leaves that runs would share, so that each loads the script anew; by the words of `tiers.LEFT`."""
 
     @abstractmethod
-    async def load(self, source: str, limits: Limits) -> Raw:
+    async def load(self, script: Script, limits: Limits) -> Raw:
         """How loading went. It is of no more use where that was not well. Raises SandboxLostError."""
 
     @abstractmethod

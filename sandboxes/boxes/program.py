@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from sandboxes.base import Call, Execution, Limits, Program
+from sandboxes.base import Call, Execution, Limits, Program, Script
 from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder, LoadingBox
 from sandboxes.errors import SandboxLostError
@@ -29,11 +29,12 @@ B = TypeVar("B", bound=LoadingBox)
 class BoxedProgram(Program, Generic[B]):
     """A script, loaded in as many boxes as there are jobs."""
 
-    def __init__(self, sandbox: BoxedSandbox[B], source: str, limits: Limits) -> None:
+    def __init__(self, sandbox: BoxedSandbox[B], script: Script, limits: Limits) -> None:
         self._sandbox = sandbox
+        self._entrypoint = script.entrypoint
         self.closed = False
         self._free: asyncio.Queue[_Lane[B]] = asyncio.Queue()
-        self._lanes = [_Lane[B](sandbox, source, limits) for _ in range(sandbox.concurrency)]
+        self._lanes = [_Lane[B](sandbox, script, limits) for _ in range(sandbox.concurrency)]
         for lane in self._lanes:
             self._free.put_nowait(lane)
 
@@ -44,7 +45,7 @@ class BoxedProgram(Program, Generic[B]):
             lane.begin()
         self.loaded = await first.loaded()
         if first.box is not None and first.box.left:
-            self._sandbox.progress(tiers.reload(first.box.left, self._sandbox.isolation))
+            self._sandbox.progress(tiers.reload(first.box.left, self._sandbox.isolation, self._entrypoint))
 
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution]:
         if self.loaded.status != "ok":
@@ -90,7 +91,7 @@ class BoxedProgram(Program, Generic[B]):
                 async with contextlib.aclosing(lane.box.run(begun, limits, shared)) as told:
                     async for raw in told:
                         done += 1
-                        yield self._sandbox.told(raw, limits)
+                        yield self._sandbox.told(raw, limits, self._entrypoint)
             except SandboxLostError as e:
                 if self.closed:
                     raise
@@ -115,8 +116,8 @@ class BoxedProgram(Program, Generic[B]):
 class _Lane(Generic[B]):
     """A box with the script in it, made anew when it is lost."""
 
-    def __init__(self, sandbox: BoxedSandbox[B], source: str, limits: Limits) -> None:
-        self._sandbox, self._source, self._limits = sandbox, source, limits
+    def __init__(self, sandbox: BoxedSandbox[B], script: Script, limits: Limits) -> None:
+        self._sandbox, self._script, self._limits = sandbox, script, limits
         self._loading: asyncio.Task[Execution] | None = None
         self.box: Holder | None = None
 
@@ -142,12 +143,12 @@ class _Lane(Generic[B]):
             await self.box.close()
         try:
             self.box = await self._sandbox.holder()
-            raw = await self.box.load(self._source, self._limits)
+            raw = await self.box.load(self._script, self._limits)
         except (OSError, RuntimeError) as e:
             if why := shortage.why(e):
                 raise SandboxLostError(why) from e
             raise
-        loaded = self._sandbox.told(raw, self._limits, loading=True)
+        loaded = self._sandbox.told(raw, self._limits, self._script.entrypoint, loading=True)
         if loaded.status != "ok":
             await self.box.close()
         return loaded

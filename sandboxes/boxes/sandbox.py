@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic
 
 from sandboxes import protocol
-from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig
+from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.launch import PROTECTS, Tier
@@ -19,6 +19,7 @@ from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import Raw
+from sandboxes.refusals import refuse_language
 from sandboxes.shield import every, finish
 
 
@@ -113,8 +114,9 @@ class BoxedSandbox(Sandbox, Generic[B]):
     def _keep(self, box: B) -> None:
         self._boxes = {kept for kept in self._boxes if not kept.closed} | {box}
 
-    async def load(self, source: str, limits: Limits) -> Program:
-        program = BoxedProgram[B](self, source, limits)
+    async def load(self, script: Script, limits: Limits) -> Program:
+        refuse_language(self.name, self.language, script)
+        program = BoxedProgram[B](self, script, limits)
         self._programs = [kept for kept in self._programs if not kept.closed] + [program]
         try:
             await program.load()
@@ -127,9 +129,9 @@ class BoxedSandbox(Sandbox, Generic[B]):
         """What the box is told of a call, or the call's execution where it cannot be told."""
         return protocol.call_request(call, limits)
 
-    def told(self, raw: Raw, limits: Limits, loading: bool = False) -> Execution:
+    def told(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
         """The execution, as it may be shown."""
-        return protocol.execution(raw, limits, loading=loading, deaths=tiers.DEATHS_HERE)
+        return protocol.execution(raw, limits, entrypoint, loading=loading, deaths=tiers.DEATHS_HERE)
 
     async def close(self) -> None:
         await finish(self._close)

@@ -128,11 +128,14 @@ async def _box(make: Make[B], tier: Tier, bwrap: str | None) -> B:
     return box
 
 
-def reload(left: Iterable[str], isolation: str) -> str:
+def reload(left: Iterable[str], isolation: str, entrypoint: str) -> str:
     """Why a script is loaded anew for each call or batch."""
     found = " and ".join(words for name, words in LEFT.items() if name in left)
     each = "row" if isolation == "call" else "batch"
-    return f"loading leaves {found}, so the script is loaded anew for each {each}; do that inside evaluate to be faster"
+    return (
+        f"loading leaves {found}, so the script is loaded anew for each {each}; "
+        f"do that inside {entrypoint} to be faster"
+    )
 
 
 def none_works(name: str, refused: Mapping[Tier, str], wanted: Tier | None) -> str:

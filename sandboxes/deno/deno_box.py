@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes import protocol
-from sandboxes.base import Limits
+from sandboxes.base import Limits, Script
 from sandboxes.boxes.holder import LoadingBox
 from sandboxes.boxes.launch import Shown, Tier
 from sandboxes.deno.box_folder import Folder, FolderBox
@@ -53,11 +53,11 @@ class DenoBox(FolderBox, LoadingBox):
             return super().alive
         return not (self.closed or self._told.ended)
 
-    async def load(self, source: str, limits: Limits) -> Raw:
+    async def load(self, script: Script, limits: Limits) -> Raw:
         """As `LoadingBox` says. Raises SandboxLostError where Deno does not start."""
         await self._launch(limits)
         began = self._loop.time()
-        self._say([setting(source).encode()])
+        self._say([setting(script)])
         self._watch.begin(self._memory() + limits.memory + SPARE)
         try:
             how, payload, _ = await self._next((LOADED,), 0, began + limits.load_timeout)

@@ -8,7 +8,7 @@ import json
 import re
 from functools import cache
 
-from sandboxes.base import MB, Call, Execution, Limits
+from sandboxes.base import MB, Call, Execution, Limits, Script
 from sandboxes.boxes.launch import GUEST
 
 HEAP = 24
@@ -78,16 +78,10 @@ def arguments(pipes: str, limits: Limits) -> list[str]:
     ]
 
 
-def exporting(source: str) -> str:
-    """The script with its `evaluate` exported."""
-    from sandboxes.deno.syntax import how_exported  # here: it takes time to import
-
-    return source + "\nexport { evaluate };\n" if how_exported(source) == "local" else source
-
-
-def setting(source: str) -> str:
-    """What main.js is told first; the script as `exporting` made it."""
-    return json.dumps({"source": source, "boot": _text("worker.js"), "seed": 0})
+def setting(script: Script) -> bytes:
+    """What main.js is told first."""
+    wanted = {"source": script.source, "entrypoint": script.entrypoint}
+    return json.dumps(wanted | {"boot": _text("worker.js"), "seed": 0}).encode()
 
 
 def seeded(call: Call) -> Call:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
-from sandboxes.base import Call, Capabilities, Execution, Limits, Problem, Program
+from sandboxes.base import Call, Capabilities, Execution, Limits, Problem
 from sandboxes.boxes.box import BoxError
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.host_files import view
@@ -16,7 +16,7 @@ from sandboxes.cores import cores
 from sandboxes.deno.binary import find_deno, version
 from sandboxes.deno.check import CheckingBox
 from sandboxes.deno.deno_box import DenoBox
-from sandboxes.deno.launch import explained, exporting, seeded
+from sandboxes.deno.launch import explained, seeded
 from sandboxes.deno.standby_box import Turns
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor.deno_fifo import DESCRIPTORS, START, THREADS
@@ -66,9 +66,9 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         """With a seed that a number of JavaScript can hold."""
         return super().request(seeded(call), limits)
 
-    def told(self, raw: Raw, limits: Limits, loading: bool = False) -> Execution:
+    def told(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
         """With a next step where an import failed."""
-        return explained(super().told(raw, limits, loading))
+        return explained(super().told(raw, limits, entrypoint, loading))
 
     async def problems(self, source: str, seconds: float = 60) -> list[Problem]:
         """Type errors, by strict rules."""
@@ -81,9 +81,6 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         except BoxError as e:
             raise SandboxLostError(f"the type check could not be started: {e}") from e
         return await box.problems(seconds)
-
-    async def load(self, source: str, limits: Limits) -> Program:
-        return await super().load(exporting(source), limits)
 
 
 def _shown() -> Shown:

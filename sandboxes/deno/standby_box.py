@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
-from sandboxes.base import Limits
+from sandboxes.base import Limits, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.program import BARREN
 from sandboxes.deno.deno_box import DenoBox, is_well
@@ -42,9 +42,9 @@ class Turns(Holder):
     def closed(self) -> bool:
         return self._closed
 
-    async def load(self, source: str, limits: Limits) -> Raw:
-        self._source, self._limits = source, limits
-        raw = await self._box.load(source, limits)
+    async def load(self, script: Script, limits: Limits) -> Raw:
+        self._script, self._limits = script, limits
+        raw = await self._box.load(script, limits)
         if is_well(raw) and self._spare:
             self._order()
         return raw
@@ -58,7 +58,7 @@ class Turns(Holder):
         """Another box with the script in it; None where it did not load this time."""
         box = await self._another()
         try:
-            if is_well(await box.load(self._source, self._limits)):
+            if is_well(await box.load(self._script, self._limits)):
                 return box
         except BaseException:
             await box.close()

@@ -37,9 +37,18 @@ class _Refused(Exception):
     """A returned value that is not a result; args are the status and what to tell."""
 
 
-def load(source: str) -> Callable[..., Any]:
+class Function:
+    """What calls go to, and its name for messages."""
+
+    __slots__ = ("body", "name")
+
+    def __init__(self, name: str, body: Callable[..., Any]) -> None:
+        self.name, self.body = name, body
+
+
+def load(source: str, entrypoint: str) -> Function:
     """
-    Execs a script as the module `evaluator` and gives its `evaluate`.
+    Execs a script as the module `evaluator` and gives its function of that name.
 
     Raises NameError where it defines none, and whatever the script raises.
     """
@@ -53,30 +62,30 @@ def load(source: str) -> Callable[..., Any]:
     sys.argv[:] = [SCRIPT]
     linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
     exec(compile(source, SCRIPT, "exec", dont_inherit=True), module.__dict__)
-    found: Callable[..., Any] | None = module.__dict__.get("evaluate")
+    found: Callable[..., Any] | None = module.__dict__.get(entrypoint)
     if not callable(found):
-        raise NameError("the script defines no function named evaluate")
+        raise NameError(f"the script defines no function named {entrypoint}")
     gc.collect()
     gc.freeze()
-    return found
+    return Function(entrypoint, found)
 
 
 def call(
-    evaluate: Callable[..., Any],
+    function: Function,
     positional: Sequence[Any],
     arguments: Mapping[str, Any],
     limit: int,
     wait: Callable[[Any], Any],
 ) -> str:
     """
-    What `evaluate` returned, as JSON text; `limit` bounds it, in bytes of UTF-8 without escapes.
+    What the function returned, as JSON text; `limit` bounds it, in bytes of UTF-8 without escapes.
 
     `wait` gives what an awaitable comes to. Raises whatever the script raises, and what only `told` understands.
     """
-    value = evaluate(*positional, **arguments)
+    value = function.body(*positional, **arguments)
     if _awaits(value):
         value = wait(value)
-    return _as_json(value, limit)
+    return _as_json(value, limit, function.name)
 
 
 def told(step: Callable[[], str], flood: type[BaseException] | None = None) -> str:
@@ -104,7 +113,7 @@ def _awaits(value: Any) -> bool:
     return getattr(type(value), "__await__", None) is not None
 
 
-def _as_json(value: Any, limit: int) -> str:
+def _as_json(value: Any, limit: int, name: str) -> str:
     try:
         text = encode(_plain(value))
         # Escapes only lengthen: what is short enough with them is so without.
@@ -113,10 +122,10 @@ def _as_json(value: Any, limit: int) -> str:
         )
     except (TypeError, ValueError, RecursionError) as e:
         why = _NOT_FINITE if str(e).startswith("Out of range float") else str(e)
-        what = f"evaluate returned what JSON cannot hold ({type(value).__name__})"
+        what = f"{name} returned what JSON cannot hold ({type(value).__name__})"
         raise _Refused("no_result", f"{what}: {why}") from None
     if size > limit:
-        raise _Refused("output", f"evaluate returned {size} bytes of JSON; the limit is {limit}")
+        raise _Refused("output", f"{name} returned {size} bytes of JSON; the limit is {limit}")
     return text
 
 

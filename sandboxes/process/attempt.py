@@ -14,10 +14,10 @@ from sandboxes.guest.supervisor.run import Run
 class Attempt:
     """One child's run. `wake` is called when something has come from it."""
 
-    def __init__(self, run: Run, limits: Limits, wake: Callable[[], None], source: bytes | None) -> None:
-        """`source`: of the script, where the child loads it."""
+    def __init__(self, run: Run, limits: Limits, wake: Callable[[], None], script: bytes | None) -> None:
+        """`script`: the request to load it, where the child does."""
         self.run = run
-        payloads = [*([] if source is None else [source]), *(request.payload for request in run.requests)]
+        payloads = [*([] if script is None else [script]), *(request.payload for request in run.requests)]
         with contextlib.ExitStack() as made:  # there may be no descriptor for the last
             self.results = made.enter_context(contextlib.closing(Results(wake, protocol.longest(limits))))
             self.printed = made.enter_context(

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes import protocol
-from sandboxes.base import Limits
+from sandboxes.base import Limits, Script
 from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import LoadingBox
 from sandboxes.boxes.launch import Plan
@@ -46,23 +46,23 @@ class ForkingBox(LoadingBox):
         super().__init__(plan)
         self._reserved = self._held = 0
         """Bytes that the inner process has reserved and holds when the script is loaded: what a child starts with."""
-        self._source: bytes | None = None
-        """Of the script, where each run loads it."""
+        self._script: bytes | None = None
+        """The request to load it, where each run does."""
         self.left: frozenset[str] = frozenset()
         """What is left of loading that runs would share; see `tiers.LEFT`."""
         self.modules = b""
         """Those that the script has imported, a line each."""
 
-    async def load(self, source: str, limits: Limits) -> Raw:
-        return await self._begin("load", source.encode("utf-8", "surrogatepass"), limits)
+    async def load(self, script: Script, limits: Limits) -> Raw:
+        return await self._begin("load", protocol.load_request(script, limits), limits)
 
-    async def imports(self, modules: bytes, source: str, limits: Limits) -> bool:
+    async def imports(self, modules: bytes, script: Script, limits: Limits) -> bool:
         """
         Has it import the modules, after which each run loads the script anew in a child of its own.
 
         False: something is left of them too, or they cannot be imported here; the box is of no more use.
         """
-        self._source = source.encode("utf-8", "surrogatepass")
+        self._script = protocol.load_request(script, limits)
         raw = await self._begin("import", modules, limits)
         return raw.how == "reply" and not self.left & _OF_MODULES
 
@@ -135,11 +135,11 @@ class ForkingBox(LoadingBox):
             ahead.close()
 
     def _run(self, requests: list[Request], shared: bool) -> Run:
-        return Run(requests, shared, self._source is not None)
+        return Run(requests, shared, self._script is not None)
 
     async def _announced(self, run: Run, limits: Limits) -> Attempt:
         """A run that the zygote knows of, and whose child waits for its requests."""
-        attempt = Attempt(run, limits, self._event.set, self._source)
+        attempt = Attempt(run, limits, self._event.set, self._script)
         message = {"do": "run", "calls": len(run.requests), "mark": run.mark.hex(), "loads": run.loads}
         message["memory"] = self._reserved + max(0, limits.memory - self._held) + (ROOM if run.loads else 0)
         try:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from sandboxes import protocol
-from sandboxes.base import Limits
+from sandboxes.base import Limits, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor.run import Request
@@ -36,15 +36,15 @@ class ForkingHolder(Holder):
     def closed(self) -> bool:
         return self._box.closed
 
-    async def load(self, source: str, limits: Limits) -> Raw:
+    async def load(self, script: Script, limits: Limits) -> Raw:
         first = self._box
-        raw = await first.load(source, limits)
+        raw = await first.load(script, limits)
         if not protocol.is_well(raw.how, raw.payload):
             return raw
         threads = 1 if first.left else await first.threads()
         if not first.left and threads == 1:
             return raw
-        fresh = await self._imported(first.modules, source, limits)
+        fresh = await self._imported(first.modules, script, limits)
         if not first.left and await fresh.threads() >= threads:  # they are of the packages, which cope with forks
             await fresh.close()
             return raw
@@ -52,13 +52,13 @@ class ForkingHolder(Holder):
         await first.close()
         return raw
 
-    async def _imported(self, modules: bytes, source: str, limits: Limits) -> ForkingBox:
+    async def _imported(self, modules: bytes, script: Script, limits: Limits) -> ForkingBox:
         """A box with the modules imported, or with none, where these leave something too. Raises SandboxLostError."""
         for names in (modules, b""):
             box = await self._another()
             self._boxes.append(box)
             try:
-                if await box.imports(names, source, limits):
+                if await box.imports(names, script, limits):
                     return box
             except SandboxLostError:
                 if not names:

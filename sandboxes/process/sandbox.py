@@ -109,9 +109,9 @@ class ProcessSandbox(BoxedSandbox[ForkingBox]):
             self._lock = await resolve(self._packages, python, say=self.progress, deadline=deadline)
         return await install(self._lock, python, say=self.progress, deadline=deadline)
 
-    def told(self, raw: Raw, limits: Limits, loading: bool = False) -> Execution:
+    def told(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
         """Without the values of the caller's variables."""
-        return self._masks.execution(super().told(raw, limits, loading))
+        return self._masks.execution(super().told(raw, limits, entrypoint, loading))
 
 
 def _makes(shown: Shown) -> Make[ForkingBox]:

@@ -6,6 +6,7 @@ Sandboxes on machines of others. What all providers share, in the order in which
     pool       as many machines as wanted and allowed        provision  a machine is known, and has its packages
     upload     the user's files are in it, too
     program    batches, and what becomes of a lost machine   agent_protocol  what is said to the agent; stream, bundle
+    runtime    what runs a script there: Python or Deno
 
 The agent is `guest.machine`, and runs on the machine.
 

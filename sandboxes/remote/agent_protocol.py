@@ -16,28 +16,25 @@ from typing import Any
 from pydantic import Field
 
 from sandboxes import protocol
-from sandboxes.base import Call, Execution, Isolation, Language, Limits, Model
+from sandboxes.base import Call, Execution, Isolation, Language, Limits, Model, Script
 from sandboxes.boxes import seccomp
 from sandboxes.boxes.host_files import NETWORK
 from sandboxes.boxes.launch import TMP_FILES, TMP_SIZE
-from sandboxes.deno import launch
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote.bundle import ARGUMENTS, ENVIRONMENT, bundle
 from sandboxes.remote.provider import Command
+from sandboxes.remote.runtime import RUNTIMES
 from sandboxes.remote.stream import Greeting, Listener, UnclearError
 
 __all__ = ["Asked", "Greeting", "Listener", "UnclearError", "command", "hello"]
 
 _MACHINES = ("x86_64", "aarch64")
-_PIPES = "/the/pipes"
 
 
 class Asked(Model):
     """One script, and what it may use on the machine."""
 
-    source: str
-    """Of TypeScript, as `exporting` made it."""
-    language: Language = "python"
+    script: Script
     limits: Limits
     isolation: Isolation
     machine: str
@@ -56,8 +53,8 @@ def hello(language: Language = "python", packages: str | None = None) -> tuple[C
     """Asks who is there, and what can be closed to scripts there; the listener's `greeting` says it."""
     programs = {machine: _programs(machine, False, language) for machine in _MACHINES}
     limits = Limits()
-    settings = {"source": None, "limits": _limits(limits), "packages": packages, "variables": {}, "programs": programs}
-    return _command(language, settings | _deno(language, limits), (), Listener((), (), None))
+    settings = {"script": None, "limits": _limits(limits), "packages": packages, "variables": {}, "programs": programs}
+    return _command(language, settings | RUNTIMES[language].settings(limits), (), Listener((), (), None))
 
 
 def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
@@ -66,18 +63,18 @@ def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
 
     A call whose arguments are no JSON is not sent: see `Listener.refused`.
     """
-    language, limits = asked.language, asked.limits
-    deno = language == "typescript"
+    script, limits = asked.script, asked.limits
+    runtime = RUNTIMES[script.language]
     ids, payloads, refused = [], [], []
     for call in calls:
-        made = protocol.call_request(launch.seeded(call) if deno else call, limits)
+        made = runtime.call_request(call, limits)
         if isinstance(made, Execution):
             refused.append(made)
         else:
             ids.append(call.id)
             payloads.append(made)
     settings = {
-        "source": launch.setting(asked.source) if deno else asked.source,
+        "script": runtime.load_request(script, limits).decode(),
         "limits": _limits(limits),
         "isolation": asked.isolation,
         "packages": asked.packages,
@@ -85,18 +82,10 @@ def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
         "network": list(NETWORK) if asked.network else None,
         "shut": asked.shut,
         "variables": asked.variables,
-        "programs": {asked.machine: _programs(asked.machine, asked.network, language)},
+        "programs": {asked.machine: _programs(asked.machine, asked.network, script.language)},
     }
-    listener = Listener(ids, refused, limits, asked.machine, loads_again=deno)
-    return _command(language, settings | _deno(language, limits), payloads, listener)
-
-
-def _deno(language: Language, limits: Limits) -> dict[str, Any]:
-    """How Deno is to be started there, where it is; `pipes` stands for a folder that is made there."""
-    if language == "python":
-        return {}
-    started = {"arguments": launch.arguments(_PIPES, limits), "variables": launch.VARIABLES, "pipes": _PIPES}
-    return {"deno": started}
+    listener = Listener(ids, refused, limits, script.entrypoint, asked.machine, loads_again=runtime.starts)
+    return _command(script.language, settings | runtime.settings(limits), payloads, listener)
 
 
 def _command(
@@ -130,7 +119,7 @@ def _limits(limits: Limits) -> dict[str, Any]:
 @functools.cache
 def _programs(machine: str, network: bool, language: Language) -> dict[str, str]:
     """The seccomp filters for a script that sees files of its own, and for one that sees the machine's; or none."""
-    starts = language == "typescript"
+    starts = RUNTIMES[language].starts
 
     def made(see: str) -> bytes:
         return seccomp.program(machine, network=network, metadata=see == "shared", starts=starts)

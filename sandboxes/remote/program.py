@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
-from sandboxes.base import Call, Execution, Limits, Program
+from sandboxes.base import Call, Execution, Limits, Program, Script
 from sandboxes.boxes import tiers
 from sandboxes.errors import SandboxLostError
 from sandboxes.remote import agent_protocol
@@ -25,9 +25,9 @@ _STOP = 10.0
 class RemoteProgram(Program):
     """Its script travels with every batch: a machine holds nothing of a run between two commands."""
 
-    def __init__(self, sandbox: RemoteSandbox, source: str) -> None:
+    def __init__(self, sandbox: RemoteSandbox, script: Script) -> None:
         self._sandbox = sandbox
-        self._source = source
+        self._script = script
 
     async def load(self, limits: Limits) -> None:
         """Tries to load the script; once more on another machine when the first is lost."""
@@ -46,7 +46,7 @@ class RemoteProgram(Program):
             for call in calls:
                 yield self.loaded.model_copy(update={"call": call.id})
             return
-        with self._sandbox.masked():
+        with self._sandbox.masks.errors():
             left = {call.id: call for call in calls}
             try:
                 async for execution in self._batch(left, limits):
@@ -77,8 +77,7 @@ class RemoteProgram(Program):
         """One command in one machine. Without calls, how loading went."""
         provider, pool, greeting, folder = self._sandbox.place
         asked = agent_protocol.Asked(
-            source=self._source,
-            language=self._sandbox.language,
+            script=self._script,
             limits=limits,
             isolation=self._sandbox.isolation,
             machine=greeting.machine,
@@ -100,7 +99,8 @@ class RemoteProgram(Program):
                 yield execution
             if not calls:
                 if listener.left:
-                    self._sandbox.warn(tiers.reload(listener.left, self._sandbox.isolation))
+                    words = tiers.reload(listener.left, self._sandbox.isolation, self._script.entrypoint)
+                    self._sandbox.warn(words)
                 yield self._sandbox.shown(hearing.loaded())
         finally:
             try:

@@ -91,15 +91,6 @@ async def greeted(
     return found
 
 
-def refuse_unsettled(name: str, greeting: agent_protocol.Greeting) -> None:
-    """Raises SandboxUnavailableError for a machine on which results of Python scripts would differ by chance."""
-    if greeting.hash_seed != "0":
-        raise SandboxUnavailableError(
-            f"{name}: the hash seed of the machine's Python is not 0, whatever it is started with, so that sets would "
-            "have another order there than elsewhere; choose an image whose python3 obeys PYTHONHASHSEED"
-        )
-
-
 async def uncut(provider: Provider, machine: Machine, pauses: Pauses) -> str:
     """Has the provider cut the machine's network; why it will not, where that is so. Raises a ProviderError."""
     try:

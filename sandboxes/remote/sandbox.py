@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from sandboxes.base import MB, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, refuse_unsupported
-from sandboxes.deno.launch import explained, exporting
+from sandboxes.base import MB, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.env import chosen, values
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.redaction import Masks, maskable
+from sandboxes.refusals import refuse_language
 from sandboxes.remote.program import RemoteProgram
 from sandboxes.remote.provider import LOST, Machine, Provider, ProviderError
 from sandboxes.remote.retry import Pauses
+from sandboxes.remote.runtime import RUNTIMES
 from sandboxes.remote.upload import Files
 from sandboxes.shield import finish
 
@@ -50,18 +51,6 @@ class RemoteConfig(SandboxConfig):
     pauses: Pauses = Pauses()
 
 
-_OF_TYPESCRIPT = Capabilities(
-    languages=("typescript",),
-    isolation=("call", "batch"),
-    lacks={
-        "packages": "npm packages and other modules are not available to TypeScript evaluators yet",
-        "files": "a TypeScript evaluator has no permission to read any",
-        "network": "a TypeScript evaluator has no permission to use it",
-        "env": "a TypeScript evaluator has no permission to read it",
-    },
-)
-
-
 class RemoteSandbox(Sandbox):
     """See docs/backends.md; a subclass names itself and its provider."""
 
@@ -80,11 +69,10 @@ class RemoteSandbox(Sandbox):
     def __init__(self, config: SandboxConfig) -> None:
         super().__init__(config)
         self.remote = config if isinstance(config, RemoteConfig) else RemoteConfig(**dict(config))
-        self.language = config.language or self.capabilities.languages[0]
-        if self.language == "typescript":
-            refuse_unsupported(self.name, _OF_TYPESCRIPT, config)
+        self._runtime = RUNTIMES[self.language]
+        self._runtime.refuse(self.name, config)
         self._packages: tuple[str, ...] = ()
-        """For the script; for TypeScript it is Deno alone."""
+        """For the script; and what its runtime needs."""
         self._lock: Lock | None = None
         if config.packages or config.lock is not None:
             from sandboxes.packages import checked, read_lock
@@ -103,6 +91,7 @@ class RemoteSandbox(Sandbox):
         self.variables: dict[str, str] = {}
         """For scripts."""
         self.masks = Masks(())
+        """Of the credentials and the script's variables."""
         self._provider: Provider | None = None
         self._lifecycle: Lifecycle | None = None
         self._pool: Pool | None = None
@@ -159,26 +148,11 @@ class RemoteSandbox(Sandbox):
         made = cls.provider(values(None))
         return f"credentials found, not tried: evalcell sandboxes --try {cls.name} does; {made.address}"
 
-    @contextmanager
-    def masked(self) -> Iterator[None]:
-        """Takes the credentials and the script's variables out of errors that leave here."""
-        try:
-            yield
-        except SandboxError as e:
-            told = self.masks.text(str(e))
-            if told == str(e):
-                raise
-            e.args = (told,)
-            raise e from None
-
     async def open(self) -> None:
         from sandboxes.remote.lifecycle import Lifecycle
         from sandboxes.remote.pool import Pool
 
-        if self.language == "typescript":
-            from sandboxes.deno.binary import requirement
-
-            self._packages = (requirement(),)
+        self._packages = self._packages or self._runtime.requirements()
         every = values(self.config.env_file)
         self.variables = chosen(self.config.env, self.config.env_file)
         self.masks = Masks([*self.variables.values(), *(every.get(name, "") for name in self.provider.variables)])
@@ -187,7 +161,7 @@ class RemoteSandbox(Sandbox):
         if self.config.files:
             self._files = await asyncio.to_thread(Files.read, self.config.files)
         remote = self.remote
-        with self.masked():
+        with self.masks.errors():
             self._provider = self.provider(every)
             await self._provider.open()
             self._lifecycle = Lifecycle(
@@ -252,15 +226,14 @@ class RemoteSandbox(Sandbox):
         raise AssertionError("the last one returns or raises")
 
     async def _prepare(self, provider: Provider, machine: Machine, wants: bool, deadline: float) -> None:
-        from sandboxes.remote.provision import STRAYS, greeted, installed, locked, offline, refuse_unsettled, uncut
+        from sandboxes.remote.provision import STRAYS, greeted, installed, locked, offline, uncut
 
         why = machine.uncut
         if self._greeting is None:
             with self.step("greet") as words:
                 self._greeting = await greeted(provider, machine, self.remote.pauses)
                 words.append(f"Python {self._greeting.python}, {self._greeting.system}")
-                if self.language == "python":
-                    refuse_unsettled(provider.name, self._greeting)
+                self._runtime.refuse_unsettled(provider.name, self._greeting)
             if not {"pids", "orphans"} & set(self._greeting.protects):
                 self._warn(f"{provider.name}: {STRAYS}")
         if wants and not provider.bakes:
@@ -279,7 +252,7 @@ class RemoteSandbox(Sandbox):
         if self.config.files:
             with self.step("files"):
                 await self._files.send(provider, machine, self.remote.pauses, self._say, deadline)
-        if self.language == "typescript" and self._greeting.deno is None:
+        if not self._runtime.is_ready(self._greeting):
             with self.step("deno"):
                 self._greeting = await greeted(provider, machine, self.remote.pauses, self.language, self._folder)
         if why and not (self.config.network or self.uncut):
@@ -295,11 +268,12 @@ class RemoteSandbox(Sandbox):
 
     def shown(self, execution: Execution) -> Execution:
         """As it may be shown, with a next step where there is one."""
-        return self.masks.execution(explained(execution) if self.language == "typescript" else execution)
+        return self.masks.execution(self._runtime.explained(execution))
 
-    async def load(self, source: str, limits: Limits) -> Program:
-        program = RemoteProgram(self, exporting(source) if self.language == "typescript" else source)
-        with self.masked():
+    async def load(self, script: Script, limits: Limits) -> Program:
+        refuse_language(self.name, self.language, script)
+        program = RemoteProgram(self, script)
+        with self.masks.errors():
             await program.load(limits)
         return program
 

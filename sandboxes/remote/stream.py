@@ -65,12 +65,13 @@ class Listener:
         ids: Sequence[int],
         refused: Sequence[Execution],
         limits: Limits | None,
+        entrypoint: str = "",
         machine: str | None = None,
         loads_again: bool = False,
     ) -> None:
         """
-        Without limits nothing is loaded; `machine`: the kind that is expected; `loads_again`: before a row too, of
-        which the agent says nothing.
+        Without limits nothing is loaded, and no entry point called; `machine`: the kind that is expected;
+        `loads_again`: before a row too, of which the agent says nothing.
         """
         self.mark = secrets.token_hex(16)
         self.refused = list(refused)
@@ -86,6 +87,7 @@ class Listener:
         """The agent has said all; every call that was sent has had its execution, but for what is `lost`."""
         self._ids = list(ids)
         self._limits = limits
+        self._entrypoint = entrypoint
         self._machine = machine
         self._loads_again = loads_again
         self._waiting = set(range(len(ids)))
@@ -179,7 +181,7 @@ class Listener:
         self.left = frozenset(left)
         if not self.left <= LEFT.keys():
             raise ValueError("words that are not known")
-        found = protocol.execution(_raw(0, told, limits), limits, loading=True, deaths=DEATHS_HERE)
+        found = protocol.execution(_raw(0, told, limits), limits, self._entrypoint, loading=True, deaths=DEATHS_HERE)
         self._loading = False
         if self.loaded is None:
             self.loaded = found
@@ -195,7 +197,8 @@ class Listener:
         if why := _lost(told):
             self.lost = why
             return []
-        return [protocol.execution(_raw(self._ids[row], told, limits), limits, deaths=DEATHS_HERE)]
+        raw = _raw(self._ids[row], told, limits)
+        return [protocol.execution(raw, limits, self._entrypoint, deaths=DEATHS_HERE)]
 
 
 def _longest_line(limits: Limits) -> int:

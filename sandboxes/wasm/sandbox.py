@@ -12,11 +12,12 @@ from importlib.util import find_spec
 from typing import ClassVar
 
 from sandboxes import protocol
-from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig
+from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import DEATHS, Death, Raw, load_request
+from sandboxes.refusals import refuse_language
 from sandboxes.shield import every, finish
 from sandboxes.wasm.compiled import compiled, guest_file
 from sandboxes.wasm.frames import Bounds, Request
@@ -104,8 +105,9 @@ class WasmSandbox(Sandbox):
         for lane in self._lanes:
             self._free.put_nowait(lane)
 
-    async def load(self, source: str, limits: Limits) -> Program:
-        program = WasmProgram(self, next(self._numbers), source, limits)
+    async def load(self, script: Script, limits: Limits) -> Program:
+        refuse_language(self.name, self.language, script)
+        program = WasmProgram(self, next(self._numbers), script, limits)
         try:
             async with self.lane() as lane:
                 program.loaded = await program.load_on(lane)
@@ -146,9 +148,10 @@ class WasmSandbox(Sandbox):
 class WasmProgram(Program):
     """A script; each lane loads it when it first runs a batch of it."""
 
-    def __init__(self, sandbox: WasmSandbox, number: int, source: str, limits: Limits) -> None:
+    def __init__(self, sandbox: WasmSandbox, number: int, script: Script, limits: Limits) -> None:
         self._sandbox, self._number, self._limits = sandbox, number, limits
-        self._text = load_request(source, limits)
+        self._text = load_request(script, limits)
+        self._entrypoint = script.entrypoint
 
     async def load_on(self, lane: Lane) -> Execution:
         """How loading went; once more where the lane was lost. Raises SandboxError."""
@@ -160,7 +163,7 @@ class WasmProgram(Program):
                 raise
             await self._sandbox.renew(lane)
             raw = await lane.load(self._number, self._text, limits)
-        return execution(raw, self._limits, loading=True)
+        return execution(raw, self._limits, self._entrypoint, loading=True)
 
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
         if self.loaded.status != "ok":
@@ -191,7 +194,7 @@ class WasmProgram(Program):
                     async with contextlib.aclosing(run) as told:
                         async for raw in told:
                             done += 1
-                            yield execution(raw, limits)
+                            yield execution(raw, limits, self._entrypoint)
                 except SandboxLostError as e:  # that call the caller may try by itself; those after it had not begun
                     if not self._sandbox.is_open:
                         raise
@@ -222,9 +225,9 @@ def call_request(call: Call, limits: Limits) -> Request | Execution:
     return text if isinstance(text, Execution) else Request(call.id, call.seed, text)
 
 
-def execution(raw: Raw, limits: Limits, loading: bool = False) -> Execution:
-    """What one call, or the load, came to."""
-    return protocol.execution(raw, limits, loading=loading, deaths=_DEATHS, hint=_hint)
+def execution(raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
+    """What one call of the entry point, or the load, came to."""
+    return protocol.execution(raw, limits, entrypoint, loading=loading, deaths=_DEATHS, hint=_hint)
 
 
 def _hint(module: str) -> str:

@@ -29,6 +29,7 @@ from tests.bench.measure import (
     spread,
     timed,
 )
+from tests.scripts import typescript
 
 ENDLESS = "function evaluate() { while (true) {} }"
 ALONE = "\nconsole.log(JSON.stringify(evaluate({ output: Deno.args[0], reference: Deno.args[1] })));\n"
@@ -39,7 +40,7 @@ async def loaded(source: str, isolation: Isolation = "batch") -> AsyncIterator[t
     sandbox = DenoSandbox(DenoConfig(jobs=1, isolation=isolation))
     sandbox.progress = lambda line: None
     async with sandbox:
-        program = await sandbox.load(source, Limits())
+        program = await sandbox.load(typescript(source), Limits())
         assert program.loaded.status == "ok", program.loaded
         yield sandbox, program
         await program.close()

@@ -17,6 +17,7 @@ from runner.engine.local import shared_batch
 from sandboxes import Call, Isolation, Limits, Program
 from sandboxes.boxes.host_files import view
 from sandboxes.process import ProcessConfig, ProcessSandbox
+from tests.scripts import python
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -29,7 +30,7 @@ async def loaded(
     sandbox = ProcessSandbox(ProcessConfig(jobs=jobs, isolation=isolation, packages=packages))
     sandbox.progress = lambda line: None
     async with sandbox:
-        program = await sandbox.load(source, Limits())
+        program = await sandbox.load(python(source), Limits())
         assert program.loaded.status == "ok", program.loaded
         yield sandbox, program
         await program.close()

@@ -25,13 +25,14 @@ from tests.bench.measure import (
     source,
     timed,
 )
+from tests.scripts import python
 
 
 async def per_call(isolation: Isolation, count: int, *, reset: str = "auto") -> list[float]:
     """Seconds a call, on one thread."""
     config = WasmConfig.model_validate({"jobs": 1, "isolation": isolation, "reset": reset})
     async with WasmSandbox(config) as sandbox:
-        program = await sandbox.load(source(), Limits())
+        program = await sandbox.load(python(source()), Limits())
         [e async for e in program.run(calls(50), Limits())]
         return await gaps(program, calls(count))
 
@@ -85,7 +86,7 @@ def figure_late(figures: Figures) -> None:
 
     async def body() -> list[Execution]:
         async with WasmSandbox(WasmConfig(jobs=1)) as sandbox:
-            program = await sandbox.load("def evaluate():\n    while True: pass\n", Limits())
+            program = await sandbox.load(python("def evaluate():\n    while True: pass\n"), Limits())
             return [e async for e in program.run([Call(id=n) for n in range(30)], Limits(timeout=0.1))]
 
     late = sorted(e.duration - 0.1 for e in asyncio.run(body()))

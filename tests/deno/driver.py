@@ -22,6 +22,7 @@ from tests.deno.scripts import SHELL
 from tests.descriptors import held
 from tests.sandboxes.hostile.driver import QUIET, Driver, left_behind, run
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN
+from tests.scripts import typescript
 
 STEADY = 1.0
 """Seconds without a change, after which the boxes that get ready beside a call are there."""
@@ -37,6 +38,7 @@ class Held(NamedTuple):
 
 
 class DenoDriver(Driver):
+    script = staticmethod(typescript)
     first = Held(0, 0)
 
     async def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +101,7 @@ async def main(way: str, jobs: str) -> None:
     tier, _, isolation = way.partition("-")
     config = DenoConfig(tier=cast(Tier, tier), isolation=cast(Isolation, isolation), jobs=int(jobs))
     async with DenoSandbox(config) as sandbox:
-        attacked, clean = [await sandbox.load(SHELL, Limits()) for _ in range(2)]
+        attacked, clean = [await sandbox.load(typescript(SHELL), Limits()) for _ in range(2)]
         driver = DenoDriver(sandbox, attacked, clean, "")
         await driver.settle()
         while line := await asyncio.to_thread(sys.stdin.readline):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from sandboxes import Call, Execution, Isolation, Limits
 from sandboxes.base import Problem
 from sandboxes.deno import DenoConfig, DenoSandbox
+from tests.scripts import typescript
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ class Opened:
         numbered = [c if isinstance(c, Call) else Call(id=n, arguments=dict(c)) for n, c in enumerate(batch)]
 
         async def body() -> list[Execution]:
-            program = await sandbox.load(source, chosen)
+            program = await sandbox.load(typescript(source), chosen)
             found = [e async for e in program.run(numbered, chosen)]
             await program.close()
             return sorted(found, key=lambda e: e.call)

@@ -10,6 +10,7 @@ import pytest
 
 from sandboxes import Call, Isolation
 from tests.deno.opened import LIMITS, Opened
+from tests.scripts import typescript
 
 pytestmark = pytest.mark.rotating("deno", "deno")
 
@@ -80,7 +81,7 @@ def test_state_lives_as_long_as_it_should(opened: Opened, isolation: Isolation, 
     sandbox = opened.sandbox(isolation)
 
     async def body() -> list[list[Any]]:
-        program = await sandbox.load(COUNTS, LIMITS)
+        program = await sandbox.load(typescript(COUNTS), LIMITS)
         batch = [Call(id=n) for n in range(4)]
         return [[e.value async for e in program.run(batch, LIMITS)] for _ in range(3)]
 
@@ -91,7 +92,7 @@ def test_overlapping_batches_share_no_state(opened: Opened) -> None:
     sandbox = opened.sandbox("batch")
 
     async def body() -> list[list[Any]]:
-        program = await sandbox.load(COUNTS, LIMITS)
+        program = await sandbox.load(typescript(COUNTS), LIMITS)
 
         async def one() -> list[Any]:
             return [e.value async for e in program.run([Call(id=n) for n in range(30)], LIMITS)]
@@ -137,9 +138,8 @@ export function evaluate({x}) {
 
 def test_what_is_printed_while_loading_is_told_of_the_loading(opened: Opened) -> None:
     async def body() -> tuple[str, str]:
-        program = await opened.sandbox().load(
-            "console.log('once', {a: [1]});\nexport const evaluate = () => 1;", LIMITS
-        )
+        source = "console.log('once', {a: [1]});\nexport const evaluate = () => 1;"
+        program = await opened.sandbox().load(typescript(source), LIMITS)
         (found,) = [e async for e in program.run([Call(id=0)], LIMITS)]
         return program.loaded.output, found.output
 

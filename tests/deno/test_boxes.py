@@ -18,6 +18,7 @@ from sandboxes.deno.box_folder import PREFIX, YOUNG, Folder, sweep
 from sandboxes.deno.standby_box import Turns
 from sandboxes.guest.supervisor import deno_fifo
 from tests.deno.opened import LIMITS, Opened
+from tests.scripts import typescript
 
 HANGS = "function evaluate({ n }: { n: number }) { while (n < 0); return n; }"
 
@@ -37,7 +38,7 @@ def turns(program: object) -> Turns:
 def test_once_a_call_has_ended_its_box_another_stands_ready() -> None:
     async def body() -> None:
         async with sandbox() as opened:
-            program = await opened.load(HANGS, LIMITS)
+            program = await opened.load(typescript(HANGS), LIMITS)
 
             async def scored(*values: int) -> list[str]:
                 batch = [Call(id=place, arguments={"n": n}) for place, n in enumerate(values)]
@@ -65,7 +66,7 @@ def test_a_process_that_keeps_too_much_of_what_is_over_is_replaced(monkeypatch: 
 
     async def body() -> list[int]:
         async with sandbox() as opened:
-            program = await opened.load("let n = 0; function evaluate() { return ++n; }", LIMITS)
+            program = await opened.load(typescript("let n = 0; function evaluate() { return ++n; }"), LIMITS)
             inner = []
             for _ in range(3):
                 found = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sandboxes import Call
-from tests.deno.opened import Opened
+from sandboxes import Call, Execution, Script
+from tests.deno.opened import LIMITS, Opened
 
 pytestmark = pytest.mark.rotating("deno", "deno")
 
@@ -64,7 +64,19 @@ def test_what_is_no_function_of_that_name_is_none(opened: Opened, source: str) -
     (found,) = opened.evaluate(source, [{"a": 3}])
     assert found.error is not None
     assert (found.status, found.error.type) == ("error", "ReferenceError")
-    assert found.error.message == "the script defines no function named evaluate"
+    assert found.error.message == "the script defines no function named evaluate, or does not export it"
+
+
+def test_what_is_only_defined_is_not_found_unless_it_is_exported(opened: Opened) -> None:
+    async def loaded(source: str) -> Execution:
+        program = await opened.sandbox().load(Script(source, "typescript", "get_assert"), LIMITS)
+        await program.close()
+        return program.loaded
+
+    found = opened.run(loaded("function get_assert() { return 1 }"))
+    assert found.error is not None
+    assert found.error.message == "the script defines no function named get_assert, or does not export it"
+    assert opened.run(loaded("export default () => 1;")).status == "ok"
 
 
 def test_values_by_position_are_passed_so(opened: Opened) -> None:

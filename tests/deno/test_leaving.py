@@ -9,6 +9,7 @@ import pytest
 
 from sandboxes import Call, Limits, SandboxUnavailableError
 from sandboxes.deno import DenoConfig, DenoSandbox
+from tests.scripts import typescript
 
 HANGS = "export function evaluate({ x }: { x: number }) { while (x) {} return x; }"
 
@@ -16,7 +17,7 @@ HANGS = "export function evaluate({ x }: { x: number }) { while (x) {} return x;
 def test_a_run_that_is_left_early_ends_its_process_at_once() -> None:
     async def body() -> tuple[object, bool, float]:
         async with DenoSandbox(DenoConfig(isolation="batch", jobs=1)) as sandbox:
-            program = await sandbox.load(HANGS, Limits())
+            program = await sandbox.load(typescript(HANGS), Limits())
             (box,) = sandbox._boxes
             found = program.run([Call(id=n, arguments={"x": n}) for n in range(2)], Limits())
             first = await anext(found)

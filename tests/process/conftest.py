@@ -11,6 +11,7 @@ import pytest
 from sandboxes import Call, Execution, Limits, SandboxUnavailableError
 from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
+from tests.scripts import python
 
 LIMITS = Limits(timeout=30, load_timeout=30, memory=256 << 20)
 
@@ -23,7 +24,7 @@ def run(what: Coroutine[Any, Any, Any]) -> Any:
 
 async def once(config: ProcessConfig, source: str, limits: Limits = LIMITS, **arguments: Any) -> Execution:
     async with ProcessSandbox(config.model_copy(update={"jobs": 1})) as sandbox:
-        program = await sandbox.load(source, limits)
+        program = await sandbox.load(python(source), limits)
         (found,) = [e async for e in program.run([Call(id=0, arguments=arguments)], limits)]
         return found
 

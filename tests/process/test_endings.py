@@ -21,6 +21,7 @@ from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.process.conftest import run
 from tests.sandboxes.hostile.boxed import named, tools
 from tests.sandboxes.hostile.driven import ROOT
+from tests.scripts import python
 
 pytestmark = pytest.mark.rotating("process", "process")
 
@@ -32,12 +33,13 @@ HOST = """
 import asyncio, sys
 from sandboxes import Call, Limits
 from sandboxes.process import ProcessConfig, ProcessSandbox
+from tests.scripts import python
 
 async def main(tier, source, jobs):
     config = ProcessConfig(tier=tier, isolation="call", jobs=int(jobs))
     limits = Limits(timeout=60, load_timeout=60, memory=256 << 20)
     async with ProcessSandbox(config) as sandbox:
-        program = await sandbox.load(source, limits)
+        program = await sandbox.load(python(source), limits)
         async def one(n):
             async for execution in program.run([Call(id=n)], limits):
                 print(execution.status, flush=True)
@@ -143,7 +145,7 @@ async def opened(tier: Tier, **options: Any) -> ProcessSandbox:
 def test_a_task_that_is_cancelled_leaves_a_sandbox_that_works(tier: Tier, name: str) -> None:
     async def body() -> list[Execution]:
         async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1)) as sandbox:
-            attack = await sandbox.load(tools(name) + ATTACKS["daemons"], LIMITS)
+            attack = await sandbox.load(python(tools(name) + ATTACKS["daemons"]), LIMITS)
             for _ in range(3):
                 task = asyncio.create_task(_all(attack, 1))
                 await asyncio.to_thread(begun, name, 8)
@@ -151,7 +153,7 @@ def test_a_task_that_is_cancelled_leaves_a_sandbox_that_works(tier: Tier, name: 
                 with pytest.raises(asyncio.CancelledError):
                     await task
                 assert await asyncio.to_thread(_at_most, name, 1)
-            quiet = await sandbox.load(tools(name) + QUIET, LIMITS)
+            quiet = await sandbox.load(python(tools(name) + QUIET), LIMITS)
             return await _all(quiet, 3)
 
     assert [e.value for e in run(body())] == [0, 1, 2]
@@ -161,7 +163,7 @@ def test_a_task_that_is_cancelled_leaves_a_sandbox_that_works(tier: Tier, name: 
 def test_a_run_that_is_cancelled_anywhere_is_no_ones_but_its_own(tier: Tier, isolation: Isolation, name: str) -> None:
     async def body() -> None:
         async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
-            program = await sandbox.load(tools(name) + "def evaluate(n): return n\n", LIMITS)
+            program = await sandbox.load(python(tools(name) + "def evaluate(n): return n\n"), LIMITS)
             for steps in range(2, 42, 2):
                 task = asyncio.create_task(_all(program, 50))
                 for _ in range(steps):
@@ -178,7 +180,7 @@ def test_a_run_that_is_cancelled_anywhere_is_no_ones_but_its_own(tier: Tier, iso
 def test_a_load_that_is_cancelled_leaves_nothing(tier: Tier, name: str) -> None:
     async def body() -> None:
         async with ProcessSandbox(ProcessConfig(tier=tier, jobs=2)) as sandbox:
-            task = asyncio.create_task(sandbox.load(tools(name) + ATTACKS["daemons-at-load"], LIMITS))
+            task = asyncio.create_task(sandbox.load(python(tools(name) + ATTACKS["daemons-at-load"]), LIMITS))
             await asyncio.to_thread(begun, name, 8)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -191,7 +193,7 @@ def test_a_load_that_is_cancelled_leaves_nothing(tier: Tier, name: str) -> None:
 def test_closing_while_runs_go_on_ends_them(tier: Tier, name: str) -> None:
     async def body() -> None:
         sandbox = await opened(tier, jobs=2)
-        attack = await sandbox.load(tools(name) + ATTACKS["daemons"], LIMITS)
+        attack = await sandbox.load(python(tools(name) + ATTACKS["daemons"]), LIMITS)
         tasks = [asyncio.create_task(_all(attack, 1)) for _ in range(2)]
         await asyncio.to_thread(begun, name, 14)
         await sandbox.close()
@@ -210,7 +212,7 @@ def test_an_iterator_that_is_dropped_stops_its_run(tier: Tier, name: str) -> Non
     async def body() -> None:
         async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1)) as sandbox:
             source = tools(name) + "def evaluate(n):\n    if n: forked(lambda: time.sleep(600), 5), time.sleep(600)\n"
-            program = await sandbox.load(source, LIMITS)
+            program = await sandbox.load(python(source), LIMITS)
             told = program.run([Call(id=n, arguments={"n": n}) for n in range(3)], LIMITS)
             assert isinstance(told, AsyncGenerator)
             assert (await anext(told)).status == "ok"
@@ -239,7 +241,7 @@ def test_two_sandboxes_at_once_do_not_disturb_each_other(tier: Tier, name: str) 
         first, second = await asyncio.gather(opened(tier, jobs=1), opened(tier, jobs=1))
         try:
             attack, quiet = await asyncio.gather(
-                first.load(tools(name) + KILLS, limits), second.load(tools(name) + QUIET, limits)
+                first.load(python(tools(name) + KILLS), limits), second.load(python(tools(name) + QUIET), limits)
             )
             return await asyncio.gather(_all(attack, 5, limits), _all(quiet, 20))
         finally:

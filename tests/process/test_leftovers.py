@@ -15,6 +15,7 @@ from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.cli.commands import evalcell
 from tests.process.conftest import LIMITS, run
+from tests.scripts import python
 
 pytestmark = pytest.mark.rotating("process", "process")
 
@@ -75,7 +76,7 @@ async def left(tier: Tier, *scripts: str) -> list[list[str]]:
         for script in scripts:
             told: list[str] = []
             sandbox.progress = sandbox.warn = told.append
-            program = await sandbox.load(script + EVALUATE, LIMITS)
+            program = await sandbox.load(python(script + EVALUATE), LIMITS)
             assert program.loaded.status == "ok", program.loaded
             assert [e.value async for e in program.run([Call(id=0), Call(id=1)], LIMITS)] == [1, 1]
             await program.close()
@@ -114,7 +115,7 @@ AGAIN = "import os, sys, time\nagain = 'wave' in sys.modules\nimport wave\nkept 
 async def rows(script: str, limits: Limits = LIMITS, isolation: str = "call", count: int = 2) -> list[Execution]:
     config = ProcessConfig.model_validate({"jobs": 1, "isolation": isolation})
     async with ProcessSandbox(config) as sandbox:
-        program = await sandbox.load(AGAIN + script, limits)
+        program = await sandbox.load(python(AGAIN + script), limits)
         assert program.loaded.status == "ok", program.loaded
         return [e async for e in program.run([Call(id=n) for n in range(count)], limits)]
 
@@ -189,7 +190,7 @@ def evaluate():
 
     async def trial() -> list[Any]:
         async with _Installed(ProcessConfig(jobs=1, isolation="call")) as sandbox:
-            program = await sandbox.load(script, LIMITS)
+            program = await sandbox.load(python(script), LIMITS)
             assert program.loaded.status == "ok", program.loaded
             return [e.value async for e in program.run([Call(id=n) for n in range(3)], LIMITS)]
 

@@ -13,6 +13,7 @@ from sandboxes import Call, Execution
 from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.process.conftest import LIMITS, Evaluate, run
+from tests.scripts import python
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 
@@ -58,7 +59,7 @@ def test_a_lock_reaches_no_file_of_the_host(tier: Tier, model: Path) -> None:
     async def body() -> list[Execution]:
         config = ProcessConfig(tier=tier, jobs=1, files={"MODEL": str(model)})
         async with ProcessSandbox(config) as sandbox:
-            program = await sandbox.load(HOLDS, LIMITS)
+            program = await sandbox.load(python(HOLDS), LIMITS)
             with model.open("r+b") as file:  # what the host does while the script holds its locks
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

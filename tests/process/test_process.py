@@ -19,6 +19,7 @@ from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.descriptors import held
 from tests.process.conftest import LIMITS, Evaluate, once, run
 from tests.process.leaving import LEAVES, LEAVING
+from tests.scripts import python
 
 SEES = "import os\ndef evaluate(): return dict(os.environ)\n"
 READS = "import os\ndef evaluate(): return open(os.environ['MODEL']).read()\n"
@@ -166,7 +167,7 @@ def evaluate():
 
     async def body() -> list[object]:
         async with ProcessSandbox(ProcessConfig(tier=tier, isolation="call", jobs=1)) as sandbox:
-            program = await sandbox.load(source, LIMITS)
+            program = await sandbox.load(python(source), LIMITS)
             return [len(e.value) async for e in program.run([Call(id=n) for n in range(3)], LIMITS)]
 
     assert run(body()) == [1] * 3
@@ -190,7 +191,7 @@ def evaluate(n):
 
     async def body() -> list[str]:
         async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1)) as sandbox:
-            program = await sandbox.load(source, LIMITS)
+            program = await sandbox.load(python(source), LIMITS)
             batch = [Call(id=n, arguments={"n": n}) for n in range(50)]
             return [e.output async for e in program.run(batch, LIMITS)]
 
@@ -201,7 +202,7 @@ def evaluate(n):
 def test_what_a_call_leaves_behind_is_not_blamed_on_others(tier: Tier, isolation: Isolation) -> None:
     async def body() -> list[str]:
         async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
-            program = await sandbox.load(LEAVES, LIMITS)
+            program = await sandbox.load(python(LEAVES), LIMITS)
             batch = [Call(id=n, arguments={"x": x}) for n, x in enumerate(LEAVING)]
             return [e.value async for e in program.run(batch, LIMITS)]
 
@@ -214,7 +215,7 @@ def test_a_run_that_is_left_early_keeps_nothing_open(tier: Tier, isolation: Isol
 
     async def body() -> list[int]:
         async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
-            program = await sandbox.load("def evaluate(): return 1\n", LIMITS)
+            program = await sandbox.load(python("def evaluate(): return 1\n"), LIMITS)
             found = []
             for _ in range(4):
                 running = program.run(batch, LIMITS)
@@ -307,6 +308,6 @@ def test_weak_isolation_runs_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch
 def test_a_sandbox_that_is_not_open_names_the_next_step() -> None:
     async def body() -> None:
         with pytest.raises(SandboxError, match="async with sandbox"):
-            await ProcessSandbox(ProcessConfig()).load(SEES, LIMITS)
+            await ProcessSandbox(ProcessConfig()).load(python(SEES), LIMITS)
 
     run(body())

@@ -29,7 +29,7 @@ given = json.loads(sys.argv[1])
 for folder in given["groups"]:
     with open(folder + "/cgroup.procs", "w") as file: file.write("0")
 if given["hard"]: resource.setrlimit(resource.RLIMIT_NOFILE, (given["hard"], given["hard"]))
-from sandboxes import Call, Limits, SandboxError
+from sandboxes import Call, Limits, SandboxError, Script
 from sandboxes import registry
 import sandboxes.deno, sandboxes.process, sandboxes.wasm
 
@@ -47,7 +47,7 @@ async def main():
     config = CONFIGS[given["backend"]](**given["config"])
     if given["crowded"]: processes(1)  # for a thread of ours
     async with registry.create(config) as sandbox:
-        program = await sandbox.load(given["source"], limits)
+        program = await sandbox.load(Script(given["source"], sandbox.language, "evaluate"), limits)
         if given["more"] is not None: processes(given["more"])
         if given["files"]: resource.setrlimit(resource.RLIMIT_NOFILE, (given["files"], 4096))
         found, lost = [], ""

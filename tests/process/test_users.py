@@ -18,14 +18,16 @@ UID = 61234
 
 SOURCE = """
 import asyncio, os
-from sandboxes import Call, Limits, SandboxUnavailableError
+from sandboxes import Call, Limits, SandboxUnavailableError, Script
 from sandboxes.process import ProcessConfig, ProcessSandbox
+
+SEEN = Script("import os\\ndef evaluate(x): return [x, os.getuid()]", "python", "evaluate")
 
 async def tried(tier):
     try:
         async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1)) as sandbox:
             limits = Limits(timeout=5)
-            program = await sandbox.load("import os\\ndef evaluate(x): return [x, os.getuid()]", limits)
+            program = await sandbox.load(SEEN, limits)
             (found,) = [e async for e in program.run([Call(id=0, arguments={"x": 1})], limits)]
             return sandbox.manifest["tier"], found.status, found.value[0], found.value[1] != 0
     except SandboxUnavailableError as e:
@@ -59,7 +61,7 @@ confine.seccomp(b"".join(struct.pack("<HBBI", *each) for each in code))
 """
 COUNTS = """
 import asyncio
-from sandboxes import Call, Limits
+from sandboxes import Call, Limits, Script
 from sandboxes.process import ProcessConfig, ProcessSandbox
 
 SCRIPT = '''
@@ -84,7 +86,7 @@ def evaluate(what):
 async def counted():
     async with ProcessSandbox(ProcessConfig(tier="B", jobs=1, isolation="call")) as sandbox:
         limits = Limits(timeout=60)
-        program = await sandbox.load(SCRIPT, limits)
+        program = await sandbox.load(Script(SCRIPT, "python", "evaluate"), limits)
         calls = [Call(id=n, arguments={"what": what}) for n, what in enumerate(("processes", "threads"))]
         return [e.value if e.status == "ok" else e.error async for e in program.run(calls, limits)]
 

@@ -24,6 +24,7 @@ from sandboxes.process.python_box import ForkingBox
 from sandboxes.protocol import Raw
 from tests.process.boxed import UID, needs_root, told
 from tests.process.conftest import LIMITS
+from tests.scripts import python
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 
@@ -251,7 +252,7 @@ def test_a_python_that_finds_its_library_beside_itself_works_in_tier_a(relocated
         try:
             await box.start(20)
             source = f"import ctypes, sys\nassert sys.prefix == {str(relocated.parents[1])!r}\ndef evaluate(): pass\n"
-            return await box.load(source, LIMITS)
+            return await box.load(python(source), LIMITS)
         finally:
             await box.close()
 

@@ -63,7 +63,7 @@ class Speaker(Shelf):
 
         about = {"python": "3.12.1", "machine": "x86_64", "system": "Memory", "hash_seed": self.hash_seed}
         yield frame(hello=about | {"protects": self.protects})
-        if asked["source"] is not None:
+        if asked["script"] is not None:
             self.shut.add(asked["shut"])
             yield frame(loaded=_reply(None))
         for number, size in enumerate(told_last["sizes"]):

@@ -17,6 +17,7 @@ from sandboxes import Call, Limits, Program, SandboxLostError, SandboxUnavailabl
 from sandboxes.remote import pool, stream
 from sandboxes.remote.retry import Pauses
 from tests.remote.trying import LIMITS, SCRIPT, Tried, Trying, owed
+from tests.scripts import python
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -99,7 +100,7 @@ def test_a_stream_that_breaks_at_any_frame_costs_no_row(trying: Trying) -> None:
 
     async def body() -> int:
         async with trying.sandbox() as sandbox:
-            program = await sandbox.load(SCRIPT, LIMITS)
+            program = await sandbox.load(python(SCRIPT), LIMITS)
             for frame in range(1, 100):
                 trying.server.fault("start", f"cut-frame:{frame}")
                 values = await answered(program, calls)

@@ -21,6 +21,7 @@ from sandboxes.remote import agent_protocol
 from tests.groups import MEMORY, limited
 from tests.remote.room import PYTHON
 from tests.remote.ways import EACH_WAY, LIMITS, OWN, Running, Way, ask, asked, refused, rows
+from tests.scripts import python
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines run Linux"),
@@ -106,7 +107,7 @@ PATIENT = SHORT.model_copy(update={"timeout": 10})
 def of_the_process_sandbox(calls: list[Call], isolation: Isolation, limits: Limits) -> list[Execution]:
     async def body() -> list[Execution]:
         async with ProcessSandbox(ProcessConfig(isolation=isolation, jobs=1)) as sandbox:
-            program = await sandbox.load(MANY, limits)
+            program = await sandbox.load(python(MANY), limits)
             return [execution async for execution in program.run(calls, limits)]
 
     try:

@@ -14,6 +14,7 @@ from dotenv import dotenv_values
 
 from sandboxes import Call, Limits, SandboxError
 from tests.remote.served import PROVIDERS, env_file, sandbox, server
+from tests.scripts import python
 
 VALUE = "correct-horse-battery-staple"
 CONTENT = "what-stands-in-a-file-of-mine"
@@ -59,7 +60,7 @@ async def used(name: str, said: list[str], **options: Any) -> list[str]:
     box.progress = box.warn = said.append
     try:
         async with box:
-            program = await box.load(SCRIPT, Limits())
+            program = await box.load(python(SCRIPT), Limits())
             calls = [Call(id=n, arguments={"x": n}) for n in range(2)]
             return [repr(e) async for e in program.run(calls, Limits())] + [repr(box.manifest), box.identity]
     except SandboxError as e:

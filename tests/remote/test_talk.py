@@ -8,13 +8,13 @@ import itertools
 import json
 import re
 import zlib
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandboxes import Call, Execution, Isolation, Limits, SandboxLostError
+from sandboxes import Call, Execution, Isolation, Limits, SandboxLostError, Script
 from sandboxes.base import Language
 from sandboxes.remote import agent_protocol
 from sandboxes.remote.bundle import bundle
@@ -30,10 +30,9 @@ HELLO = {
 }
 
 
-def asked(isolation: Isolation = "call", **more: Any) -> agent_protocol.Asked:
-    return agent_protocol.Asked(
-        source="def evaluate(x): ...", limits=LIMITS, isolation=isolation, machine="x86_64", **more
-    )
+def asked(isolation: Isolation = "call", language: Language = "python", **more: Any) -> agent_protocol.Asked:
+    script = Script("def score(x): ...", language, "score")
+    return agent_protocol.Asked(script=script, limits=LIMITS, isolation=isolation, machine="x86_64", **more)
 
 
 def listening(count: int = 3) -> agent_protocol.Listener:
@@ -105,7 +104,7 @@ def test_the_harness_imports_nothing_that_is_not_sent_before_it(language: Langua
 
 def test_a_script_that_loads_before_each_row_is_waited_for() -> None:
     calls, patience = [Call(id=1)], {}
-    for language in ("python", "typescript"):
+    for language in get_args(Language):
         listener = agent_protocol.command(asked(language=language), calls)[1]
         for line in honest(listener, 1)[:2]:
             listener.feed(line)

@@ -19,9 +19,11 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Execution, Isolation, Limits
+from sandboxes.base import Language
 from sandboxes.boxes.host_files import reachable
 from sandboxes.remote import agent_protocol
 from tests.remote.room import PYTHON, bubblewraps
+from tests.scripts import script
 
 LIMITS = Limits(timeout=5, load_timeout=10, memory=128 << 20)
 
@@ -214,8 +216,16 @@ class Running:
         return sorted(found)
 
 
-def asked(source: str, isolation: Isolation = "call", limits: Limits = LIMITS, **more: Any) -> agent_protocol.Asked:
-    return agent_protocol.Asked(source=source, limits=limits, isolation=isolation, machine=platform.machine(), **more)
+def asked(
+    source: str,
+    isolation: Isolation = "call",
+    limits: Limits = LIMITS,
+    language: Language = "python",
+    **more: Any,
+) -> agent_protocol.Asked:
+    return agent_protocol.Asked(
+        script=script(source, language), limits=limits, isolation=isolation, machine=platform.machine(), **more
+    )
 
 
 def ask(

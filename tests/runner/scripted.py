@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 from runner.engine.local import score
 from runner.types import Case, Evaluator, InputMapping, Parameter, Result
-from sandboxes.base import Call, Execution, Limits, Program, SandboxConfig
-from sandboxes.fake import FakeProgram, FakeSandbox, Script, ok
+from sandboxes.base import Call, Execution, Limits, Program, SandboxConfig, Script
+from sandboxes.fake import Answer, FakeProgram, FakeSandbox, ok
 
 SCRIPT = Evaluator(name="e", source="", parameters=(Parameter(name="output"),), version="abc")
 
@@ -33,8 +33,8 @@ def echo(call: Call) -> Execution:
     return Execution(call=call.id, status="ok", value=call.arguments["output"])
 
 
-def fake(script: Script = ok, **config: object) -> FakeSandbox:
-    return FakeSandbox(SandboxConfig.model_validate({"backend": "fake", **config}), script)
+def fake(answer: Answer = ok, **config: object) -> FakeSandbox:
+    return FakeSandbox(SandboxConfig.model_validate({"backend": "fake", **config}), answer)
 
 
 def scored(
@@ -58,6 +58,6 @@ class Custom(FakeSandbox):
         super().__init__(SandboxConfig.model_validate({"backend": "fake", **config}))
         self.program = program
 
-    async def load(self, source: str, limits: Limits) -> Program:
+    async def load(self, script: Script, limits: Limits) -> Program:
         self.programs.append(self.program())
         return self.programs[-1]

@@ -30,7 +30,7 @@ class Slow(FakeProgram):
         try:
             for call in reversed(calls):
                 await asyncio.sleep(0.002 * (call.id % 3))
-                yield self.script(call)
+                yield self.answer(call)
         finally:
             self.running -= 1
 
@@ -122,7 +122,7 @@ def test_batches_grow_where_calls_are_fast_and_stay_small_where_they_are_slow() 
             self.runs.append(tuple(c.id for c in calls))
             for call in calls:
                 await asyncio.sleep(0.03)
-                yield self.script(call)
+                yield self.answer(call)
 
     slow = Custom(lambda: Sleepy(echo), jobs=4)
     scored(rows(40), slow)

@@ -33,7 +33,7 @@ class Dying(FakeProgram):
             if self.killers.get(call.id, 0) > 0:
                 self.killers[call.id] -= 1
                 raise SandboxLostError("the worker died")
-            yield self.script(call)
+            yield self.answer(call)
 
 
 @pytest.mark.parametrize("isolation", ["call", "batch"])
@@ -64,7 +64,7 @@ class Lying(FakeProgram):
         for call in calls:
             if self.lie == "ends early" and call.id == 5:
                 return
-            yield self.script(call)
+            yield self.answer(call)
             if self.lie == "unknown" and call.id == 5:
                 yield Execution(call=12345, status="ok", value=1.0)
             if self.lie == "twice" and call.id == 5:
@@ -86,7 +86,7 @@ def test_a_sandbox_that_fails_for_good_ends_the_run_after_what_is_done() -> None
             for call in calls:
                 if call.id == 40:
                     raise SandboxError("no more")
-                yield self.script(call)
+                yield self.answer(call)
 
     sandbox = Custom(lambda: Failing(echo))
     done: list[Result] = []
@@ -157,7 +157,7 @@ class Endless(FakeProgram):
         self.began += 1
         try:
             for call in calls[:-1]:
-                yield self.script(call)
+                yield self.answer(call)
             await asyncio.sleep(3600)
         finally:
             await asyncio.sleep(0)
@@ -207,7 +207,7 @@ def test_results_that_wait_for_an_earlier_one_are_bounded() -> None:
                 if call.id == 0:
                     await asyncio.sleep(3600)
                 answered.append(call.id)
-                yield self.script(call)
+                yield self.answer(call)
                 await asyncio.sleep(0)
 
     answered: list[int] = []

@@ -18,12 +18,12 @@ from runner.request import Prepared
 from runner.types import Case, Result
 from sandboxes.base import Call, Execution, SandboxConfig
 from sandboxes.errors import SandboxLostError
-from sandboxes.fake import FakeSandbox, Script, ok
+from sandboxes.fake import Answer, FakeSandbox, ok
 from tests.runner.prepared import prepared
 from tests.runner.scripted import SCRIPT, echo, fake, rows
 
 
-def side(script: Script = echo, **changes: Any) -> Prepared:
+def side(script: Answer = echo, **changes: Any) -> Prepared:
     return prepared(SCRIPT.model_copy(update=changes), fake(script))
 
 

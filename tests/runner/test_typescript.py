@@ -8,26 +8,28 @@ from pathlib import Path
 
 import pytest
 
+from runner.evaluators.entrypoint import NAME
 from runner.evaluators.load import MAX_SOURCE, read_evaluator
+from runner.evaluators.typescript.parse import Module, exporting
 from runner.types import Continuous, Parameter
 from sandboxes.base import Call, Limits, SandboxConfig
-from sandboxes.deno.syntax import foreign_imports, how_exported
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.registry import create, find
 from tests.runner.parsing import parsed, refusal
+from tests.scripts import typescript
 
 GOOD = "export function evaluate({ output, reference }) {\n  return output === reference;\n}\n"
 RIGHT, WRONG = '() => "right"', '() => "wrong"'
 
 FOUND = [
-    (f"export const evaluate = {RIGHT};", "evaluate"),
-    ('export function evaluate() { return "right"; }', "evaluate"),
-    ('export async function evaluate() { return "right"; }\nexport default 1;', "evaluate"),
-    (f"const evaluate = {RIGHT};\nexport {{ evaluate }};", "evaluate"),
-    (f"const score = {RIGHT};\nconst evaluate = {WRONG};\nexport {{ score as evaluate }};", "evaluate"),
-    (f'const score = {RIGHT};\nexport {{ score as "evaluate" }};', "evaluate"),
-    (f"export let evaluate = {WRONG};\nevaluate = {RIGHT};", "evaluate"),
-    (f"export const evaluate = {RIGHT};\nexport default {WRONG};", "evaluate"),
+    (f"export const evaluate = {RIGHT};", "named"),
+    ('export function evaluate() { return "right"; }', "named"),
+    ('export async function evaluate() { return "right"; }\nexport default 1;', "named"),
+    (f"const evaluate = {RIGHT};\nexport {{ evaluate }};", "named"),
+    (f"const score = {RIGHT};\nconst evaluate = {WRONG};\nexport {{ score as evaluate }};", "named"),
+    (f'const score = {RIGHT};\nexport {{ score as "evaluate" }};', "named"),
+    (f"export let evaluate = {WRONG};\nevaluate = {RIGHT};", "named"),
+    (f"export const evaluate = {RIGHT};\nexport default {WRONG};", "named"),
     (f"export default {RIGHT};", "default"),
     (f"const evaluate = {WRONG};\nexport default {RIGHT};", "default"),
     ('export default function () { return "right"; }', "default"),
@@ -55,7 +57,10 @@ FOUND = [
 
 @pytest.mark.parametrize(("source", "how"), FOUND)
 def test_how_it_is_found(source: str, how: str | None) -> None:
-    assert how_exported(source) == how
+    found = Module(source).function(NAME)
+    assert (found and found.how) == how
+    added = "\nexport { evaluate };\n" if how == "local" else ""
+    assert exporting(source, NAME) == source + added, "its lines keep their numbers"
 
 
 def test_what_is_found_is_what_the_sandbox_calls() -> None:
@@ -68,7 +73,7 @@ def test_what_is_found_is_what_the_sandbox_calls() -> None:
         async with create(SandboxConfig(backend="deno", jobs=1)) as sandbox:
             values: list[object] = []
             for source, _ in FOUND:
-                program = await sandbox.load(source, Limits())
+                program = await sandbox.load(typescript(source), Limits())
                 values += [execution.value async for execution in program.run([Call(id=1)], Limits())]
                 await program.close()
         return values
@@ -239,7 +244,7 @@ def test_foreign_imports() -> None:
     source = (
         "import a, { b } from 'npm:a';\nimport type C from 'npm:c';\n\nexport { d } from \"./d.ts\";\nimport 'node:fs';"
     )
-    assert foreign_imports(source) == [("npm:a", 1), ("./d.ts", 4)]
+    assert Module(source).foreign == [("npm:a", 1), ("./d.ts", 4)]
 
 
 @pytest.mark.parametrize(
@@ -316,7 +321,7 @@ def test_without_the_parser_the_message_says_what_to_install(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "tree_sitter_typescript", None)
     assert refusal(GOOD, "typescript").endswith("run `pip install 'evalcell[deno]'`")
     with pytest.raises(SandboxUnavailableError):
-        how_exported(GOOD)
+        exporting(GOOD, NAME)
 
 
 def test_the_published_recipes_are_evaluators() -> None:

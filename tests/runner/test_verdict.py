@@ -6,7 +6,7 @@ import pytest
 
 from runner.types import Case, Continuous, Result
 from sandboxes.base import Call, Execution, ScriptError
-from sandboxes.fake import FakeProgram, Script, ok
+from sandboxes.fake import Answer, FakeProgram, ok
 from tests.runner.scripted import SCRIPT, Custom, case, echo, fake, rows, scored
 
 
@@ -70,12 +70,12 @@ def test_each_status_is_a_failure_of_its_kind_and_never_a_score(status: str, kin
     assert result.error.message.endswith("why; do this")
 
 
-def raising(type: str, message: str, traceback: str = "") -> Script:
+def raising(type: str, message: str, traceback: str = "") -> Answer:
     error = ScriptError(type=type, message=message, traceback=traceback)
     return lambda call: Execution(call=call.id, status="error", error=error)
 
 
-def message_of(script: Script) -> str:
+def message_of(script: Answer) -> str:
     [result] = scored(rows(1), fake(script))
     assert result.error is not None
     return result.error.message

@@ -8,14 +8,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sandboxes import Call, Execution, Isolation, Limits, Sandbox, SandboxConfig, SandboxUnavailableError
+from sandboxes import Call, Execution, Isolation, Limits, Sandbox, SandboxConfig, SandboxUnavailableError, Script
 from sandboxes.base import Language
 from sandboxes.boxes.launch import Tier
 from sandboxes.deno import DenoConfig, DenoSandbox
 from sandboxes.fake import FakeSandbox
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.wasm import WasmConfig, WasmSandbox
-from tests.sandboxes.languages import Script
+from tests.sandboxes.languages import Source
+from tests.scripts import script
 
 T = TypeVar("T")
 
@@ -44,6 +45,10 @@ class Backend:
     """Promises that are kept by what it shares with others, which try them: each test here takes half a second."""
     light: bool = False
     """Whether both its tier and its isolation have another one each, which try what does not depend on them."""
+
+    def script(self, source: Source | str, entrypoint: str = "evaluate") -> Script:
+        """As it is loaded."""
+        return script(source if isinstance(source, str) else source[self.language], self.language, entrypoint)
 
 
 _LIGHT = (("A", "call"), ("B", "batch"))
@@ -109,7 +114,7 @@ BACKENDS = (
     Backend(
         "fake",
         lambda isolation: FakeSandbox(SandboxConfig(backend="fake", isolation=isolation)),
-        dict.fromkeys(("runs", "isolates", "stops", "bounds", "closed", "nothing", "channel"), PLAYS),
+        dict.fromkeys(("runs", "names", "isolates", "stops", "bounds", "closed", "nothing", "channel"), PLAYS),
     ),
 )
 
@@ -139,7 +144,7 @@ def calls(count: int = 1, **arguments: Any) -> list[Call]:
 
 def evaluate(
     backend: Backend,
-    script: Script | str,
+    script: Source | Script | str,
     batch: Sequence[Call],
     *,
     isolation: Isolation | None = None,
@@ -155,11 +160,10 @@ def evaluate(
 
 
 async def executed(
-    sandbox: Sandbox, backend: Backend, script: Script | str, batch: Sequence[Call], limits: Limits
+    sandbox: Sandbox, backend: Backend, script: Source | Script | str, batch: Sequence[Call], limits: Limits
 ) -> list[Execution]:
     """As `evaluate`, in a sandbox that is open."""
-    source = script if isinstance(script, str) else script[backend.language]
-    program = await sandbox.load(source, limits)
+    program = await sandbox.load(script if isinstance(script, Script) else backend.script(script), limits)
     try:
         return sorted([e async for e in program.run(batch, limits)], key=lambda e: e.call)
     finally:

@@ -17,10 +17,11 @@ HOST = """
 import asyncio, os, signal, sys, threading
 from sandboxes import Call, Limits
 from sandboxes.wasm import WasmConfig, WasmSandbox
+from tests.scripts import python
 
 async def evaluate(source, output, jobs=1, timeout=5.0, ready=lambda: None):
     async with WasmSandbox(WasmConfig(jobs=jobs)) as sandbox:
-        program = await sandbox.load(source, Limits(memory=64 << 20))
+        program = await sandbox.load(python(source), Limits(memory=64 << 20))
         ready()
         call = Call(id=0, arguments={"output": output, "reference": ""})
         return [e.status async for e in program.run([call], Limits(timeout=timeout, memory=64 << 20))]

@@ -21,23 +21,24 @@ class Each(Generic[T]):
         return self.python if language == "python" else self.typescript
 
 
-Script = Each[str]
+Source = Each[str]
+"""Of a script, in each language."""
 
 
-def body(python: str, typescript: str) -> Script:
+def body(python: str, typescript: str) -> Source:
     """An `evaluate` without parameters that does just this."""
-    return Script(
+    return Source(
         python=f"def evaluate():\n    {python}\n",
         typescript=f"export async function evaluate() {{\n  {typescript}\n}}\n",
     )
 
 
-ECHO = Script(
+ECHO = Source(
     python="def evaluate(x=None): return x\n",
     typescript="export const evaluate = ({x = null}: {x?: unknown}) => x;\n",
 )
 
-COUNTS = Script(
+COUNTS = Source(
     python="""
 count = 0
 def evaluate(x=None):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.sandboxes.languages import Script
+from tests.sandboxes.languages import Source
 
 OPENED = {
-    "file": Script(
+    "file": Source(
         python="""
 import io, os, sys
 found = [place + "/abc.py" for place in sys.path if os.path.isfile(place + "/abc.py")]
@@ -17,7 +17,7 @@ const words = new Blob(["one"]).stream().getReader();
 export const evaluate = async () => (await words.read()).value?.length ?? "nothing is left";
 """,
     ),
-    "pipe": Script(
+    "pipe": Source(
         python="""
 import os
 try:
@@ -43,7 +43,7 @@ export async function evaluate() {
 }
 """,
     ),
-    "temporary-file": Script(
+    "temporary-file": Source(
         python="""
 import io, tempfile
 try: file = tempfile.TemporaryFile("w+")
@@ -61,7 +61,7 @@ export function evaluate() {
 }
 """,
     ),
-    "file-by-name": Script(
+    "file-by-name": Source(
         python="""
 try: open("/tmp/kept", "w").write("a")
 except OSError: evaluate = lambda: 1
@@ -77,7 +77,7 @@ const url = URL.createObjectURL(new Blob(["a"]));
 export const evaluate = async () => await fetch(url).then((found) => found.text(), () => "");
 """,
     ),
-    "event-loop": Script(
+    "event-loop": Source(
         python="""
 import asyncio, socket
 seen = []
@@ -103,7 +103,7 @@ export function evaluate() {
 }
 """,
     ),
-    "thread": Script(
+    "thread": Source(
         python="""
 import queue, threading
 asked, told, count = queue.Queue(), queue.Queue(), 0
@@ -125,7 +125,7 @@ const shared = new Int32Array(new SharedArrayBuffer(4));
 export const evaluate = () => Atomics.add(shared, 0, 1);
 """,
     ),
-    "process": Script(
+    "process": Source(
         python="""
 import os
 if hasattr(os, "fork"):
@@ -147,7 +147,7 @@ const memory = new Int32Array(new WebAssembly.Memory({initial: 1, maximum: 1, sh
 export const evaluate = () => Atomics.add(memory, 0, 1);
 """,
     ),
-    "shared-memory": Script(
+    "shared-memory": Source(
         python="""
 import os
 try:
@@ -167,7 +167,7 @@ const memory = new Uint8Array(new SharedArrayBuffer(1));
 export const evaluate = () => ++memory[0];
 """,
     ),
-    "hooks": Script(
+    "hooks": Source(
         python="""
 import gc, os, signal, sys
 seen = []

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from sandboxes import Call, Execution, Isolation, Limits, Sandbox
+from sandboxes import Call, Execution, Isolation, Limits, Sandbox, Script
 from tests.sandboxes.backends import LIMITS, Backend, executed
-from tests.sandboxes.languages import Script
+from tests.sandboxes.languages import Source
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ SHARED = Shared()
 
 def evaluate(
     backend: Backend,
-    script: Script | str,
+    script: Source | Script | str,
     batch: Sequence[Call],
     *,
     isolation: Isolation | None = None,

@@ -183,7 +183,7 @@ def test_a_sandbox_that_is_opened_and_closed_by_hand(
     async def opened() -> None:
         try:
             await sandbox.open()
-            await sandbox.load(SCRIPTS[chosen.language], LIMITS)
+            await sandbox.load(chosen.script(SCRIPTS[chosen.language]), LIMITS)
         finally:
             await sandbox.close()
 

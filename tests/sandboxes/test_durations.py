@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sandboxes import Execution, Limits
 from sandboxes.guest.supervisor.timing import Timing
 from tests.sandboxes.backends import BACKENDS, Backend, calls, run, unavailable
-from tests.sandboxes.languages import Script
+from tests.sandboxes.languages import Source
 
-WORKS = Script(
+WORKS = Source(
     python="""
 import time
 def evaluate(n):
@@ -46,7 +46,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 def test_a_host_that_looks_late_shortens_no_call_and_gives_none_more_time(backend: Backend) -> None:
     async def body() -> list[Execution]:
         async with backend.make("batch") as sandbox:
-            program = await sandbox.load(WORKS[backend.language], Limits())
+            program = await sandbox.load(backend.script(WORKS), Limits())
             found = []
             batch = [call.model_copy(update={"arguments": {"n": call.id}}) for call in calls(12)]
             async for execution in program.run(batch, Limits(timeout=0.3)):

@@ -38,7 +38,7 @@ def forked():
 async def main(id, how):
     backend = next(backend for backend in BACKENDS if backend.id == id)
     async with backend.make(backend.isolation) as sandbox:
-        program = await sandbox.load(script[backend.language], LIMITS)
+        program = await sandbox.load(backend.script(script[backend.language]), LIMITS)
         running = program.run([Call(id=0, arguments={"x": how == "kill"})], LIMITS.model_copy(update={"timeout": 60}))
         if how == "close":
             [execution async for execution in running]

@@ -17,6 +17,7 @@ from sandboxes.wasm import sandbox as wasm
 from tests.sandboxes.backends import BACKENDS, LIMITS
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.scripts import CLEAN, DISTANCE
+from tests.scripts import python
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 TIGHT = Limits(timeout=0.3, load_timeout=0.5, memory=64 << 20, output=64, result=1000)
@@ -46,7 +47,7 @@ def echo() -> Iterator[Callable[[list[Call]], list[Execution]]]:
     with asyncio.Runner() as runner:
         sandbox = BACKENDS[0].make("call")
         runner.run(sandbox.open())
-        program = runner.run(sandbox.load(ECHO, LIMITS))
+        program = runner.run(sandbox.load(python(ECHO), LIMITS))
 
         async def called(batch: list[Call]) -> list[Execution]:
             return [e async for e in program.run(batch, LIMITS)]
@@ -98,7 +99,7 @@ reply_bytes = st.binary() | st.lists(tokens, max_size=9).map(b"".join) | forged.
 @example(b'{"said":0,"output":"","status":"ok","value":NaN}', False, None, 0)
 @example(b'{"said":0,"output":"","status":"ok","value":' + b"9" * 5000 + b"}", False, None, 0)
 def test_any_reply_is_some_execution(payload: bytes, loading: bool, output: bytes | None, said: int) -> None:
-    found = wasm.execution(Raw(7, "reply", payload, 0.1, output, said), TIGHT, loading)
+    found = wasm.execution(Raw(7, "reply", payload, 0.1, output, said), TIGHT, "evaluate", loading)
     assert (found.call, found.duration) == (7, 0.1)
     assert (found.error is None) == (found.status == "ok")
     assert found.status == "ok" or found.value is None
@@ -116,7 +117,7 @@ def test_any_reply_is_some_execution(payload: bytes, loading: bool, output: byte
     output=caught,
 )
 def test_any_end_is_some_execution(how: str, payload: bytes, output: bytes | None) -> None:
-    found = wasm.execution(Raw(7, how, payload, 0.1, output, 100), TIGHT)
+    found = wasm.execution(Raw(7, how, payload, 0.1, output, 100), TIGHT, "evaluate")
     assert len(found.output.encode()) <= TIGHT.output
     assert found.status != "ok"
     assert found.error

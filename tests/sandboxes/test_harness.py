@@ -42,7 +42,7 @@ def never(awaitable: Any) -> Any:
 
 def returned(value: Any, limit: int = 10_000, wait: Callable[[Any], Any] = never) -> dict[str, Any]:
     """What is told of a call that returns the value."""
-    return told(lambda: harness.call(lambda: value, (), {}, limit, wait))
+    return told(lambda: harness.call(harness.Function("evaluate", lambda: value), (), {}, limit, wait))
 
 
 def told(step: Callable[[], str]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def told(step: Callable[[], str]) -> dict[str, Any]:
 
 
 def ran(source: str, *positional: Any, **arguments: Any) -> dict[str, Any]:
-    return told(lambda: harness.call(harness.load(dedent(source)), positional, arguments, 10_000, never))
+    return told(lambda: harness.call(harness.load(dedent(source), "evaluate"), positional, arguments, 10_000, never))
 
 
 def raised(error: BaseException) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def raised(error: BaseException) -> dict[str, Any]:
 def test_it_imports_little_and_needs_nothing() -> None:
     script = (
         "import sys; sys.path[:] = [sys.argv[1], *sys.path]; import harness;"
-        "step = lambda: harness.call(harness.load('def evaluate(x): return x'), [{'a': 1}], {}, 99, None);"
+        "step = lambda: harness.call(harness.load('def score(x): return x', 'score'), [{'a': 1}], {}, 99, None);"
         "before = set(sys.modules); print(harness.told(step)); print(*before)"
     )
     done = subprocess.run(

@@ -8,11 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from sandboxes import Call, Execution, Limits, SandboxLostError
+from sandboxes import Call, Execution, Limits, SandboxLostError, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.program import BoxedProgram
 from sandboxes.guest.supervisor.run import Request
 from sandboxes.protocol import Raw
+from tests.scripts import python
 
 LIMITS = Limits()
 
@@ -32,7 +33,7 @@ class Ending(Holder):
     def closed(self) -> bool:
         return self.ended
 
-    async def load(self, source: str, limits: Limits) -> Raw:
+    async def load(self, script: Script, limits: Limits) -> Raw:
         return Raw(0, "reply", b"", 0.0)
 
     async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
@@ -60,13 +61,13 @@ class Ends:
     def request(self, call: Call, limits: Limits) -> bytes:
         return b""
 
-    def told(self, raw: Raw, limits: Limits, loading: bool = False) -> Execution:
+    def told(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
         return Execution(call=raw.call, status="ok")
 
 
 def executed(sandbox: Ends, count: int) -> list[int]:
     async def body() -> list[int]:
-        program: BoxedProgram[Any] = BoxedProgram(cast(Any, sandbox), "", LIMITS)
+        program: BoxedProgram[Any] = BoxedProgram(cast(Any, sandbox), python(""), LIMITS)
         await program.load()
         return [e.call async for e in program.run([Call(id=n) for n in range(count)], LIMITS)]
 

@@ -13,11 +13,23 @@ import asyncio
 
 import pytest
 
-from sandboxes import Call, Execution, Isolation, Limits, SandboxConfig, SandboxLostError, backends
+from sandboxes import (
+    Call,
+    Execution,
+    Isolation,
+    Limits,
+    SandboxConfig,
+    SandboxLostError,
+    Script,
+    UnsupportedConfigError,
+    backends,
+)
+from sandboxes.base import Language
 from sandboxes.fake import FakeSandbox
 from tests.sandboxes.backends import BACKENDS, LIMITS, QUICK, SOON_LOADED, Backend, calls, run
-from tests.sandboxes.languages import ECHO, Each, Script, body
+from tests.sandboxes.languages import ECHO, Each, Source, body
 from tests.sandboxes.shared import evaluate
+from tests.scripts import python
 
 
 def test_every_registered_backend_is_here() -> None:
@@ -26,7 +38,7 @@ def test_every_registered_backend_is_here() -> None:
 
 # 1. Whatever the script does comes back as an execution. Only the sandbox's own failure raises.
 
-Ends = tuple[Script, Each[str], Each[str | None]]
+Ends = tuple[Source, Each[str], Each[str | None]]
 
 ENDS: dict[str, Ends] = {
     "raises": (
@@ -68,7 +80,7 @@ ENDS: dict[str, Ends] = {
 @pytest.mark.needs("runs")
 @pytest.mark.parametrize(("script", "status", "kind"), ENDS.values(), ids=ENDS)
 def test_what_the_script_does_is_an_execution(
-    backend: Backend, script: Script, status: Each[str], kind: Each[str | None]
+    backend: Backend, script: Source, status: Each[str], kind: Each[str | None]
 ) -> None:
     (found,) = evaluate(backend, script, calls())
     assert found.status == status[backend.language]
@@ -79,26 +91,26 @@ def test_what_the_script_does_is_an_execution(
 
 
 LOADS = {
-    "raises": (Script("1 / 0", "(null as any).x;"), "error"),
-    "hangs": (Script("while True: pass", "while (true);"), "timeout"),
-    "waits-for-nothing": (Script("import time; time.sleep(60)", "await new Promise(() => {});"), "timeout"),
-    "takes-memory": (Script("x = [0] * 10**9", "const x = new Uint8Array(4e9);"), "memory"),
-    "dies": (Script("import os; os.abort()", "self.close();"), "crash"),
-    "has-no-evaluate": (Script("def other(): pass", "export function other() {}"), "error"),
-    "cannot-be-read": (Script("def evaluate(: pass", "export function evaluate(: {}"), "error"),
+    "raises": (Source("1 / 0", "(null as any).x;"), "error"),
+    "hangs": (Source("while True: pass", "while (true);"), "timeout"),
+    "waits-for-nothing": (Source("import time; time.sleep(60)", "await new Promise(() => {});"), "timeout"),
+    "takes-memory": (Source("x = [0] * 10**9", "const x = new Uint8Array(4e9);"), "memory"),
+    "dies": (Source("import os; os.abort()", "self.close();"), "crash"),
+    "has-no-evaluate": (Source("def other(): pass", "export function other() {}"), "error"),
+    "cannot-be-read": (Source("def evaluate(: pass", "export function evaluate(: {}"), "error"),
 }
 
 
 @pytest.mark.needs("runs")
 @pytest.mark.parametrize(("script", "status"), LOADS.values(), ids=LOADS)
 def test_what_the_script_does_while_loading_is_every_calls_execution(
-    backend: Backend, script: Script, status: str
+    backend: Backend, script: Source, status: str
 ) -> None:
     found = evaluate(backend, script, calls(3), limits=SOON_LOADED if status == "timeout" else LIMITS)
     assert [(e.call, e.status) for e in found] == [(0, status), (1, status), (2, status)]
 
 
-NO_EVALUATE = Script("other = evaluator = 1", "export const other = 1, evaluator = 2;")
+NO_EVALUATE = Source("other = evaluator = 1", "export const other = 1, evaluator = 2;")
 
 
 @pytest.mark.needs("runs")
@@ -108,7 +120,46 @@ def test_a_script_without_evaluate_is_told_so(backend: Backend) -> None:
     assert "the script defines no function named evaluate" in found.error.message
 
 
-UNREADABLE = Script("x = 1\ndef evaluate(: pass\n", "const x: number = 1;\nexport function evaluate(: {}\n")
+NAMED = Source(
+    python="""
+score = 3
+def evaluate(x): return "another"
+def get_assert(x): return x if x else object()
+""",
+    typescript="""
+export const score = 3;
+export const evaluate = () => "another";
+export function get_assert({x}: {x: number}) { return x ? x : new (class Thing {})(); }
+""",
+)
+
+
+@pytest.mark.needs("names")
+def test_calls_go_to_the_function_of_the_name(backend: Backend) -> None:
+    batch = [Call(id=0, arguments={"x": 1}), Call(id=1, arguments={"x": 0})]
+    found, failed = evaluate(backend, backend.script(NAMED, "get_assert"), batch)
+    assert (found.status, found.value) == ("ok", 1)
+    assert failed.error is not None
+    assert failed.error.message.startswith("get_assert returned what JSON cannot hold")
+
+
+@pytest.mark.needs("names")
+@pytest.mark.parametrize("name", ["score", "missing"])
+def test_a_name_without_a_function_is_told(backend: Backend, name: str) -> None:
+    (found,) = evaluate(backend, backend.script(NAMED, name), calls(x=1))
+    assert found.status == "error"
+    assert found.error is not None
+    assert found.error.message.startswith(f"the script defines no function named {name}")
+
+
+@pytest.mark.needs("names")
+def test_a_script_in_another_language_is_refused(backend: Backend) -> None:
+    other: Language = "typescript" if backend.language == "python" else "python"
+    with pytest.raises(UnsupportedConfigError, match=f"was made for {backend.language}, and the script is {other}"):
+        evaluate(backend, Script("", other, "evaluate"), calls())
+
+
+UNREADABLE = Source("x = 1\ndef evaluate(: pass\n", "const x: number = 1;\nexport function evaluate(: {}\n")
 
 
 @pytest.mark.needs("runs")
@@ -119,7 +170,7 @@ def test_a_script_that_cannot_be_read_is_told_so(backend: Backend) -> None:
     assert "2" in found.error.message + found.error.traceback, "the line"
 
 
-SLOWLY = Script(
+SLOWLY = Source(
     python="""
 import asyncio
 async def evaluate(x):
@@ -156,7 +207,7 @@ def test_the_sandboxs_own_failure_raises() -> None:
 
     async def trial() -> None:
         async with FakeSandbox(SandboxConfig(backend="fake"), dies) as sandbox:
-            program = await sandbox.load("", LIMITS)
+            program = await sandbox.load(python(""), LIMITS)
             with pytest.raises(SandboxLostError):
                 [e async for e in program.run(calls(), LIMITS)]
 
@@ -185,11 +236,11 @@ def test_the_value_is_what_evaluate_returned(backend: Backend) -> None:
 
 
 BAD = {
-    "hangs": Script("while True: pass", "while (true);"),
-    "dies": Script("import os; os.abort()", "self.close();"),
-    "leaves": Script("import os; os._exit(0)", "Deno.exit(0);"),
-    "takes-memory": Script("[0] * 10**9", "new Uint8Array(4e9);"),
-    "raises": Script("1 / 0", "(null as any).x;"),
+    "hangs": Source("while True: pass", "while (true);"),
+    "dies": Source("import os; os.abort()", "self.close();"),
+    "leaves": Source("import os; os._exit(0)", "Deno.exit(0);"),
+    "takes-memory": Source("[0] * 10**9", "new Uint8Array(4e9);"),
+    "raises": Source("1 / 0", "(null as any).x;"),
 }
 
 
@@ -198,9 +249,9 @@ BAD = {
 @pytest.mark.parametrize("isolation", ["call", "batch"])
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_a_call_that_hangs_or_dies_costs_its_neighbours_nothing(
-    backend: Backend, isolation: Isolation, bad: Script
+    backend: Backend, isolation: Isolation, bad: Source
 ) -> None:
-    script = Script(
+    script = Source(
         python=f"def evaluate(x):\n    if x == 2:\n        {bad.python}\n    return x\n",
         typescript=f"export function evaluate({{x}}) {{\n  if (x === 2) {{ {bad.typescript} }}\n  return x;\n}}\n",
     )
@@ -211,7 +262,7 @@ def test_a_call_that_hangs_or_dies_costs_its_neighbours_nothing(
     assert found[2].status in ("timeout", "crash", "memory", "error")
 
 
-FORGOTTEN = Script(
+FORGOTTEN = Source(
     python="""
 import asyncio
 async def evaluate(x):
@@ -239,7 +290,7 @@ def test_an_error_that_nobody_waits_for_costs_the_neighbours_nothing(backend: Ba
     assert found[1].status in ("ok", "error", "crash")
 
 
-SAYS = Script(
+SAYS = Source(
     python='print("loading")\ndef evaluate(x):\n    print("call", x)\n    return x\n',
     typescript='console.log("loading");\nexport function evaluate({x}) { console.log("call", x); return x; }\n',
 )
@@ -260,7 +311,7 @@ def test_what_is_printed_belongs_to_its_call(backend: Backend, isolation: Isolat
 def test_runs_may_overlap(backend: Backend) -> None:
     async def trial() -> list[list[int]]:
         async with backend.make(backend.isolation) as sandbox:
-            program = await sandbox.load(ECHO[backend.language], LIMITS)
+            program = await sandbox.load(backend.script(ECHO), LIMITS)
 
             async def one(first: int) -> list[int]:
                 batch = [Call(id=first + n, arguments={"x": n}) for n in range(10)]
@@ -277,7 +328,7 @@ def test_closing_twice_is_safe(backend: Backend) -> None:
     async def trial() -> None:
         sandbox = backend.make(backend.isolation)
         await sandbox.open()
-        program = await sandbox.load(ECHO[backend.language], LIMITS)
+        program = await sandbox.load(backend.script(ECHO), LIMITS)
         for _ in range(2):
             await program.close()
         for _ in range(2):
@@ -289,9 +340,9 @@ def test_closing_twice_is_safe(backend: Backend) -> None:
 @pytest.mark.needs("runs")
 def test_several_programs_side_by_side(backend: Backend) -> None:
     async def trial() -> list[object]:
-        scripts = [body(f"return {n}", f"return {n};")[backend.language] for n in range(4)]
+        scripts = [backend.script(body(f"return {n}", f"return {n};")) for n in range(4)]
         async with backend.make(backend.isolation) as sandbox:
-            programs = [await sandbox.load(source, LIMITS) for source in scripts]
+            programs = [await sandbox.load(script, LIMITS) for script in scripts]
             await programs[0].close()
             return [[e.value async for e in p.run(calls(3), LIMITS)] for p in programs[1:]]
 

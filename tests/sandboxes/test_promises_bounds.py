@@ -8,13 +8,13 @@ import pytest
 
 from sandboxes import Call, Isolation, SandboxConfig, UnsupportedConfigError, backends, create, find
 from tests.sandboxes.backends import LIMITS, Backend, calls
-from tests.sandboxes.languages import Script, body
+from tests.sandboxes.languages import Source, body
 from tests.sandboxes.shared import evaluate
 
 # 5. Memory, output and result size are bounded while they are produced.
 
 HOGS = {
-    "buffers": Script(
+    "buffers": Source(
         python="def evaluate():\n    kept = []\n    while True: kept.append(bytearray(1 << 20))\n",
         typescript="""
 export function evaluate() {
@@ -23,7 +23,7 @@ export function evaluate() {
 }
 """,
     ),
-    "objects": Script(
+    "objects": Source(
         python="def evaluate():\n    kept = []\n    while True: kept.append([{}] * 1000)\n",
         typescript="""
 export function evaluate() {
@@ -39,14 +39,14 @@ export function evaluate() {
 @pytest.mark.each_provider("buffers")
 @pytest.mark.needs("bounds")
 @pytest.mark.parametrize("script", HOGS.values(), ids=HOGS)
-def test_memory_is_bounded(backend: Backend, script: Script) -> None:
+def test_memory_is_bounded(backend: Backend, script: Source) -> None:
     (found,) = evaluate(backend, script, calls())
     assert found.status == "memory"
     assert found.error is not None
     assert "128 MB" in found.error.message
 
 
-KEEPS = Script(
+KEEPS = Source(
     python="""
 import time
 kept = []
@@ -78,7 +78,7 @@ def test_memory_is_said_only_of_what_needs_too_much_by_itself(backend: Backend, 
     assert [e.value if e.status == "ok" else e.status for e in found] == [s if s > 0 else "memory" for s in sizes]
 
 
-LINES = Script(
+LINES = Source(
     python="""
 import sys
 def evaluate(lines):
@@ -119,7 +119,7 @@ def test_output_without_end_is_stopped(backend: Backend) -> None:
 @pytest.mark.parametrize("char", ["x", "é", "\x00"])
 def test_the_results_size_is_bounded(backend: Backend, char: str) -> None:
     size = len(char.encode()) if char != "\x00" else 6  # as JSON
-    script = Script(
+    script = Source(
         python=f"def evaluate(n): return {char!r} * n\n",
         typescript=f"export const evaluate = ({{n}}) => {json.dumps(char)}.repeat(n);\n",
     )
@@ -193,7 +193,7 @@ def test_what_cannot_be_honoured_is_refused(asked: dict[str, object]) -> None:
 
 # 7. The result travels on a channel that nothing printed can forge; arguments travel as data.
 
-FORGES = Script(
+FORGES = Source(
     python="""
 import sys
 def evaluate():
@@ -221,7 +221,7 @@ def test_nothing_printed_is_a_result(backend: Backend) -> None:
     assert (found.status, found.value) == ("ok", 0.25)
 
 
-PATCHES = Script(
+PATCHES = Source(
     python="""
 import abc, builtins, json, json.decoder, json.encoder
 
@@ -263,7 +263,7 @@ def test_what_a_script_patches_does_not_change_how_its_results_travel(backend: B
     assert [(e.status, e.value) for e in found] == [("ok", value)] * 2
 
 
-GIVES_BACK = Script(
+GIVES_BACK = Source(
     python="def evaluate(x, **more): return [x, more]",
     typescript="export const evaluate = ({x, ...more}: Record<string, unknown>) => [x, more];",
 )

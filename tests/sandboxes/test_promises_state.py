@@ -12,7 +12,7 @@ import pytest
 
 from sandboxes import Call, Isolation, Sandbox
 from tests.sandboxes.backends import LIMITS, QUICK, Backend, calls, run
-from tests.sandboxes.languages import COUNTS, Script, body
+from tests.sandboxes.languages import COUNTS, Source, body
 from tests.sandboxes.opened import OPENED
 from tests.sandboxes.shared import SHARED, evaluate
 
@@ -24,7 +24,7 @@ def test_nothing_survives_from_call_to_call(backend: Backend) -> None:
     assert {e.value for e in evaluate(backend, COUNTS, calls(10), isolation="call")} == {1}
 
 
-BUILTINS = Script(
+BUILTINS = Source(
     python="""
 import json, math
 def evaluate():
@@ -56,13 +56,13 @@ def test_what_a_call_does_to_the_language_itself_does_not_survive_it(backend: Ba
 def test_a_batch_shares_its_state_and_gives_it_up_at_its_end(backend: Backend) -> None:
     async def trial() -> list[list[int]]:
         async with backend.make("batch") as sandbox:
-            program = await sandbox.load(COUNTS[backend.language], LIMITS)
+            program = await sandbox.load(backend.script(COUNTS), LIMITS)
             return [[e.value async for e in program.run(calls(4), LIMITS)] for _ in range(3)]
 
     assert run(trial()) == [[1, 2, 3, 4]] * 3
 
 
-COLLECTS = Script(
+COLLECTS = Source(
     python="import random\nseen = []\ndef evaluate(x):\n    seen.append(x)\n    return [seen, random.random()]\n",
     typescript="""
 const seen: number[] = [];
@@ -79,7 +79,7 @@ def test_results_do_not_depend_on_how_rows_were_split(backend: Backend) -> None:
     batch = [Call(id=n, arguments={"x": n}, seed=n) for n in range(6)]
 
     async def split(sandbox: Sandbox, sizes: list[int]) -> list[object]:
-        program = await sandbox.load(COLLECTS[backend.language], LIMITS)
+        program = await sandbox.load(backend.script(COLLECTS), LIMITS)
         rest, found = list(batch), []
         for size in sizes:
             found += [e async for e in program.run(rest[:size], LIMITS)]
@@ -101,7 +101,7 @@ def test_results_do_not_depend_on_how_rows_were_split(backend: Backend) -> None:
 def test_what_loading_opens_is_not_shared(backend: Backend, opened: str, isolation: Isolation) -> None:
     async def split(sizes: list[int]) -> list[list[tuple[str, object]]]:
         sandbox = await SHARED.sandbox(backend, isolation)
-        program = await sandbox.load(OPENED[opened][backend.language], LIMITS)
+        program = await sandbox.load(backend.script(OPENED[opened]), LIMITS)
         try:
             return [[(e.status, e.value or e.error) async for e in program.run(calls(n), LIMITS)] for n in sizes]
         finally:
@@ -114,7 +114,7 @@ def test_what_loading_opens_is_not_shared(backend: Backend, opened: str, isolati
         assert longest == longest[:1] * 3
 
 
-LEAVES = Script(
+LEAVES = Source(
     python="""
 import asyncio
 async def evaluate(x):
@@ -185,11 +185,11 @@ HANGS = {
     "matches": body(
         "import re; re.match('(a+)+$', 'a' * 40 + 'b')", 'return /(a+)+$/.test("a".repeat(40) + "b") ? 1 : 0;'
     ),
-    "awaits": Script(
+    "awaits": Source(
         python="import asyncio\nasync def evaluate(): await asyncio.sleep(60)\n",
         typescript="export const evaluate = async () => await new Promise((done) => setTimeout(done, 60_000));\n",
     ),
-    "never-yields": Script(
+    "never-yields": Source(
         python="import asyncio\nasync def evaluate():\n    while True: await asyncio.sleep(0)\n",
         typescript="export async function evaluate() { while (true) await null; }\n",
     ),
@@ -199,7 +199,7 @@ HANGS = {
 @pytest.mark.each_provider("sleeps")
 @pytest.mark.needs("stops")
 @pytest.mark.parametrize("script", HANGS.values(), ids=HANGS)
-def test_a_call_over_its_time_is_stopped(backend: Backend, script: Script) -> None:
+def test_a_call_over_its_time_is_stopped(backend: Backend, script: Source) -> None:
     began = time.monotonic()
     (found,) = evaluate(backend, script, calls(), limits=QUICK)
     assert found.status == "timeout"
@@ -209,7 +209,7 @@ def test_a_call_over_its_time_is_stopped(backend: Backend, script: Script) -> No
     assert time.monotonic() - began < LONG
 
 
-WAITS_FOR_NOTHING = Script(
+WAITS_FOR_NOTHING = Source(
     python="import asyncio\nasync def evaluate(): await asyncio.Event().wait()\n",
     typescript="export const evaluate = () => new Promise(() => {});\n",
 )
@@ -222,7 +222,7 @@ def test_waiting_for_what_nothing_will_do_ends(backend: Backend) -> None:
     assert found.duration < LONG
 
 
-LOADS_SLOWLY = Script(
+LOADS_SLOWLY = Source(
     python="import time\ntime.sleep(1)\ndef evaluate(): return 1\n",
     typescript="await new Promise((done) => setTimeout(done, 1000));\nexport const evaluate = () => 1;\n",
 )
@@ -235,7 +235,7 @@ def test_loading_has_a_time_of_its_own(backend: Backend) -> None:
     assert (found.status, found.value) == ("ok", 1)
 
 
-HANGS_OR_NOT = Script(
+HANGS_OR_NOT = Source(
     python="def evaluate(x):\n    while x: pass\n    return 1\n",
     typescript="export function evaluate({x}: {x: boolean}) {\n  while (x);\n  return 1;\n}\n",
 )
@@ -246,7 +246,7 @@ HANGS_OR_NOT = Script(
 def test_cancelling_stops_what_runs_and_leaves_the_sandbox_usable(backend: Backend) -> None:
     async def trial() -> float:
         async with backend.make(backend.isolation) as sandbox:
-            program = await sandbox.load(HANGS_OR_NOT[backend.language], LIMITS)
+            program = await sandbox.load(backend.script(HANGS_OR_NOT), LIMITS)
 
             async def hang() -> None:
                 [e async for e in program.run(calls(x=True), LIMITS.model_copy(update={"timeout": 60}))]
@@ -271,7 +271,7 @@ def test_nothing_is_left_when_it_is_closed(backend: Backend, child_processes: Ca
 
     async def trial() -> None:
         async with backend.make(backend.isolation) as sandbox:
-            program = await sandbox.load(HANGS["loops"][backend.language], LIMITS)
+            program = await sandbox.load(backend.script(HANGS["loops"]), LIMITS)
             running = program.run(calls(3), LIMITS.model_copy(update={"timeout": 60}))
             waiting = asyncio.ensure_future(anext(running))
             await asyncio.sleep(0.2)

@@ -7,25 +7,29 @@ from typing import Any
 
 import pytest
 
-from sandboxes import Call, Execution, Limits
+from sandboxes import Call, Execution, Limits, protocol
 from sandboxes.protocol import (
     DEATHS,
     Death,
     Raw,
     call_request,
-    execution,
     load_request,
     longest,
     package_hint,
     package_of,
 )
 from sandboxes.wasm import sandbox as wasm
+from tests.scripts import python
 
 LIMITS = Limits(timeout=2, load_timeout=3, memory=64 << 20, output=100, result=1000)
 
 
 def raw(reply: Any, **more: Any) -> Raw:
     return Raw(7, "reply", json.dumps(reply).encode(), 0.5, **more)
+
+
+def execution(raw: Raw, limits: Limits, **more: Any) -> Execution:
+    return protocol.execution(raw, limits, "score", **more)
 
 
 def test_a_request_carries_what_the_script_needs() -> None:
@@ -39,7 +43,8 @@ def test_a_request_carries_what_the_script_needs() -> None:
         "flood": LIMITS.flood,
         "result": 1000,
     }
-    assert json.loads(load_request("def …", LIMITS))["source"] == "def …"
+    loaded = json.loads(load_request(python("def …", "score"), LIMITS))
+    assert (loaded["source"], loaded["entrypoint"]) == ("def …", "score")
 
 
 def test_arguments_that_are_no_json_are_the_calls_own_failure() -> None:
@@ -162,6 +167,6 @@ def test_the_wasm_sandbox_names_what_would_bring_the_module() -> None:
         ("_ctypes", "choose the process sandbox"),
     ):
         error = {"type": "ModuleNotFoundError", "message": "No module", "traceback": "", "missing": module}
-        found = wasm.execution(raw({"status": "error", "error": error}), LIMITS).error
+        found = wasm.execution(raw({"status": "error", "error": error}), LIMITS, "score").error
         assert found
         assert step in str(found.hint)

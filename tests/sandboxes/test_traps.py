@@ -72,7 +72,7 @@ def test_trap_02_a_stray_access_does_not_reach_the_hosts_signal_handlers(handler
     async def main():
         async with WasmSandbox(WasmConfig(jobs=1)) as sandbox:
             limits = Limits(memory=64 << 20)
-            program = await sandbox.load(sys.argv[1], limits)
+            program = await sandbox.load(python(sys.argv[1]), limits)
             {handler}
             for output in ("{ATTACK}", "{ATTACK}"):
                 async for e in program.run([Call(id=0, arguments={{"output": output, "reference": ""}})], limits):
@@ -307,7 +307,7 @@ def test_trap_14_the_edges_of_memory_can_be_read_and_written(instance: Instance)
     ],
 )  # fmt: skip
 def test_trap_14_a_forged_reply_is_some_execution(reply: Any) -> None:
-    found = wasm.execution(Raw(7, "reply", json.dumps(reply).encode(), 0.1), LIMITS)
+    found = wasm.execution(Raw(7, "reply", json.dumps(reply).encode(), 0.1), LIMITS, "evaluate")
     assert isinstance(found, Execution)
     assert found.call == 7
     assert (found.error is None) == (found.status == "ok")

@@ -23,6 +23,7 @@ from sandboxes.wasm.lanes import BOOT, FOLDERS
 from sandboxes.wasm.restore import Reset
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate, run
 from tests.sandboxes.hosts import said_by
+from tests.scripts import python
 
 pytestmark = pytest.mark.rotating("wasm", "wasm")
 
@@ -49,7 +50,7 @@ def test_a_host_that_is_slow_after_the_script_was_loaded_raises_nothing(monkeypa
 def test_a_run_that_is_cancelled_twice_does_not_end_the_next_one(backend: Backend) -> None:
     async def body() -> set[str]:
         async with backend.make("call") as sandbox:
-            program = await sandbox.load(LOOPS_IF_TOLD, LIMITS)
+            program = await sandbox.load(python(LOOPS_IF_TOLD), LIMITS)
 
             async def go(x: bool) -> list[Execution]:
                 return [e async for e in program.run(calls(x=x), LIMITS)]
@@ -77,11 +78,11 @@ def test_a_closed_sandbox_runs_nothing_and_can_be_opened_again(jobs: str) -> Non
         sandbox = WasmSandbox(WasmConfig(jobs=int(sys.argv[1])))
         for _ in range(2):
             await sandbox.open()
-            program = await sandbox.load("def evaluate(): return 1", Limits())
+            program = await sandbox.load(python("def evaluate(): return 1"), Limits())
             print(*[e.value async for e in program.run([Call(id=0)], Limits())])
             await sandbox.close()
             try:
-                await sandbox.load("", Limits())
+                await sandbox.load(python(""), Limits())
             except SandboxError as e:
                 print(e)
     asyncio.run(main())
@@ -135,7 +136,7 @@ def test_with_workers_the_host_does_without_wasmtime() -> None:
     code = """
     async def main():
         async with WasmSandbox(WasmConfig(jobs=2)) as sandbox:
-            program = await sandbox.load("def evaluate(): return 1", Limits())
+            program = await sandbox.load(python("def evaluate(): return 1"), Limits())
             print(*[e.value async for e in program.run([Call(id=0)], Limits())], "wasmtime" in sys.modules)
     asyncio.run(main())
     """

@@ -1,1 +1,1 @@
-"""The signature of a TypeScript evaluator, read from its syntax tree."""
+"""TypeScript evaluators, read from their syntax tree."""

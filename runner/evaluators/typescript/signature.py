@@ -6,13 +6,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.errors import EvaluatorError
+from runner.evaluators.entrypoint import NAME
 from runner.evaluators.header import NO_PACKAGES
-from runner.evaluators.python_signature import NAME, Signature
+from runner.evaluators.python_signature import Signature
 from runner.evaluators.typescript.object_type import Members, function_type, is_value, key_of, members
+from runner.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module, TangledError
 from runner.evaluators.typescript.syntax_errors import problem
 from runner.text import listed, pointed, printable, shown, suggestion, whole
 from runner.types import Parameter
-from sandboxes.deno.syntax import CLASSES, FUNCTIONS, Script, TangledError
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -36,13 +37,13 @@ def read_typescript(source: str, where: str) -> Signature:
     Raises EvaluatorError, and SandboxUnavailableError where the parser is not installed.
     """
     try:
-        script = Script(source)
+        script = Module(source)
     except TangledError as error:
         raise EvaluatorError(f"{where}: {error}; look for a comment or a text that is not closed") from None
     if wrong := problem(script):
         raise EvaluatorError(pointed(where, source, *wrong))
     _refuse_imports(script, where)
-    found = script.found
+    found = script.function(NAME)
     if found is None:
         raise EvaluatorError(f"{where} has no function `evaluate`{_near_miss(script)}; {DEFINE}")
     function = found.node
@@ -66,7 +67,7 @@ def _line(node: Node) -> int:
     return node.start_point.row + 1
 
 
-def _refuse_imports(script: Script, where: str) -> None:
+def _refuse_imports(script: Module, where: str) -> None:
     for specifier, line in script.foreign:
         name = shown(specifier, 60)
         if specifier.startswith((".", "/", "file:")):
@@ -87,7 +88,7 @@ class _Formal(NamedTuple):
 
 
 def _parameters(
-    script: Script, function: Node, where: str, annotation: Node | None
+    script: Module, function: Node, where: str, annotation: Node | None
 ) -> tuple[tuple[Parameter, ...], bool]:
     formals = _formals(function)
     if outside := function_type(script, annotation):
@@ -125,7 +126,7 @@ def _formals(function: Node) -> list[_Formal]:
     return found
 
 
-def _is_by_position(script: Script, formal: _Formal) -> bool:
+def _is_by_position(script: Module, formal: _Formal) -> bool:
     """Whether a single parameter is meant to be a value rather than the object of all."""
     if is_value(script, formal.annotation):
         return True
@@ -141,7 +142,7 @@ def _object(found: Members) -> tuple[tuple[Parameter, ...], bool]:
     return tuple(Parameter(name=name, required=needed) for name, needed in required.items()), found.open
 
 
-def _destructured(script: Script, formal: _Formal, where: str) -> tuple[tuple[Parameter, ...], bool]:
+def _destructured(script: Module, formal: _Formal, where: str) -> tuple[tuple[Parameter, ...], bool]:
     declared = members(script, formal.annotation).required
     required: dict[str, bool] = {}
     accepts_any = False
@@ -168,7 +169,7 @@ def _key(part: Node) -> tuple[Node, bool]:
     return part.child_by_field_name("key") or part, value is not None and value.type == "assignment_pattern"
 
 
-def _near_miss(script: Script) -> str:
+def _near_miss(script: Module) -> str:
     for statement in script.root.named_children:
         node = statement.child_by_field_name("declaration") or statement.child_by_field_name("value") or statement
         if node.type == "expression_statement" and node.named_children:
@@ -190,7 +191,7 @@ def _near_miss(script: Script) -> str:
     return f" (it defines {listed(lines, 4)})" if lines else ""
 
 
-def _inside(script: Script, node: Node) -> tuple[Node, str] | None:
+def _inside(script: Module, node: Node) -> tuple[Node, str] | None:
     """An `evaluate` in a class, a namespace or an object, and in words what it is in."""
     kind = _KINDS.get(node.type)
     body = node if node.type == "object" else node.child_by_field_name("body")
@@ -205,7 +206,7 @@ def _inside(script: Script, node: Node) -> tuple[Node, str] | None:
     return None
 
 
-def _description(script: Script, function: Node) -> str:
+def _description(script: Module, function: Node) -> str:
     """The script's first `/** … */`; where that stands right above another function, rather that of `evaluate`."""
     first: Node | None = None
     pending: Node | None = None
@@ -226,7 +227,7 @@ def _description(script: Script, function: Node) -> str:
     return _said(script.text(first)) if first else ""
 
 
-def _defines(script: Script, node: Node) -> bool:
+def _defines(script: Module, node: Node) -> bool:
     """Whether a statement defines a function or a class."""
     declared = node.child_by_field_name("declaration") or node
     if declared.type == "lexical_declaration":

@@ -10,7 +10,7 @@ from runner.text import shown
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from sandboxes.deno.syntax import Script
+    from runner.evaluators.typescript.parse import Module
 
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "${": "}"}
 _SHOWN = 120
@@ -33,7 +33,7 @@ class _Broken(NamedTuple):
     before: Node | None
 
 
-def problem(script: Script) -> Problem | None:
+def problem(script: Module) -> Problem | None:
     """The first thing that is wrong with the syntax. What is TypeScript, though this parser cannot read it, is not."""
     for broken in _broken(script.root):
         if not _known_gap(script, broken):
@@ -64,7 +64,7 @@ def _broken(root: Node) -> Iterator[_Broken]:
             before = cursor.node
 
 
-def _explained(script: Script, node: Node) -> tuple[Node, str]:
+def _explained(script: Module, node: Node) -> tuple[Node, str]:
     """Where it is, and what."""
     if node.is_missing:
         return node, "expected a name or a value" if node.is_named else f"expected `{node.type}`"
@@ -82,7 +82,7 @@ def _explained(script: Script, node: Node) -> tuple[Node, str]:
     return node, f"unexpected {shown(first)}"
 
 
-def _known_gap(script: Script, broken: _Broken) -> bool:
+def _known_gap(script: Module, broken: _Broken) -> bool:
     if broken.above == "template_string":  # an escape that only a tag may be given: String.raw`\u`
         return script.text(broken.node, 1) == "\\"
     before = "" if broken.before is None else script.text(broken.before, 4)

@@ -1,6 +1,6 @@
 // What an evaluator may name without importing it.
 
-/** What `evaluate` is given: the columns of a row, and whatever else is mapped. */
+/** What the function is given: the columns of a row, and whatever else is mapped. */
 interface EvaluatorParams {
   input: any;
   output: any;
@@ -16,11 +16,11 @@ interface EvaluatorScore {
   explanation?: string | null;
 }
 
-/** What `evaluate` may return: text is a label, a number a score. */
+/** What it may return: text is a label, a number a score. */
 type EvaluatorResult = string | number | boolean | null | EvaluatorScore;
 
 /** What it may return with several outputs: one result for each. */
 type EvaluatorResults = { [output: string]: EvaluatorResult };
 
-/** A function that can be exported as `evaluate`. */
+/** The function that an evaluator exports. */
 type Evaluator<Params = EvaluatorParams, Returned = EvaluatorResult> = (params: Params) => Returned | Promise<Returned>;

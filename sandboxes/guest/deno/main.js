@@ -12,7 +12,7 @@
 
 const LOADED = 0, BEGUN = 1, RESULT = 2, GONE = 3, HELLO = 4, READY = 5;
 
-/** @typedef {{ source: string, boot: string, seed: number }} Setting */
+/** @typedef {{ source: string, entrypoint: string, boot: string, seed: number }} Setting */
 /** @typedef {{ kind: number, seconds: number, text: string }} Told */
 
 const [folder] = Deno.args;
@@ -72,7 +72,7 @@ function tell(kind, place, seconds, text) {
 
 tell(HELLO, 0, 0, Deno.version.deno);
 /** @type {Setting} */
-const { source, boot, seed } = JSON.parse((await texts())[0]);
+const { source, entrypoint, boot, seed } = JSON.parse((await texts())[0]);
 const [language, code] = await withoutTypes();
 
 /**
@@ -136,7 +136,7 @@ class Held {
   load() {
     return new Promise((done) => {
       this.#heard = done;
-      this.#port.postMessage({ source: this.#script, seed });
+      this.#port.postMessage({ source: this.#script, entrypoint, seed });
     });
   }
 

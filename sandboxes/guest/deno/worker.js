@@ -60,7 +60,8 @@ class Refused {
 /** @type {(message: any) => void} */
 let post;
 /** @type {any} */
-let evaluate;
+let entry;
+let entrypoint = "";
 let script = "";
 
 // Random numbers: the engine's own, or repeatable ones where a call has a seed, by sfc32 (Chris Doty-Humphrey, PractRand).
@@ -162,21 +163,24 @@ scope.onmessage = (/** @type {MessageEvent} */ first) => {
   post = port.postMessage.bind(port);
   port.onmessage = (/** @type {any} */ event) => {
     const asked = dataOf(event);
-    if (asked.calls === undefined) load(asked.source, asked.seed);
+    if (asked.calls === undefined) load(asked.source, asked.entrypoint, asked.seed);
     else run(asked.calls, asked.mark);
   };
 };
 
-/** @param {string} url @param {number} first */
-async function load(url, first) {
+/** @param {string} url @param {string} name @param {number} first */
+async function load(url, name, first) {
   script = url;
+  entrypoint = name;
   seed(first);
   let told = '{"status":"ok","value":null}';
   try {
     const module = await import(url);
-    evaluate = module.evaluate === undefined ? module.default : module.evaluate;
-    const isClass = getOwnPropertyDescriptor(Object(evaluate), "prototype")?.writable === false;
-    if (typeof evaluate !== "function" || isClass) throw new ReferenceError("the script defines no function named evaluate");
+    entry = module[name] === undefined ? module.default : module[name];
+    const isClass = getOwnPropertyDescriptor(Object(entry), "prototype")?.writable === false;
+    if (typeof entry !== "function" || isClass) {
+      throw new ReferenceError(`the script defines no function named ${name}, or does not export it`);
+    }
   } catch (error) {
     told = failure(error);
   }
@@ -193,7 +197,7 @@ async function run(calls, mark) {
       const request = parse(calls[place]);
       seed(request.seed);
       const positional = request.positional;
-      let value = positional.length ? apply(evaluate, undefined, positional) : evaluate(request.arguments);
+      let value = positional.length ? apply(entry, undefined, positional) : entry(request.arguments);
       if (isThenable(value)) value = await value;
       told = '{"status":"ok","value":' + encoded(value, request.result) + "}";
     } catch (error) {
@@ -211,7 +215,7 @@ function isThenable(value) {
 
 /** JSON text of at most `limit` bytes in UTF-8. @param {any} value @param {number} limit @returns {string} */
 function encoded(value, limit) {
-  if (value === undefined) throw new Refused("no_result", "evaluate returned undefined: return a label, a score or an object");
+  if (value === undefined) throw new Refused("no_result", `${entrypoint} returned undefined: return a label, a score or an object`);
   const seen = new WeakSetOf();
   let size = 0;
 
@@ -298,12 +302,12 @@ function beyond(number) {
 
 /** @param {string} what */
 function refused(what) {
-  return new Refused("no_result", "evaluate returned what JSON cannot hold: " + what);
+  return new Refused("no_result", `${entrypoint} returned what JSON cannot hold: ${what}`);
 }
 
 /** @param {number} size @param {number} limit */
 function tooLarge(size, limit) {
-  return new Refused("output", `evaluate returned ${size} bytes of JSON or more; the limit is ${limit}`);
+  return new Refused("output", `${entrypoint} returned ${size} bytes of JSON or more; the limit is ${limit}`);
 }
 
 /** @param {any} value @returns {string} */

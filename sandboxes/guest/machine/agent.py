@@ -99,7 +99,7 @@ def _answer(boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[b
     voice.say(hello=boxes.hello(first_box))
     place = barren = 0
     box: Box | None = first_box
-    if settings["source"] is not None:
+    if settings["script"] is not None:
         box = _loaded(first_box, boxes, voice, settings, rows)
     while box is not None and place < len(rows):
         first = place
@@ -122,8 +122,8 @@ def _answer(boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[b
 
 def _loaded(box: Box, boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[bytes]) -> Box | None:
     """The box to go on with, None where loading did not go well; says how it went."""
-    source, limits = settings["source"].encode("utf-8", "surrogatepass"), settings["limits"]
-    how, payload, *rest = box.load(source, limits)
+    script, limits = settings["script"].encode(), settings["limits"]
+    how, payload, *rest = box.load(script, limits)
     well = False
     if how == "reply":
         # What is said of it and what follows from it must be the same, whatever a script has put together.
@@ -137,14 +137,14 @@ def _loaded(box: Box, boxes: _Boxes, voice: frames.Voice, settings: Settings, ro
     if well and (not box.left or not rows):
         return box
     box.close()
-    return _imported(box.modules, boxes, source, limits) if well else None
+    return _imported(box.modules, boxes, script, limits) if well else None
 
 
-def _imported(modules: bytes, boxes: _Boxes, source: bytes, limits: Settings) -> Box:
+def _imported(modules: bytes, boxes: _Boxes, script: bytes, limits: Settings) -> Box:
     """A box with what the script imported and not the script; with none, where the modules leave something too."""
     for names in (modules, b""):
         box = boxes.open()
-        if box.imports(names, source, limits):
+        if box.imports(names, script, limits):
             return box
         box.close()
     raise Failed("no process without the script could be made ready for it")

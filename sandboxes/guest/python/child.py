@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any, BinaryIO
 
-    Evaluate = Callable[..., Any]
 
 harness.hidden.add(__file__)
 globals()["__builtins__"] = dict(
@@ -46,7 +45,7 @@ _pack = wire.RESULT.pack
 
 def run(
     channel: socket.socket,
-    evaluate: Evaluate | None,
+    function: harness.Function | None,
     message: dict[str, Any],
     requests: int,
     results: int,
@@ -73,20 +72,20 @@ def run(
             seed(_SEED)
             (length,) = wire.HEAD.unpack(_exactly(asked, wire.HEAD.size))
             began = _now()
-            evaluate, answer = load(_exactly(asked, length).decode("utf-8", "surrogatepass"))
+            function, answer = load(_exactly(asked, length).decode())
             took = _now() - began
             flush()
             if _pid() != own:
                 return
             _all(1, mark)
             _all(results, _pack(len(answer), 0, took) + answer)
-            if evaluate is None:
+            if function is None:
                 return
         seed(None)
         for place in range(message["calls"]):
             (length,) = wire.HEAD.unpack(_exactly(asked, wire.HEAD.size))
             # Read within the call: its arguments may be what is too much.
-            answer, took = _answered(evaluate, asked, length)
+            answer, took = _answered(function, asked, length)
             flush()
             if _pid() != own:  # a copy that the script made has come back
                 return
@@ -97,13 +96,14 @@ def run(
         os._exit(0)
 
 
-def load(source: str) -> tuple[Evaluate | None, bytes]:
-    """The script's `evaluate`, None where it did not load; and the reply that says how it went."""
-    loaded: list[Evaluate] = []
+def load(request: str) -> tuple[harness.Function | None, bytes]:
+    """The script's function, None where it did not load; and the reply that says how it went."""
+    loaded: list[harness.Function] = []
 
     def step() -> str:
-        found = harness.load(source)
-        if getattr(getattr(found, "__code__", None), "co_flags", 0) & _COROUTINE:
+        script = _scan(request, 0)[0]
+        found = harness.load(script["source"], script["entrypoint"])
+        if getattr(getattr(found.body, "__code__", None), "co_flags", 0) & _COROUTINE:
             import asyncio  # noqa: F401  (once here, rather than in every fork)
 
             gc.freeze()
@@ -121,14 +121,14 @@ def _own_input() -> None:
     os.close(null)
 
 
-def _answered(evaluate: Any, asked: BinaryIO, length: int) -> tuple[bytes, float]:
+def _answered(function: Any, asked: BinaryIO, length: int) -> tuple[bytes, float]:
     began = _now()
 
     def step() -> str:
         request = _scan(_exactly(asked, length).decode(), 0)[0]
         if request["seed"] is not None:
             seed(request["seed"])
-        return _value(evaluate, request)
+        return _value(function, request)
 
     answer = reply(harness.told(step))
     return answer, _now() - began
@@ -142,8 +142,8 @@ def _exactly(asked: BinaryIO, count: int) -> bytes:
     return got
 
 
-def _value(evaluate: Any, request: dict[str, Any]) -> str:
-    return harness.call(evaluate, request["positional"], request["arguments"], request["result"], _awaited)
+def _value(function: Any, request: dict[str, Any]) -> str:
+    return harness.call(function, request["positional"], request["arguments"], request["result"], _awaited)
 
 
 def _awaited(awaitable: Awaitable[Any]) -> Any:

@@ -37,22 +37,22 @@ _END = signal.SIGKILL
 
 def serve(channel: socket.socket, boot: Message) -> NoReturn:
     """Until the host is gone, which EOFError tells."""
-    evaluate: child.Evaluate | None = None
+    function: harness.Function | None = None
     while True:
         message, parts, fds = wire.receive(channel)
         if message["do"] in ("load", "import"):
-            evaluate = _begin(channel, message, parts, fds, boot)
+            function = _begin(channel, message, parts, fds, boot)
         elif message["do"] == "run":  # and a `stop` that came too late is none
-            _runs(channel, evaluate, message, fds, boot)
+            _runs(channel, function, message, fds, boot)
 
 
 def _begin(
     channel: socket.socket, message: Message, parts: list[bytes], fds: list[int], boot: Message
-) -> child.Evaluate | None:
+) -> harness.Function | None:
     """Loads the script, or imports modules; tells the host how it went, what is left of it, and what was imported."""
     _prepare(message, fds, boot)
     before = leftovers.Before(boot["tmp"] and boot["tmp"][0], (vars(child), vars(fork_pages), globals()))
-    evaluate, told = (_load if message["do"] == "load" else _import)(parts[0].decode("utf-8", "surrogatepass"), boot)
+    function, told = (_load if message["do"] == "load" else _import)(parts[0].decode("utf-8", "surrogatepass"), boot)
     child.flush()
     os.dup2(0, 1)  # /dev/null, as the host opened it
     os.dup2(0, 2)
@@ -67,7 +67,7 @@ def _begin(
         left.append("memory")
     parts = [told, "\n".join(modules).encode("utf-8", "replace")]
     wire.send(channel, {"loaded": len(told), "left": left}, parts)
-    return evaluate
+    return function
 
 
 def _prepare(message: Message, fds: list[int], boot: Message) -> None:
@@ -86,14 +86,14 @@ def _prepare(message: Message, fds: list[int], boot: Message) -> None:
         site.addsitedir(boot["packages"])
 
 
-def _load(source: str, boot: Message) -> tuple[child.Evaluate | None, bytes]:
-    evaluate, told = child.load(source)
-    if evaluate is not None and boot["packages"] and sys.platform.startswith("linux"):
+def _load(request: str, boot: Message) -> tuple[harness.Function | None, bytes]:
+    function, told = child.load(request)
+    if function is not None and boot["packages"] and sys.platform.startswith("linux"):
         fork_pages.collapse()
-    return evaluate, told
+    return function, told
 
 
-def _import(names: str, boot: Message) -> tuple[child.Evaluate | None, bytes]:
+def _import(names: str, boot: Message) -> tuple[harness.Function | None, bytes]:
     """As far as that can be done: a child that misses one imports it itself."""
     for name in names.split("\n"):
         try:
@@ -108,7 +108,7 @@ def _import(names: str, boot: Message) -> tuple[child.Evaluate | None, bytes]:
 
 
 def _runs(
-    channel: socket.socket, evaluate: child.Evaluate | None, message: Message, pipes: list[int], boot: Message
+    channel: socket.socket, function: harness.Function | None, message: Message, pipes: list[int], boot: Message
 ) -> None:
     """
     A run in a child of its own, and those that the host announces before one has ended.
@@ -116,7 +116,7 @@ def _runs(
     Such a one is forked while the child before ends, which takes as long, and gets its requests when nothing is left
     of that.
     """
-    pid = _started(channel, evaluate, message, pipes, boot)
+    pid = _started(channel, function, message, pipes, boot)
     if pid is None:
         wire.send(channel, {"refused": True})
     while pid:
@@ -124,7 +124,7 @@ def _runs(
         ahead = None
         if announced:
             os.kill(-1, _END)
-            ahead = _started(channel, evaluate, *announced, boot)
+            ahead = _started(channel, function, *announced, boot)
             status = os.waitpid(pid, 0)[1]
             _reap()
         else:
@@ -137,13 +137,13 @@ def _runs(
 
 
 def _started(
-    channel: socket.socket, evaluate: child.Evaluate | None, message: Message, pipes: list[int], boot: Message
+    channel: socket.socket, function: harness.Function | None, message: Message, pipes: list[int], boot: Message
 ) -> int | None:
     """The child of a run; None where there is no room for one."""
     pid = _forked()
     if pid == 0:
         requests, results, output = pipes
-        child.run(channel, evaluate, message, requests, results, output, boot)
+        child.run(channel, function, message, requests, results, output, boot)
     for fd in pipes:
         os.close(fd)
     return pid

@@ -4,7 +4,7 @@ The guest: CPython's side of the wasm sandbox. Built into the image, it runs ins
 The modules of this folder have bare names there, as componentize-py takes a folder of modules and no package; so has
 `guest.harness`, which the image holds as `guest_harness`.
 
-`load` execs one script, `call` evaluates it once. Both take a JSON object and give one back, whatever the script
+`load` execs one script, `call` calls its function once. Both take a JSON object and give one back, whatever the script
 does. Nothing here is trusted by the host: a script shares this interpreter and may change any of it, but all it can
 spoil is its own reply, and the host checks that.
 """
@@ -38,7 +38,7 @@ _seed = random.seed
 
 guest_harness.hidden.add(__file__)
 _output = Output()
-_evaluate: Any = None
+_function: Any = None
 _spare: bytearray | None = bytearray(1 << 20)  # let go of when memory runs out, so that there is some left to say so
 
 
@@ -69,11 +69,11 @@ def _reply(step: Callable[[dict[str, Any]], str], request: str) -> str:
 
 
 def _load(request: dict[str, Any]) -> str:
-    global _evaluate
+    global _function
     _output.limits(request["output"], request["flood"])
     _seed(request["seed"])
-    _evaluate = guest_harness.load(request["source"])
-    if inspect.iscoroutinefunction(_evaluate):
+    _function = guest_harness.load(request["source"], request["entrypoint"])
+    if inspect.iscoroutinefunction(_function.body):
         import guest_loop  # noqa: F401  (now, so that no call pays for it)
 
         gc.collect()
@@ -84,7 +84,7 @@ def _load(request: dict[str, Any]) -> str:
 def _call(request: dict[str, Any]) -> str:
     _output.limits(request["output"], request["flood"])
     _seed(request["seed"])
-    return guest_harness.call(_evaluate, request["positional"], request["arguments"], request["result"], _wait)
+    return guest_harness.call(_function, request["positional"], request["arguments"], request["result"], _wait)
 
 
 def _wait(awaitable: Awaitable[Any]) -> Any:
@@ -97,7 +97,7 @@ _WARM = """
 import json, re
 from difflib import SequenceMatcher
 class Warm: pass
-def evaluate(output, reference):
+def warm(output, reference):
     print("x")
     try:
         a = json.loads(output) if isinstance(output, str) else output
@@ -116,7 +116,7 @@ def _warm_up() -> None:
     world = WitWorld()
     limits = {"output": 65536, "flood": 1 << 24, "result": 1 << 20, "seed": 1}
     for _ in range(30):
-        loaded = world.load(json.dumps({"source": _WARM, **limits}))
+        loaded = world.load(json.dumps({"source": _WARM, "entrypoint": "warm", **limits}))
         arguments = {"output": '{"a":[1,2.5,null,true],"b":{}}', "reference": "x"}
         called = world.call(json.dumps({"positional": [], "arguments": arguments, **limits}))
         raising = {"output": "[]", "reference": "raise"}
@@ -130,7 +130,7 @@ def _warm_up() -> None:
 guest_preload.close_file_system()
 guest_quiet.install()
 _warm_up()
-_evaluate = None
+_function = None
 gc.collect()
 gc.freeze()
 # A call's garbage goes with its snapshot; collecting while it runs would only touch more pages.

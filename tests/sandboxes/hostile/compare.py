@@ -21,6 +21,7 @@ from sandboxes.wasm.fresh import RestoredPages
 from sandboxes.wasm.guests import Guests
 from tests.sandboxes.hostile.judged import patience
 from tests.sandboxes.hostile.scripts import ATTACK, SHELL, scripts
+from tests.scripts import python
 
 LIMITS = Limits(timeout=0.2, memory=64 << 20, output=4096, result=16384)
 """What ends by itself is waited for, as it is only then that a guest is kept."""
@@ -32,7 +33,7 @@ _memory_compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 def main() -> None:
     with Engine(*compiled(print)) as engine:
         guests = Guests(engine, "restore")
-        guests.load(1, load_request(SHELL, LIMITS), wasm.bounds(LIMITS, loading=True))
+        guests.load(1, load_request(python(SHELL), LIMITS), wasm.bounds(LIMITS, loading=True))
         states = guests._programs[1]
         assert isinstance(states, RestoredPages)
         for script in scripts():

@@ -33,6 +33,7 @@ from sandboxes.wasm.restore import Reset
 from tests.descriptors import held
 from tests.sandboxes.hostile.boxed import boxed, named, tools
 from tests.sandboxes.hostile.scripts import CLEAN, SHELL
+from tests.scripts import python
 
 SEED = 7
 QUIET = 15.0
@@ -42,6 +43,9 @@ LONG = 8.0
 
 
 class Driver:
+    script = staticmethod(python)
+    """Makes a script of its source."""
+
     def __init__(self, sandbox: Sandbox, shell: Program, clean: Program, name: str) -> None:
         self.sandbox, self.shell, self.clean, self.name = sandbox, shell, clean, name
         self.expected = len(named(name))
@@ -69,7 +73,7 @@ class Driver:
             source = asked.get("source")
             if source is not None and self.name:
                 source = f"{tools(self.name)}\n{source}"
-            program = await self.sandbox.load(source, limits) if source is not None else self.shell
+            program = await self.sandbox.load(self.script(source), limits) if source is not None else self.shell
             told["loaded"] = shown(program.loaded)
             told["batches"] = []
             for isolation, batch in asked["batches"]:
@@ -151,7 +155,7 @@ async def main(way: str, jobs: str, packages: str = "") -> None:
     else:
         sandbox, shell = WasmSandbox(WasmConfig(jobs=int(jobs), reset=cast(Reset, way))), SHELL
     async with sandbox:
-        attacked, clean = [await sandbox.load(shell, Limits()) for _ in range(2)]
+        attacked, clean = [await sandbox.load(python(shell), Limits()) for _ in range(2)]
         driver = Driver(sandbox, attacked, clean, name)
         while line := await asyncio.to_thread(sys.stdin.readline):
             print(json.dumps(await driver.answer(json.loads(line))), flush=True)

@@ -11,9 +11,8 @@ from sandboxes.errors import SandboxUnavailableError
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree
 
-How: TypeAlias = Literal["evaluate", "default", "local"]
+How: TypeAlias = Literal["named", "default", "local"]
 
-NAME = "evaluate"
 INSTALL = "pip install 'evalcell[deno]'"
 PARSE_TIME = 0.75
 """Seconds of processor time: ordinary source of 256 KB takes 0.1, a few bytes made to be slow take a minute."""
@@ -64,37 +63,27 @@ class Found(NamedTuple):
     """How the function to call is found, and what stands there: a function, or what may be one when it is run."""
 
     how: How
+    """Exported by its name, as the default export, or only defined at the top level."""
     node: Node
     annotation: Node | None
     """The type that is written for it from outside: of the constant that holds it, by `as` or by `satisfies`."""
 
 
-def how_exported(source: str) -> How | None:
+def exporting(source: str, name: str) -> str:
     """
-    How `evaluate` is found: exported by that name, as the default export, or only defined at the top level.
+    The script with its function exported, on a line of its own at the end where that has to be added.
 
-    Something that certainly is no function is none of it. None also where the source cannot be read in time; wrong
-    syntax is read as far as it goes. Raises SandboxUnavailableError.
+    As it is where the source cannot be read in time; wrong syntax is read as far as it goes. Raises
+    SandboxUnavailableError.
     """
     try:
-        found = Script(source).found
+        found = Module(source).function(name)
     except TangledError:
-        return None
-    return found.how if found else None
+        return source
+    return f"{source}\nexport {{ {name} }};\n" if found and found.how == "local" else source
 
 
-def foreign_imports(source: str) -> list[tuple[str, int]]:
-    """
-    What is imported from outside the script, with the line.
-
-    That is neither what Deno has of its own (`node:`) nor what the script brings along (`data:`), nor types alone.
-
-    Raises SandboxUnavailableError and TangledError.
-    """
-    return Script(source).foreign
-
-
-class Script:
+class Module:
     """The top level of a script, as parsed. Raises SandboxUnavailableError and TangledError."""
 
     def __init__(self, source: str) -> None:
@@ -106,6 +95,10 @@ class Script:
         self.types: dict[str, list[Node]] = {}
         """By name, the interfaces and type aliases."""
         self.foreign: list[tuple[str, int]] = []
+        """
+        What is imported from outside the script, with the line: neither what Deno has of its own (`node:`) nor what the
+        script brings along (`data:`), nor types alone.
+        """
         self._annotated: dict[int, Node] = {}
         """By the id of a constant's value, the type that is written for it."""
         self._hoisted: dict[str, Node] = {}
@@ -115,13 +108,12 @@ class Script:
         # A function is there before the first statement runs; what is assigned later replaces it.
         self.bindings = self._hoisted | self.bindings
 
-    @property
-    def found(self) -> Found | None:
-        """The function to call, or what may be one."""
+    def function(self, name: str) -> Found | None:
+        """The function to call, or what may be one. Something that certainly is no function is none of it."""
         places: tuple[tuple[How, Node | None], ...] = (
-            ("evaluate", self._exported.get(NAME)),
+            ("named", self._exported.get(name)),
             ("default", self._exported.get("default")),
-            ("local", self.bindings.get(NAME)),
+            ("local", self.bindings.get(name)),
         )
         for how, node in places:
             if node is not None and (resolved := self.resolved(node)).type not in _NO_FUNCTIONS:

@@ -1,0 +1,54 @@
+"""What a sandbox refuses to do, of what it is asked."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sandboxes.errors import UnsupportedConfigError
+
+if TYPE_CHECKING:
+    from sandboxes.base import Capabilities, Language, SandboxConfig, Script
+
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+"""For the path of a file that a script is given."""
+
+
+def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> None:
+    """Raises UnsupportedConfigError for the first thing that the config asks and `can` lacks."""
+    if config.isolation and config.isolation not in can.isolation:
+        raise UnsupportedConfigError(
+            f"the {name} sandbox has no isolation {config.isolation!r}; choose one of: {', '.join(can.isolation)}"
+        )
+    if config.language not in (None, *can.languages):
+        raise UnsupportedConfigError(
+            f"the {name} sandbox does not run {config.language}; `evalcell sandboxes` shows which do"
+        )
+    for variable in config.files:
+        if not VARIABLE_NAME.fullmatch(variable):
+            raise UnsupportedConfigError(
+                f"a file is given as {variable[:80]!r}, which is no name of a variable; use letters, digits and "
+                "underscores, 200 at most"
+            )
+    wanted = {
+        "packages": (config.packages or config.lock, "leave them out, or choose a sandbox that installs packages"),
+        "files": (tuple(config.files), "leave them out, or choose a sandbox that shows the script files"),
+        "network": (config.network, "leave it out, or choose a sandbox that allows it"),
+        "env": (config.env, "leave it out, or choose a sandbox that passes variables"),
+    }
+    for feature, (value, step) in wanted.items():
+        if value and not getattr(can, feature):
+            shown = f" ({', '.join(value)})" if isinstance(value, tuple) else ""
+            shown += f", as {why}" if (why := can.lacks.get(feature)) else ""
+            raise UnsupportedConfigError(
+                f"the {name} sandbox has no {feature}{shown}: {step}; `evalcell sandboxes` lists them"
+            )
+
+
+def refuse_language(name: str, runs: Language, script: Script) -> None:
+    """Raises UnsupportedConfigError unless the script is written in what the sandbox of this name was made for."""
+    if script.language != runs:
+        raise UnsupportedConfigError(
+            f"the {name} sandbox was made for {runs}, and the script is {script.language}; "
+            f"make another one with SandboxConfig(language={script.language!r})"
+        )

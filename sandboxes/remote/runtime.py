@@ -1,0 +1,113 @@
+"""What runs scripts on a machine: the Python that is there, or Deno, which is installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sandboxes import protocol
+from sandboxes.base import (
+    Call,
+    Capabilities,
+    Execution,
+    Language,
+    Limits,
+    SandboxConfig,
+    Script,
+)
+from sandboxes.deno import launch
+from sandboxes.errors import SandboxUnavailableError
+from sandboxes.refusals import refuse_unsupported
+
+if TYPE_CHECKING:
+    from sandboxes.remote.stream import Greeting
+
+_PIPES = "/the/pipes"
+
+
+class Runtime:
+    """The machine's own Python."""
+
+    starts: ClassVar[bool] = False
+    """Whether a box starts a program, which loads the script before a row too."""
+
+    def refuse(self, name: str, config: SandboxConfig) -> None:
+        """Raises UnsupportedConfigError for what a sandbox of this name has, and not for scripts in this language."""
+
+    def requirements(self) -> tuple[str, ...]:
+        """What is installed for it. Raises SandboxUnavailableError where there is no telling."""
+        return ()
+
+    def is_ready(self, greeting: Greeting) -> bool:
+        """Whether it is known to start there."""
+        return True
+
+    def refuse_unsettled(self, name: str, greeting: Greeting) -> None:
+        """Raises SandboxUnavailableError for a machine on which results would differ by chance."""
+        if greeting.hash_seed != "0":
+            raise SandboxUnavailableError(
+                f"{name}: the hash seed of the machine's Python is not 0, whatever it is started with, so that sets "
+                "would have another order there than elsewhere; choose an image whose python3 obeys PYTHONHASHSEED"
+            )
+
+    def load_request(self, script: Script, limits: Limits) -> bytes:
+        """What it is told of a script."""
+        return protocol.load_request(script, limits)
+
+    def call_request(self, call: Call, limits: Limits) -> bytes | Execution:
+        """What it is told of a call, or the call's execution where it cannot be told."""
+        return protocol.call_request(call, limits)
+
+    def settings(self, limits: Limits) -> dict[str, Any]:
+        """What the agent has to know to start it."""
+        return {}
+
+    def explained(self, execution: Execution) -> Execution:
+        """With a next step where there is one."""
+        return execution
+
+
+class Deno(Runtime):
+    """Deno, where it is installed."""
+
+    starts = True
+    _capabilities: ClassVar[Capabilities] = Capabilities(
+        languages=("typescript",),
+        isolation=("call", "batch"),
+        lacks={
+            "packages": "npm packages and other modules are not available to TypeScript evaluators yet",
+            "files": "a TypeScript evaluator has no permission to read any",
+            "network": "a TypeScript evaluator has no permission to use it",
+            "env": "a TypeScript evaluator has no permission to read it",
+        },
+    )
+
+    def refuse(self, name: str, config: SandboxConfig) -> None:
+        refuse_unsupported(name, self._capabilities, config)
+
+    def requirements(self) -> tuple[str, ...]:
+        from sandboxes.deno.binary import requirement
+
+        return (requirement(),)
+
+    def is_ready(self, greeting: Greeting) -> bool:
+        return greeting.deno is not None
+
+    def refuse_unsettled(self, name: str, greeting: Greeting) -> None:
+        """Nothing depends on the machine's Python."""
+
+    def load_request(self, script: Script, limits: Limits) -> bytes:
+        return launch.setting(script)
+
+    def call_request(self, call: Call, limits: Limits) -> bytes | Execution:
+        return protocol.call_request(launch.seeded(call), limits)
+
+    def settings(self, limits: Limits) -> dict[str, Any]:
+        """`pipes` stands for a folder that is made there."""
+        started = {"arguments": launch.arguments(_PIPES, limits), "variables": launch.VARIABLES, "pipes": _PIPES}
+        return {"deno": started}
+
+    def explained(self, execution: Execution) -> Execution:
+        return launch.explained(execution)
+
+
+RUNTIMES: dict[Language, Runtime] = {"python": Runtime(), "typescript": Deno()}

@@ -82,7 +82,7 @@ class Prepared:
 
     @property
     def dataset(self) -> str | None:
-        """Its path. Raises DatasetError where there is no such demo."""
+        """Its path; None where the caller has the rows."""
         request = self.request
         if request.dataset is None:
             return None
@@ -94,8 +94,8 @@ class Prepared:
         """The paths of all files that the run reads."""
         named, dataset = self.request.evaluator, self.dataset
         script = [named] if isinstance(named, str) and is_path(named) else []
-        rows = [] if dataset in (None, "-") else [dataset]
-        return [*script, *(path for path in rows if path is not None), *self.sandbox.config.files.values()]
+        rows = [dataset] if dataset is not None and dataset != "-" else []
+        return [*script, *rows, *self.sandbox.config.files.values()]
 
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[Iterable[Case]]:

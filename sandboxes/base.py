@@ -33,7 +33,7 @@ class Model(BaseModel):
         """
         An instance of these values, one for every field, which nobody looks at again; the dict is not to be used on.
 
-        For the few objects that each row has, of values that we made or checked. It takes a fourth of the time.
+        For the few objects that each row has, of values that we made or checked. It takes less than half the time.
         """
         made = cls.__new__(cls)
         _set(made, "__dict__", values)

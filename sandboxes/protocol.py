@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from sandboxes.base import Call, Execution, Limits, Script, ScriptError, Status
+from sandboxes.guest.supervisor.driver import Bounds
 from sandboxes.raw import Raw as Raw
 from sandboxes.text import clean
 
@@ -60,13 +61,16 @@ def longest(limits: Limits) -> int:
     return _WORST * (limits.result + limits.output) + 65536
 
 
-def is_well(how: str, payload: bytes) -> bool:
-    """Whether this says that a script has loaded: what is said of it and what follows from it must be the same."""
-    try:
-        reply = json.loads(payload) if how == "reply" else None
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(reply, dict) and reply.get("status") == "ok"
+def bounds(limits: Limits) -> Bounds:
+    """The limits, as a supervisor keeps them."""
+    return Bounds(
+        memory=limits.memory,
+        output=limits.output,
+        flood=limits.flood,
+        longest=longest(limits),
+        timeout=limits.timeout,
+        load_timeout=limits.load_timeout,
+    )
 
 
 def load_request(script: Script, limits: Limits) -> bytes:

@@ -15,7 +15,7 @@ from runner.cli.sandbox_options import Asked
 from runner.evaluators.mapping import bind
 from runner.evaluators.parameters import about
 from runner.evaluators.resolve import find_evaluator
-from runner.request import Prepared, RunRequest, prepare
+from runner.request import Prepared, prepare
 from runner.results.worst import Worst
 from runner.text import printable, whole
 from runner.types import Case, Categorical, Continuous, Evaluator, OutputConfig, Result
@@ -30,22 +30,15 @@ class Options(Asked):
 
     script: str
     dataset: str | None
-    paths: tuple[str, ...]
-    literals: tuple[str, ...]
 
 
 def check(options: Options) -> int:
     """Prints it; returns the exit code. Raises what `evaluate` does."""
     script, dataset = options.script, options.dataset
     evaluator = find_evaluator(script, options.language)
-    request = RunRequest(
-        evaluator=script,
-        dataset=dataset,
-        language=options.language,
-        sandbox=options.config().model_copy(update={"jobs": 1}),  # starts sooner than workers do
-        mapping=values.mapping(options.paths, options.literals, evaluator),
-        limit=_TRIED,
-    )
+    request = options.request(script, dataset, evaluator, limit=_TRIED)
+    one = request.sandbox.model_copy(update={"jobs": 1})  # starts sooner than workers do
+    request = request.model_copy(update={"sandbox": one})
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
     sandbox = prepared.sandbox
     out = render.out()

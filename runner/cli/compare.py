@@ -13,13 +13,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli import render, signals, values
+from runner.cli import render, signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.messages import in_options
 from runner.cli.progress import Progress
 from runner.cli.sandbox_options import Asked
 from runner.comparison import Cases, Comparison, Parity, RowDifference, open_cases, prepare_sides, together
-from runner.request import Prepared, RunRequest
+from runner.request import Prepared
 from runner.results.diff import TOLERANCE, windows
 from runner.text import printable
 
@@ -35,11 +35,7 @@ class Options(Asked):
     other: str | None
     sandboxes: tuple[str, ...]
     tolerance: float | None
-    timeout: float | None
-    memory: int | None
     seed: int | None
-    paths: tuple[str, ...]
-    literals: tuple[str, ...]
     limit: int | None
     as_json: bool
     quiet: bool
@@ -47,21 +43,14 @@ class Options(Asked):
 
 def parity(options: Options) -> int:
     """Compares all rows; returns the exit code. Raises what `compare` does."""
-    request = RunRequest(
-        evaluator=options.evaluator,
-        dataset=options.dataset,
-        sandbox=options.config(),
-        limits=values.limits(options.timeout, options.memory),
-        seed=options.seed,
-        limit=options.limit,
-    )
+    request = options.request(options.evaluator, options.dataset, seed=options.seed, limit=options.limit)
     sides = prepare_sides(
         request,
         options.sandboxes,
         options.other,
         options.language,
         lock=options.lock_named,
-        mapping=lambda evaluator: values.mapping(options.paths, options.literals, evaluator),
+        mapping=options.mapping,
     )
     cases = open_cases(request, None, sides)
     comparison = Comparison(sides, TOLERANCE if options.tolerance is None else options.tolerance)

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli import render, signals, values
+from runner.cli import render, signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.messages import in_options
 from runner.cli.progress import Progress
@@ -21,7 +21,7 @@ from runner.cli.sandbox_options import Asked
 from runner.evaluators.resolve import find_evaluator
 from runner.examples.check import CasesReport, JudgedCase, judge, prepare_cases, report
 from runner.examples.load import WorkedCase, find_cases, read_cases
-from runner.request import Prepared, RunRequest
+from runner.request import Prepared
 from runner.results.diff import windows
 from runner.text import printable
 
@@ -36,10 +36,6 @@ class Options(Asked):
 
     script: str
     cases: str | None
-    timeout: float | None
-    memory: int | None
-    paths: tuple[str, ...]
-    literals: tuple[str, ...]
     as_json: bool
     quiet: bool
     verbose: bool
@@ -49,14 +45,7 @@ def test(options: Options) -> int:
     """Tries all cases; returns the exit code. Raises what `check_cases` does."""
     evaluator = find_evaluator(options.script, options.language)
     every = read_cases(find_cases(options.script) if options.cases is None else options.cases)
-    request = RunRequest(
-        evaluator=options.script,
-        dataset="cases" if options.cases is None else options.cases,
-        language=options.language,
-        sandbox=options.config(),
-        limits=values.limits(options.timeout, options.memory),
-        mapping=values.mapping(options.paths, options.literals, evaluator),
-    )
+    request = options.request(options.script, "cases" if options.cases is None else options.cases, evaluator)
     prepared, cases = prepare_cases(request, every, evaluator=evaluator, lock=options.lock_named)
     if not options.quiet:
         render.err().say(render.text(f"sandbox: {prepared.why}", "dim"))

@@ -12,7 +12,7 @@ from runner.cli.progress import Progress
 from runner.cli.sandbox_options import Asked
 from runner.evaluators.resolve import find_evaluator
 from runner.output.manifest import State
-from runner.request import RunRequest, prepare
+from runner.request import prepare
 from runner.results.summary import Summary
 from runner.results.worst import Worst
 from runner.run import Run
@@ -24,11 +24,7 @@ class Options(Asked):
 
     evaluator: str
     dataset: str
-    timeout: float | None
-    memory: int | None
     seed: int | None
-    paths: tuple[str, ...]
-    literals: tuple[str, ...]
     limit: int | None
     files: tuple[str, ...]
     as_json: bool
@@ -40,13 +36,10 @@ class Options(Asked):
 def run(options: Options) -> int:
     """Scores a dataset; returns the exit code. Raises what `evaluate` does, OutputError and WriteError."""
     evaluator = find_evaluator(options.evaluator, options.language)
-    request = RunRequest(
-        evaluator=options.evaluator,
-        dataset=options.dataset,
-        language=options.language,
-        sandbox=options.config(),
-        limits=values.limits(options.timeout, options.memory),
-        mapping=values.mapping(options.paths, options.literals, evaluator),
+    request = options.request(
+        options.evaluator,
+        options.dataset,
+        evaluator,
         seed=options.seed,
         limit=options.limit,
         gates=options.gates,

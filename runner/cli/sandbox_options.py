@@ -1,4 +1,4 @@
-"""What the command line asks of a sandbox, as a config. Whatever is wrong with it is told by option."""
+"""What the command line asks of an evaluator and its sandbox, as a request. What is wrong with it is told by option."""
 
 from __future__ import annotations
 
@@ -6,17 +6,29 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from runner.cli import values
 from runner.errors import InputError
 from runner.evaluators.requirements import plain
+from runner.request import RunRequest
 from runner.text import near, printable, read_bounded, whole, why
+from runner.types import Evaluator, InputMapping
 from sandboxes.base import Isolation, Language, SandboxConfig
-from sandboxes.env import values
+from sandboxes.env import values as variables
 from sandboxes.refusals import VARIABLE_NAME
 
 MAX_LOCK = 4 << 20
 """Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
+
+
+class More(TypedDict, total=False):
+    """What only some of the commands ask of a run."""
+
+    seed: int | None
+    limit: int | None
+    gates: tuple[str, ...]
+    max_failed: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +47,29 @@ class Asked:
     env_file: str | None = None
     network: bool = False
     weak: bool = False
+    paths: tuple[str, ...] = ()
+    literals: tuple[str, ...] = ()
+    timeout: float | None = None
+    memory: int | None = None
+    """MB."""
+
+    def request(
+        self, evaluator: str, dataset: str | None, read: Evaluator | None = None, **more: Unpack[More]
+    ) -> RunRequest:
+        """`read`: the evaluator that the mapping is for; without it the mapping is left out. Raises as `config`."""
+        return RunRequest(
+            evaluator=evaluator,
+            dataset=dataset,
+            language=self.language,
+            sandbox=self.config(),
+            limits=values.limits(self.timeout, self.memory),
+            mapping=InputMapping() if read is None else self.mapping(read),
+            **more,
+        )
+
+    def mapping(self, evaluator: Evaluator) -> InputMapping:
+        """Raises InputError."""
+        return values.mapping(self.paths, self.literals, evaluator)
 
     def config(self) -> SandboxConfig:
         """Has a backend only where one was named. Raises InputError and UnsupportedConfigError."""
@@ -97,7 +132,7 @@ def _regular(shown: str, path: str) -> str:
 
 
 def _variables(names: Sequence[str], files: dict[str, str], env_file: str | None) -> tuple[str, ...]:
-    known = values(env_file) if names or env_file else {}
+    known = variables(env_file) if names or env_file else {}
     for name in names:
         if name and name not in known and name in known.values():
             raise InputError("--env was given the value of a variable; write its name, without a $")

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
-import socket
-import subprocess
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from sandboxes.boxes.channel import Channel
+from sandboxes.boxes.first_process import BoxError, FirstProcess, ShortageError
 from sandboxes.boxes.launch import Plan
 from sandboxes.boxes.memory_watch import Watch
-from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor import procfs, shortage
-from sandboxes.guest.supervisor.pipes import Printed
-from sandboxes.handle import own_handle
-from sandboxes.shield import begun, ended
+from sandboxes.guest.supervisor.driver import Broken
+from sandboxes.guest.supervisor.run import BROKE
+from sandboxes.shield import begun, ended, finish
 
 GRACE = 2.0
 """Seconds that a box's own processes have for what takes them milliseconds; then they are ended from outside."""
@@ -26,32 +22,26 @@ INNER_ENDED, INNER_KILLED = 70, 71
 """See guest/box/init.py."""
 
 
-class BoxError(Exception):
-    """A box could not be started; the message is what was said about it."""
-
-
-class ShortageError(BoxError):
-    """The machine has no room for another box at the moment, whichever its tier; the message says what to do."""
-
-
-class Box:
-    """One guardian with what it guards, for one script."""
+class Box(Channel):
+    """One guardian with what it guards, for one script. The `Driver` of a supervisor, by asyncio."""
 
     def __init__(self, plan: Plan) -> None:
         """Starts its first process. Raises BoxError."""
+        super().__init__()
         self._plan = plan
-        self._loop = asyncio.get_running_loop()
-        self._event = asyncio.Event()
-        self._channel = Channel(self._event)
         self._ending: asyncio.Task[None] | None = None
         self._inner = 0
         self._shortage = shortage.Shortage()
-        self._watch = Watch(self._watched, self._event.set, self.end)
+        self._watch = Watch(self._watched, self.wake, self.end)
         try:
-            self._first = FirstProcess(plan, self._channel.theirs, self._event.set)
+            self._first = FirstProcess(plan, self.theirs, self.wake)
         except BaseException:
-            self._channel.close()
+            self.hang_up()
             raise
+
+    @property
+    def inner(self) -> int:
+        return self._inner
 
     @property
     def closed(self) -> bool:
@@ -59,23 +49,23 @@ class Box:
 
     @property
     def alive(self) -> bool:
-        return not (self._channel.gone or self.closed)
+        return not (self.gone or self.closed)
 
     async def start(self, seconds: float) -> None:
         """Waits until the doors are closed and the box is ready for a script. Raises BoxError."""
         try:
-            await self._channel.say(self._plan.boot, [self._plan.program])
-            message, _ = await self._channel.heard(self._loop.time() + seconds)
+            await self.say(self._plan.boot, [self._plan.program])
+            message, _ = await self.heard(self.now() + seconds)
             if "hello" not in message:
                 raise BoxError(str(message.get("failed")))
             self._inner = self._find_inner()
             shortage.first_to_go(self._inner)
-        except (SandboxLostError, TimeoutError, BoxError) as e:
+        except (Broken, TimeoutError, BoxError) as e:
             try:
                 said = str(e) if isinstance(e, BoxError) else await self._first.last_words()
             finally:
                 await self.close()
-            if why := shortage.why_said(said) or self._shortage.since(killed=not said):
+            if why := shortage.why_said(said) or self.short(killed=not said):
                 raise ShortageError(why) from e
             raise BoxError(said or f"no sign of life ({type(e).__name__})") from e
         except BaseException:
@@ -91,28 +81,52 @@ class Box:
     def _watched(self) -> list[int]:
         return [self._inner, *procfs.descendants(self._inner)]
 
-    async def _why(self) -> str:
-        """Why the box has gone. Raises SandboxLostError where the script cannot have done it."""
-        if self._channel.spoilt:
+    @property
+    def full(self) -> str:
+        return self._watch.full
+
+    def watch(self, limit: int) -> None:
+        self._watch.begin(limit)
+
+    def unwatch(self) -> None:
+        self._watch.end()
+
+    async def over(self) -> str:
+        return await self._watch.over()
+
+    def memory(self) -> int:
+        return procfs.memory([self._inner], 1 << 62)
+
+    def holds(self) -> Sequence[int]:
+        return procfs.fields(self._inner, ("VmData", "RssAnon"))
+
+    def short(self, killed: bool) -> str:
+        return self._shortage.since(killed)
+
+    async def why(self) -> tuple[str, bytes]:
+        if self.spoilt:
             await self.close()
-            return "it broke the process that holds the script"
+            return "ended", BROKE.encode()
         status: int | None = None
         with contextlib.suppress(TimeoutError):
             status = await asyncio.wait_for(self._first.exit(), GRACE)
         await self.close()
-        if status in (None, INNER_ENDED, INNER_KILLED):
-            self._unless_short(killed=status == INNER_KILLED)
-            return "it ended the process that holds the script"
-        raise SandboxLostError(f"the sandbox was ended from outside (status {status})")
+        if status not in (None, INNER_ENDED, INNER_KILLED):
+            return "lost", f"the sandbox was ended from outside (status {status})".encode()
+        if short := self.short(killed=status == INNER_KILLED):
+            return "lost", short.encode()
+        return "ended", b"it ended the process that holds the script"
 
-    def _unless_short(self, killed: bool) -> None:
-        """
-        To be called before a script is blamed for what has ended, or for an error that it raised.
+    def swept(self) -> bool:
+        """Nothing: a box has no place here that is not its own."""
+        return False
 
-        Raises SandboxLostError where the machine may be to blame; `killed` as for `Shortage.since`.
-        """
-        if why := self._shortage.since(killed):
-            raise SandboxLostError(why)
+    async def finish(self, work: Callable[[], Awaitable[None]]) -> None:
+        await finish(work)
+
+    def aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        task = asyncio.ensure_future(work())
+        return lambda: asyncio.shield(task)
 
     async def close(self) -> None:
         """Ends every process of the box, and waits for that, be it cancelled meanwhile; safe twice."""
@@ -121,7 +135,7 @@ class Box:
     def end(self) -> asyncio.Task[None]:
         """Begins to end it, for who cannot wait: the end itself waits for what the box has under way."""
         if self._ending is None:
-            self._channel.close()
+            self.hang_up()
             self._first.let_go()
             self._ending = begun(self._end)
         return self._ending
@@ -129,83 +143,3 @@ class Box:
     async def _end(self) -> None:
         await self._watch.close()
         await self._first.end(GRACE)
-
-
-class FirstProcess:
-    """bubblewrap, or the guardian itself; lives until it is let go, or evalcell ends in whatever way."""
-
-    def __init__(self, plan: Plan, channel: socket.socket, wake: Callable[[], None]) -> None:
-        """Hands over `channel` and the plan's descriptors, and closes them here. Raises BoxError."""
-        self._life, life = socket.socketpair()
-        host = own_handle()
-        self._words = Printed(wake, 4096, 1 << 62)
-        passed = (channel.fileno(), life.fileno(), *([host] if host is not None else []))
-        try:
-            self._process = subprocess.Popen(
-                [*plan.command, *map(str, passed)],
-                stdin=subprocess.DEVNULL,
-                stdout=self._words.write,
-                stderr=self._words.write,
-                env=plan.variables,
-                cwd="/",
-                pass_fds=(*passed, *plan.descriptors),
-                start_new_session=True,
-            )
-        except OSError as e:
-            self._life.close()
-            self._words.close()
-            if why := shortage.why(e):
-                raise ShortageError(why) from e
-            raise BoxError(f"{plan.command[0]} cannot be started ({e.strerror})") from e
-        finally:
-            channel.close()
-            life.close()
-            for fd in (*passed[2:], *plan.descriptors):
-                os.close(fd)
-        self._words.handed_over()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    async def last_words(self) -> str:
-        """The last line that it said, at its end where that comes soon."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.exit(), 1)
-        said = self._words.cut()[0].decode("utf-8", "replace").strip().splitlines()
-        return said[-1] if said else ""
-
-    async def exit(self) -> int:
-        """Its exit status, waiting for it."""
-        while (status := self._process.poll()) is None:
-            await asyncio.sleep(0.002)
-        return status
-
-    def let_go(self) -> None:
-        """Has the guardian end everything; to be called once."""
-        with contextlib.suppress(OSError):
-            self._life.shutdown(socket.SHUT_RDWR)  # closing alone tells nothing while a child that we forked holds it
-        self._life.close()
-
-    async def end(self, grace: float) -> None:
-        """
-        Waits for the end, for so many seconds; then ends everything from outside. Safe twice.
-
-        Returns after as many seconds more at the latest: there are processes that the kernel itself cannot end.
-        """
-        try:
-            await asyncio.wait_for(self.exit(), grace)
-        except TimeoutError:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._killed(), grace)
-        finally:
-            self._words.close()
-
-    async def _killed(self) -> None:
-        while left := procfs.descendants(self.pid):
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            await asyncio.sleep(0.005)
-        self._process.kill()
-        await self.exit()

@@ -5,54 +5,57 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sandboxes.errors import SandboxLostError
 from sandboxes.guest import wire
+from sandboxes.guest.supervisor.driver import Broken
 from sandboxes.guest.supervisor.inbox import Inbox
+
+if TYPE_CHECKING:
+    from sandboxes.guest.supervisor.driver import Message
 
 _PATIENCE = 10.0
 """Seconds in which a box takes what is said to it."""
 
-Message = tuple[dict[str, Any], bytes]
-
 
 class Channel(Inbox):
-    """One socket. `event` is set whenever something has come, or the other side has gone."""
+    """One socket, and who waits for what comes by it, or by anything that calls `wake`."""
 
-    def __init__(self, event: asyncio.Event) -> None:
+    def __init__(self) -> None:
         ours, self.theirs = socket.socketpair()
-        self._loop = asyncio.get_running_loop()
-        self._event = event
-        super().__init__(ours, self._loop, event.set)
+        self.loop = asyncio.get_running_loop()
+        self.now = self.loop.time
+        self._event = asyncio.Event()
+        self.wake = self._event.set
+        super().__init__(ours, self.loop, self.wake)
 
     async def say(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
-        """Raises SandboxLostError when the box does not take it."""
+        """Raises Broken when the box does not take it."""
         data = memoryview(wire.pack(message, parts))
         try:
             async with asyncio.timeout(_PATIENCE):
                 sent = socket.send_fds(self._ours, [data], list(fds)) if fds else 0
-                await self._loop.sock_sendall(self._ours, data[sent:])
+                await self.loop.sock_sendall(self._ours, data[sent:])
         except TimeoutError:
             self._give_up()
-            raise SandboxLostError("the process sandbox does not listen any more") from None
+            raise Broken("the sandbox does not listen any more") from None
         except OSError as e:
-            raise SandboxLostError(f"the process sandbox has ended ({e.strerror})") from e
+            raise Broken(f"the sandbox has ended ({e.strerror})") from e
 
     async def heard(self, until: float) -> Message:
-        """The next message; waits for it. Raises TimeoutError, and SandboxLostError when the box has ended."""
+        """The next message, waiting for it. Raises TimeoutError, and Broken when the box has ended."""
         while True:
             if (found := self.message()) is not None:
                 return found
             if self.gone:
-                raise SandboxLostError("the process sandbox has ended")
-            if self._loop.time() > until:
+                raise Broken("the sandbox has ended")
+            if self.now() > until:
                 raise TimeoutError
-            await self.pause(until)
+            await self.wait(until)
 
-    async def pause(self, until: float) -> None:
-        """Until something happens, or the time has come."""
-        timer = self._loop.call_at(until, self._event.set)
+    async def wait(self, until: float) -> None:
+        """Until something has happened, or the time has come."""
+        timer = self.loop.call_at(until + 0.001, self._event.set)
         try:
             await self._event.wait()
         finally:

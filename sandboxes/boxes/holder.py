@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes.base import Limits, Script
 from sandboxes.boxes.box import Box
-from sandboxes.guest.supervisor.run import Request
-from sandboxes.protocol import Raw
+from sandboxes.guest.supervisor.driver import Bounds, Told
 
 
 class Holder(ABC):
@@ -27,16 +26,16 @@ class Holder(ABC):
     """What loading leaves that runs would share, so that each loads the script anew; by the words of `tiers.LEFT`."""
 
     @abstractmethod
-    async def load(self, script: Script, limits: Limits) -> Raw:
+    async def load(self, script: Script, limits: Limits) -> Told:
         """How loading went. It is of no more use where that was not well. Raises SandboxLostError."""
 
     @abstractmethod
-    def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
         """
-        One Raw a request, in their order, each as soon as it is known; `shared`: with one state, as far as it lives.
+        What became of each request, in their order, as soon as it is known; `shared`: with one state, while it lives.
 
-        Ends early when it is no longer `alive`; the rest is for another one. Raises SandboxLostError when it is lost
-        for a reason that is not the script's.
+        Ends early when it is no longer `alive`; the rest is for another one. What is told as `lost` is so for a reason
+        that is not the script's. Raises SandboxLostError.
         """
 
     @abstractmethod

@@ -189,7 +189,7 @@ def _same_root(tier: Tier, shown: Shown, pipes: Path | None) -> Plan:
     moved: dict[str, str] = {}
     if uid is not None:  # what the uid may not reach by its path is reached by a descriptor
         for path in dict.fromkeys(place for place in wanted if not reachable(place)):
-            moved[path] = f"/proc/self/fd/{_opened(path)}"
+            moved[path] = f"/proc/self/fd/{os.open(path, os.O_PATH | os.O_CLOEXEC)}"
     read = [*view.entries, *dict.fromkeys(view.libraries.values()), *shown.files.values()]
     read += [str(GUEST), *([packages] if packages else []), *([str(pipes)] if pipes else [])]
     loader = [path for name, path in view.libraries.items() if is_loader(name)] if started else []
@@ -297,7 +297,3 @@ def _spare_uid() -> int:
             pwd.getpwuid(uid)
         except KeyError:
             return uid
-
-
-def _opened(path: str) -> int:
-    return os.open(path, os.O_PATH | os.O_CLOEXEC)

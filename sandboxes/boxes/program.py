@@ -4,37 +4,56 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import NamedTuple, Protocol
 
-from sandboxes.base import Call, Execution, Limits, Program, Script
+from sandboxes import protocol
+from sandboxes.base import Call, Execution, Isolation, Limits, Program, Script
 from sandboxes.boxes import tiers
-from sandboxes.boxes.holder import Holder, LoadingBox
+from sandboxes.boxes.holder import Holder
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor import shortage
-from sandboxes.guest.supervisor.run import Request
+from sandboxes.protocol import Raw
 from sandboxes.shield import every, finish
-
-if TYPE_CHECKING:
-    from sandboxes.boxes.sandbox import BoxedSandbox
-
 
 BARREN = 3
 """Boxes in a row that end before they have told of a call."""
 
 
-B = TypeVar("B", bound=LoadingBox)
+class _Request(NamedTuple):
+    call: int
+    payload: bytes
 
 
-class BoxedProgram(Program, Generic[B]):
+class Holders(Protocol):
+    """What makes holders of a script, and puts what they are told and tell into words."""
+
+    progress: Callable[[str], None]
+
+    @property
+    def isolation(self) -> Isolation: ...
+
+    @property
+    def concurrency(self) -> int: ...
+
+    async def holder(self) -> Holder: ...
+
+    def request(self, call: Call, limits: Limits) -> bytes | Execution:
+        """What a holder is told of a call, or the call's execution where it cannot be told."""
+
+    def told(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
+        """The execution, as it may be shown."""
+
+
+class BoxedProgram(Program):
     """A script, loaded in as many boxes as there are jobs."""
 
-    def __init__(self, sandbox: BoxedSandbox[B], script: Script, limits: Limits) -> None:
+    def __init__(self, sandbox: Holders, script: Script, limits: Limits) -> None:
         self._sandbox = sandbox
         self._entrypoint = script.entrypoint
         self.closed = False
-        self._free: asyncio.Queue[_Lane[B]] = asyncio.Queue()
-        self._lanes = [_Lane[B](sandbox, script, limits) for _ in range(sandbox.concurrency)]
+        self._free: asyncio.Queue[_Lane] = asyncio.Queue()
+        self._lanes = [_Lane(sandbox, script, limits) for _ in range(sandbox.concurrency)]
         for lane in self._lanes:
             self._free.put_nowait(lane)
 
@@ -52,13 +71,13 @@ class BoxedProgram(Program, Generic[B]):
             for call in calls:
                 yield self.loaded.model_copy(update={"call": call.id})
             return
-        requests: list[Request] = []
+        requests: list[_Request] = []
         for call in calls:
             made = self._sandbox.request(call, limits)
             if isinstance(made, Execution):
                 yield made
             else:
-                requests.append(Request(call.id, made))
+                requests.append(_Request(call.id, made))
         lane = await self._free.get()
         try:
             async with contextlib.aclosing(self._on(lane, requests, limits)) as told:
@@ -67,13 +86,13 @@ class BoxedProgram(Program, Generic[B]):
         finally:
             self._free.put_nowait(lane)
 
-    async def _on(self, lane: _Lane[B], requests: list[Request], limits: Limits) -> AsyncGenerator[Execution]:
+    async def _on(self, lane: _Lane, requests: list[_Request], limits: Limits) -> AsyncGenerator[Execution]:
         """
         Raises SandboxLostError when the script cannot be loaded any more, and at the end where a call was lost.
 
         That one the caller may try by itself; those after it had not begun, and go on.
         """
-        shared = self._sandbox.isolation == "batch"
+        shared, bounds = self._sandbox.isolation == "batch", protocol.bounds(limits)
         barren = 0
         lost: SandboxLostError | None = None
         while requests:
@@ -87,9 +106,13 @@ class BoxedProgram(Program, Generic[B]):
             done = 0
             # What comes later in the run may be what ended the box before anything could be told.
             begun = requests[:1] if barren else requests
+            payloads = [request.payload for request in begun]
             try:
-                async with contextlib.aclosing(lane.box.run(begun, limits, shared)) as told:
-                    async for raw in told:
+                async with contextlib.aclosing(lane.box.run(payloads, bounds, shared)) as all_told:
+                    async for told in all_told:
+                        if told[0] == "lost":
+                            raise SandboxLostError(told[1].decode("utf-8", "replace"))
+                        raw = Raw(begun[done].call, *told)
                         done += 1
                         yield self._sandbox.told(raw, limits, self._entrypoint)
             except SandboxLostError as e:
@@ -113,10 +136,10 @@ class BoxedProgram(Program, Generic[B]):
         await finish(lambda: every(lane.close for lane in self._lanes))
 
 
-class _Lane(Generic[B]):
+class _Lane:
     """A box with the script in it, made anew when it is lost."""
 
-    def __init__(self, sandbox: BoxedSandbox[B], script: Script, limits: Limits) -> None:
+    def __init__(self, sandbox: Holders, script: Script, limits: Limits) -> None:
         self._sandbox, self._script, self._limits = sandbox, script, limits
         self._loading: asyncio.Task[Execution] | None = None
         self.box: Holder | None = None
@@ -143,12 +166,14 @@ class _Lane(Generic[B]):
             await self.box.close()
         try:
             self.box = await self._sandbox.holder()
-            raw = await self.box.load(self._script, self._limits)
+            told = await self.box.load(self._script, self._limits)
         except (OSError, RuntimeError) as e:
             if why := shortage.why(e):
                 raise SandboxLostError(why) from e
             raise
-        loaded = self._sandbox.told(raw, self._limits, self._script.entrypoint, loading=True)
+        if told[0] == "lost":
+            raise SandboxLostError(told[1].decode("utf-8", "replace"))
+        loaded = self._sandbox.told(Raw(0, *told), self._limits, self._script.entrypoint, loading=True)
         if loaded.status != "ok":
             await self.box.close()
         return loaded

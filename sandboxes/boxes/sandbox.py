@@ -6,14 +6,14 @@ import asyncio
 import platform
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from sandboxes import protocol
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.boxes import tiers
-from sandboxes.boxes.holder import Holder
+from sandboxes.boxes.holder import Holder, LoadingBox
 from sandboxes.boxes.launch import PROTECTS, Tier
-from sandboxes.boxes.program import B, BoxedProgram
+from sandboxes.boxes.program import BoxedProgram
 from sandboxes.boxes.tiers import Make, Started, start
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxUnavailableError
@@ -21,6 +21,8 @@ from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import Raw
 from sandboxes.refusals import refuse_language
 from sandboxes.shield import every, finish
+
+B = TypeVar("B", bound=LoadingBox)
 
 
 class TierConfig(SandboxConfig):
@@ -40,7 +42,7 @@ class BoxedSandbox(Sandbox, Generic[B]):
         self._started: Started[B] | None = None
         self._spare: list[B] = []
         self._boxes: set[B] = set()
-        self._programs: list[BoxedProgram[B]] = []
+        self._programs: list[BoxedProgram] = []
 
     @property
     def concurrency(self) -> int:
@@ -116,7 +118,7 @@ class BoxedSandbox(Sandbox, Generic[B]):
 
     async def load(self, script: Script, limits: Limits) -> Program:
         refuse_language(self.name, self.language, script)
-        program = BoxedProgram[B](self, script, limits)
+        program = BoxedProgram(self, script, limits)
         self._programs = [kept for kept in self._programs if not kept.closed] + [program]
         try:
             await program.load()

@@ -297,6 +297,3 @@ AARCH64 = COMMON | {
     "io_pgetevents": 292,
     "kexec_file_load": 294,
 }
-
-UNUSED = {"x86_64": ((337, 423),), "aarch64": ((244, 259), (295, 423))}
-"""Ranges that no call has (yet), both ends included. 335 and 336 of x86_64 are the kernel's own return from a probe."""

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from sandboxes.boxes.box import Box, BoxError, ShortageError
+from sandboxes.boxes.box import Box
+from sandboxes.boxes.first_process import BoxError, ShortageError
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError
 from sandboxes.guest.box import confine

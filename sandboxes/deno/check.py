@@ -10,6 +10,7 @@ from sandboxes.boxes.launch import GUEST, Shown, Tier
 from sandboxes.deno.box_folder import Folder, FolderBox
 from sandboxes.deno.launch import OFFLINE, VARIABLES
 from sandboxes.errors import SandboxLostError
+from sandboxes.guest.supervisor.driver import Broken
 from sandboxes.guest.supervisor.pipes import Printed
 from sandboxes.text import clean
 
@@ -49,29 +50,31 @@ class CheckingBox(FolderBox):
 
         Raises SandboxLostError where it does not start, or takes longer or more memory than it may.
         """
-        printed = Printed(self._event.set, PRINTED, 1 << 62)
+        printed = Printed(self.wake, PRINTED, 1 << 62)
         folder = self._plan.boot["pipes"]
         config = f"{folder}/deno.json"
         arguments = ["deno", "check", "--quiet", "--config", config, *OFFLINE, f"{folder}/{_SCRIPT}"]
         try:
             message = {"arguments": arguments, "variables": VARIABLES, "memory": MEMORY + ROOM}
-            await self._channel.say(message, (), [printed.write])
+            await self.say(message, (), [printed.write])
             printed.handed_over()
-            self._watch.begin(MEMORY)
-            until = self._loop.time() + seconds
+            self.watch(MEMORY)
+            until = self.now() + seconds
             while not printed.ended:
-                if self._watch.full:
+                if self.full:
                     raise SandboxLostError(f"the type check needed more than {MEMORY // MB} MB; simplify the types")
-                if self._loop.time() > until:
+                if self.now() > until:
                     raise SandboxLostError(f"the type check took longer than {seconds:g} s; simplify the types")
-                await self._channel.pause(until + 0.001)
+                await self.wait(until)
                 while printed.pull():
                     pass
-            if (heard := self._channel.message()) is not None:
+            if (heard := self.message()) is not None:
                 raise SandboxLostError(f"Deno does not start: {heard[0].get('failed')}")
             return read(printed.cut()[0].decode("utf-8", "replace"))
+        except Broken as e:
+            raise SandboxLostError(f"the type check could not be started: {e}") from e
         finally:
-            self._watch.end()
+            self.unwatch()
             printed.close()
             await self.close()
 

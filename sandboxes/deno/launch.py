@@ -8,7 +8,7 @@ import json
 import re
 from functools import cache
 
-from sandboxes.base import MB, Call, Execution, Limits, Script
+from sandboxes.base import MB, Call, Execution, Script
 from sandboxes.boxes.launch import GUEST
 
 HEAP = 24
@@ -57,14 +57,14 @@ def _text(name: str) -> str:
     return (_INSIDE / name).read_text("utf-8")
 
 
-def arguments(pipes: str, limits: Limits) -> list[str]:
+def arguments(pipes: str, memory: int) -> list[str]:
     """
     How Deno is started: its main module comes as text, for its file may be where its user cannot get.
 
-    `pipes`: the folder with the two ends of the line.
+    `pipes`: the folder with the two ends of the line. `memory`: bytes that the script may use.
     """
     main = base64.b64encode(_text("main.js").encode()).decode()
-    heap = limits.memory // MB + HEAP
+    heap = memory // MB + HEAP
     return [
         "deno",
         "run",

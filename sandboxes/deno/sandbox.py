@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, ClassVar
 
 from sandboxes.base import Call, Capabilities, Execution, Limits, Problem
-from sandboxes.boxes.box import BoxError
+from sandboxes.boxes.first_process import BoxError
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.host_files import view
 from sandboxes.boxes.launch import PROTECTS, Inner, Shown
@@ -19,7 +19,8 @@ from sandboxes.deno.deno_box import DenoBox
 from sandboxes.deno.launch import explained, seeded
 from sandboxes.deno.standby_box import Turns
 from sandboxes.errors import SandboxError, SandboxLostError
-from sandboxes.guest.supervisor.deno_fifo import DESCRIPTORS, START, THREADS
+from sandboxes.guest.supervisor.deno_fifo import DESCRIPTORS, THREADS
+from sandboxes.guest.supervisor.deno_run import START
 from sandboxes.protocol import Raw
 
 

@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from sandboxes.base import Limits, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.program import BARREN
-from sandboxes.deno.deno_box import DenoBox, is_well
+from sandboxes.deno.deno_box import DenoBox
 from sandboxes.errors import SandboxError, SandboxLostError
-from sandboxes.guest.supervisor.run import Request
-from sandboxes.protocol import Raw
+from sandboxes.guest.supervisor.blame import is_well
+from sandboxes.guest.supervisor.driver import Bounds, Told
 from sandboxes.shield import every, finish
 
 
@@ -42,12 +42,12 @@ class Turns(Holder):
     def closed(self) -> bool:
         return self._closed
 
-    async def load(self, script: Script, limits: Limits) -> Raw:
+    async def load(self, script: Script, limits: Limits) -> Told:
         self._script, self._limits = script, limits
-        raw = await self._box.load(script, limits)
-        if is_well(raw) and self._spare:
+        told = await self._box.load(script, limits)
+        if is_well(*told[:2]) and self._spare:
             self._order()
-        return raw
+        return told
 
     def _order(self) -> None:
         """Has another box made, unless one is on its way or there."""
@@ -58,7 +58,7 @@ class Turns(Holder):
         """Another box with the script in it; None where it did not load this time."""
         box = await self._another()
         try:
-            if is_well(await box.load(self._script, self._limits)):
+            if is_well(*(await box.load(self._script, self._limits))[:2]):
                 return box
         except BaseException:
             await box.close()
@@ -66,20 +66,20 @@ class Turns(Holder):
         await box.close()
         return None
 
-    async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
+    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
         done = barren = 0
-        while done < len(requests):
+        while done < len(payloads):
             await self._turn()
             if not self._box.alive:
                 return
             before = done
             # What comes later in the run may be what ended a box before anything could be told.
-            until = len(requests) if shared and not barren else done + 1
-            async with contextlib.aclosing(self._box.run(requests[done:until], limits, shared)) as told:
-                async for raw in told:
+            until = len(payloads) if shared and not barren else done + 1
+            async with contextlib.aclosing(self._box.run(payloads[done:until], bounds, shared)) as all_told:
+                async for told in all_told:
                     done += 1
-                    self._spare = self._spare or raw.how != "reply"
-                    yield raw
+                    self._spare = self._spare or told[0] != "reply"
+                    yield told
             if not self._box.alive:
                 self._order()  # at once: it is made while the caller looks at what was told
             barren = 0 if done > before else barren + 1

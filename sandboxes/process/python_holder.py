@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
-from sandboxes import protocol
 from sandboxes.base import Limits, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.errors import SandboxLostError
-from sandboxes.guest.supervisor.run import Request
+from sandboxes.guest.supervisor.blame import is_well
+from sandboxes.guest.supervisor.driver import Bounds, Told
 from sandboxes.process.python_box import ForkingBox
-from sandboxes.protocol import Raw
 from sandboxes.shield import every, finish
 
 
@@ -36,40 +34,34 @@ class ForkingHolder(Holder):
     def closed(self) -> bool:
         return self._box.closed
 
-    async def load(self, script: Script, limits: Limits) -> Raw:
+    async def load(self, script: Script, limits: Limits) -> Told:
         first = self._box
-        raw = await first.load(script, limits)
-        if not protocol.is_well(raw.how, raw.payload):
-            return raw
+        told = await first.load(script, limits)
+        if not is_well(*told[:2]):
+            return told
         threads = 1 if first.left else await first.threads()
         if not first.left and threads == 1:
-            return raw
+            return told
         fresh = await self._imported(first.modules, script, limits)
         if not first.left and await fresh.threads() >= threads:  # they are of the packages, which cope with forks
             await fresh.close()
-            return raw
+            return told
         self._box, self.left = fresh, first.left or frozenset(("threads",))
         await first.close()
-        return raw
+        return told
 
     async def _imported(self, modules: bytes, script: Script, limits: Limits) -> ForkingBox:
         """A box with the modules imported, or with none, where these leave something too. Raises SandboxLostError."""
         for names in (modules, b""):
             box = await self._another()
             self._boxes.append(box)
-            try:
-                if await box.imports(names, script, limits):
-                    return box
-            except SandboxLostError:
-                if not names:
-                    raise
+            if await box.imports(names, script, limits):
+                return box
             await box.close()
         raise SandboxLostError("a box without the script could not be made ready for it")
 
-    async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
-        async with contextlib.aclosing(self._box.run(requests, limits, shared)) as told:
-            async for raw in told:
-                yield raw
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
+        return self._box.run(payloads, bounds, shared)
 
     async def close(self) -> None:
         await finish(lambda: every(box.close for box in self._boxes))

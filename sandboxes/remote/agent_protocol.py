@@ -53,7 +53,13 @@ def hello(language: Language = "python", packages: str | None = None) -> tuple[C
     """Asks who is there, and what can be closed to scripts there; the listener's `greeting` says it."""
     programs = {machine: _programs(machine, False, language) for machine in _MACHINES}
     limits = Limits()
-    settings = {"script": None, "limits": _limits(limits), "packages": packages, "variables": {}, "programs": programs}
+    settings = {
+        "script": None,
+        "limits": vars(protocol.bounds(limits)),
+        "packages": packages,
+        "variables": {},
+        "programs": programs,
+    }
     return _command(language, settings | RUNTIMES[language].settings(limits), (), Listener((), (), None))
 
 
@@ -75,7 +81,7 @@ def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
             payloads.append(made)
     settings = {
         "script": runtime.load_request(script, limits).decode(),
-        "limits": _limits(limits),
+        "limits": vars(protocol.bounds(limits)),
         "isolation": asked.isolation,
         "packages": asked.packages,
         "files": asked.files,
@@ -110,10 +116,6 @@ def _command(
         timeout=listener.longest,
     )
     return made, listener
-
-
-def _limits(limits: Limits) -> dict[str, Any]:
-    return limits.model_dump() | {"flood": limits.flood, "longest": protocol.longest(limits)}
 
 
 @functools.cache

@@ -9,15 +9,20 @@ import zlib
 from sandboxes.base import Language
 from sandboxes.boxes.launch import GUEST, VARIABLES
 
-_FIRST = ("wire", "box.confine", "box.reap", "box.init", "supervisor.inbox", "supervisor.pipes", "supervisor.procfs")
-_SUPERVISOR = ("supervisor.blame", "supervisor.shortage", "supervisor.timing")
+_FIRST = ("wire", "box.confine", "box.reap", "box.init", "supervisor.pipes", "supervisor.procfs")
+_SUPERVISOR = tuple(
+    f"supervisor.{name}" for name in ("outgoing", "inbox", "blame", "shortage", "timing", "driver", "run")
+)
 _INNER: dict[Language, tuple[str, ...]] = {
-    "python": ("harness", "python.fork_pages", "python.leftovers", "python.child", "python.zygote"),
-    "typescript": ("supervisor.deno_fifo", "deno.exec"),
+    "python": (
+        *("harness", "python.fork_pages", "python.leftovers", "python.child", "python.zygote"),
+        *("supervisor.attempt", "supervisor.python_run"),
+    ),
+    "typescript": ("supervisor.deno_fifo", "supervisor.deno_run", "deno.exec"),
 }
 _MACHINE = ("event_loop", "frames", "host_facts", "cleanup", "namespaces", "spawner", "channel", "box")
 _BOX: dict[Language, tuple[str, ...]] = {
-    "python": ("run", "agent", "python_box"),
+    "python": ("agent", "python_box"),
     "typescript": ("agent", "deno_box"),
 }
 

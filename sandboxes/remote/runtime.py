@@ -103,7 +103,7 @@ class Deno(Runtime):
 
     def settings(self, limits: Limits) -> dict[str, Any]:
         """`pipes` stands for a folder that is made there."""
-        started = {"arguments": launch.arguments(_PIPES, limits), "variables": launch.VARIABLES, "pipes": _PIPES}
+        started = {"arguments": launch.arguments(_PIPES, limits.memory), "variables": launch.VARIABLES, "pipes": _PIPES}
         return {"deno": started}
 
     def explained(self, execution: Execution) -> Execution:

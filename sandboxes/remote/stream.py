@@ -15,7 +15,6 @@ from sandboxes import protocol
 from sandboxes.base import Execution, Limits, Model
 from sandboxes.boxes.tiers import DEATHS_HERE, LEFT
 from sandboxes.errors import SandboxLostError
-from sandboxes.guest.supervisor import run
 from sandboxes.protocol import Raw
 from sandboxes.text import clean
 
@@ -225,8 +224,6 @@ def _raw(call: int, told: dict[str, Any], limits: Limits) -> Raw:
     """Raises ValueError or TypeError."""
     how, took, said = told["how"], told["took"], told["said"]
     payload, output = _bytes(told["payload"]), _bytes(told["output"])
-    if how == "ended" and "status" in told:
-        payload = run.ending({"ended": told["status"]}).encode()
     known = how == "reply" or how == "timeout" or how in DEATHS_HERE
     sizes = len(payload) <= (protocol.longest(limits) if how == "reply" else _WORDS) and len(output) <= limits.output
     times = isinstance(took, float) and math.isfinite(took) and 0 <= took <= _LONGEST * 2

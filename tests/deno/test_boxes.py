@@ -13,10 +13,10 @@ import pytest
 
 from sandboxes import Call, Execution
 from sandboxes.boxes.program import BoxedProgram
-from sandboxes.deno import DenoConfig, DenoSandbox, box_folder, deno_box
+from sandboxes.deno import DenoConfig, DenoSandbox, box_folder
 from sandboxes.deno.box_folder import PREFIX, YOUNG, Folder, sweep
 from sandboxes.deno.standby_box import Turns
-from sandboxes.guest.supervisor import deno_fifo
+from sandboxes.guest.supervisor import deno_fifo, deno_run
 from tests.deno.opened import LIMITS, Opened
 from tests.scripts import typescript
 
@@ -62,7 +62,7 @@ def test_once_a_call_has_ended_its_box_another_stands_ready() -> None:
 
 @pytest.mark.usefixtures("opened")
 def test_a_process_that_keeps_too_much_of_what_is_over_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deno_box, "GROWN", -1 << 40)
+    monkeypatch.setattr(deno_run, "GROWN", -1 << 40)
 
     async def body() -> list[int]:
         async with sandbox() as opened:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.boxes.seccomp import program
-from sandboxes.boxes.syscalls import AARCH64, NEWEST, UNUSED, X86_64
+from sandboxes.boxes.seccomp import UNUSED, program
+from sandboxes.boxes.syscalls import AARCH64, NEWEST, X86_64
 from sandboxes.errors import SandboxUnavailableError
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

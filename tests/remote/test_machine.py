@@ -168,8 +168,10 @@ def test_files_and_what_is_the_hosts() -> None:
 
 def test_a_life_ends_by_itself_and_may_be_prolonged() -> None:
     async def scene(machines: Machines, machine: Machine) -> None:
-        short, longer = await asyncio.gather(machines.create(lifetime=0.2), machines.create(lifetime=0.2))
-        longer.live_for(60)
+        short, longer = await asyncio.gather(machines.create(lifetime=0.2), machines.create(lifetime=60))
+        before = longer.ends or 0
+        longer.live_for(600)
+        assert (longer.ends or 0) > before + 60
         sleeper = await short.start_program(["sleep", "60"])
         with pytest.raises(MachineGone, match="time was over"):
             await sleeper.wait()

@@ -11,7 +11,7 @@ import pytest
 from sandboxes import Call, Execution, Limits, SandboxLostError, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.program import BoxedProgram
-from sandboxes.guest.supervisor.run import Request
+from sandboxes.guest.supervisor.driver import Bounds, Told
 from sandboxes.protocol import Raw
 from tests.scripts import python
 
@@ -33,13 +33,13 @@ class Ending(Holder):
     def closed(self) -> bool:
         return self.ended
 
-    async def load(self, script: Script, limits: Limits) -> Raw:
-        return Raw(0, "reply", b"", 0.0)
+    async def load(self, script: Script, limits: Limits) -> Told:
+        return "reply", b"", 0.0, b"", 0, False
 
-    async def run(self, requests: Sequence[Request], limits: Limits, shared: bool) -> AsyncGenerator[Raw]:
-        self.ended = len(requests) > self.most
-        for request in [] if self.ended else requests:
-            yield Raw(request.call, "reply", b"", 0.0)
+    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
+        self.ended = len(payloads) > self.most
+        for _ in [] if self.ended else payloads:
+            yield "reply", b"", 0.0, b"", 0, False
 
     async def close(self) -> None:
         self.ended = True
@@ -67,7 +67,7 @@ class Ends:
 
 def executed(sandbox: Ends, count: int) -> list[int]:
     async def body() -> list[int]:
-        program: BoxedProgram[Any] = BoxedProgram(cast(Any, sandbox), python(""), LIMITS)
+        program = BoxedProgram(cast(Any, sandbox), python(""), LIMITS)
         await program.load()
         return [e.call async for e in program.run([Call(id=n) for n in range(count)], LIMITS)]
 

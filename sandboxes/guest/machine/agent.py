@@ -16,8 +16,10 @@ import signal
 import sys
 
 from ..box import confine
+from ..supervisor.blame import is_well
+from ..supervisor.driver import Bounds, Broken
 from . import frames, host_facts
-from .channel import Broken
+from .box import done, each
 from .event_loop import Ports
 from .spawner import Failed, Spawner
 
@@ -25,13 +27,25 @@ TYPE_CHECKING = False  # as typing's, whose import takes long
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, Protocol
 
     from .box import Box
-    from .types import Room
+    from .types import Boot, Shown
 
     Part = Callable[[], bytes]
     Settings = dict[str, Any]
+
+    class Room(Shown, Protocol):
+        """What boxes for one language are shown and told."""
+
+        def boot(self, walls: dict[str, Any]) -> dict[str, Any]:
+            """What a box is told, besides what each is."""
+
+        def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool, /) -> Box:
+            """A box without a script. Raises Broken."""
+
+        def close(self) -> None: ...
+
 
 _ALL, _NO_FILTER, _BARE = range(3)
 """
@@ -97,6 +111,7 @@ def main(part: Part, rooms: Callable[[Settings], Room]) -> NoReturn:
 def _answer(boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[bytes]) -> None:
     first_box = boxes.open()
     voice.say(hello=boxes.hello(first_box))
+    bounds = Bounds(**settings["limits"])
     place = barren = 0
     box: Box | None = first_box
     if settings["script"] is not None:
@@ -104,8 +119,8 @@ def _answer(boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[b
     while box is not None and place < len(rows):
         first = place
         # What comes later in the run may be what ended the box before anything could be told.
-        begun = rows[: place + 1] if barren else rows
-        for told in box.run(begun, place, settings["limits"], settings["isolation"] == "batch"):
+        begun = rows[place : place + 1] if barren else rows[place:]
+        for told in each(box.run(begun, bounds, settings["isolation"] == "batch")):
             voice.say(row=place, told=frames.told(*told))
             voice.taken()
             place += 1
@@ -116,37 +131,30 @@ def _answer(boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[b
             voice.say(loading=True)
             box = _loaded(boxes.open(), boxes, voice, settings, rows)
     if box is not None:
-        box.close()
+        done(box.close())
     voice.say(done=len(rows))
 
 
 def _loaded(box: Box, boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[bytes]) -> Box | None:
     """The box to go on with, None where loading did not go well; says how it went."""
-    script, limits = settings["script"].encode(), settings["limits"]
-    how, payload, *rest = box.load(script, limits)
-    well = False
-    if how == "reply":
-        # What is said of it and what follows from it must be the same, whatever a script has put together.
-        try:
-            reply = json.loads(payload)
-            well = isinstance(reply, dict) and reply.get("status") == "ok"
-            payload = _WELL if well else payload
-        except (ValueError, RecursionError):
-            payload = b"no JSON"
-    voice.say(loaded=frames.told(how, payload, *rest), **({"left": box.left} if well and box.left else {}))
+    script, bounds = settings["script"].encode(), Bounds(**settings["limits"])
+    how, payload, took, kept, said, _ = done(box.load(script, bounds))
+    well = is_well(how, payload)
+    loaded = frames.told(how, _WELL if well else payload, took, kept, said, False)
+    voice.say(loaded=loaded, **({"left": box.left} if well and box.left else {}))
     if well and (not box.left or not rows):
         return box
-    box.close()
-    return _imported(box.modules, boxes, script, limits) if well else None
+    done(box.close())
+    return _imported(box.modules, boxes, script, bounds) if well else None
 
 
-def _imported(modules: bytes, boxes: _Boxes, script: bytes, limits: Settings) -> Box:
+def _imported(modules: bytes, boxes: _Boxes, script: bytes, bounds: Bounds) -> Box:
     """A box with what the script imported and not the script; with none, where the modules leave something too."""
     for names in (modules, b""):
         box = boxes.open()
-        if box.imports(names, script, limits):
+        if done(box.imports(names, script, bounds)):
             return box
-        box.close()
+        done(box.close())
     raise Failed("no process without the script could be made ready for it")
 
 
@@ -219,6 +227,6 @@ def _lost() -> NoReturn:
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)
+    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(one, signal.SIG_IGN)
     raise _Stopped

@@ -6,33 +6,34 @@ import contextlib
 import socket
 
 from .. import wire
+from ..supervisor.driver import Broken
 from ..supervisor.inbox import Inbox
-from .event_loop import now
+from .event_loop import nothing, now
 
 TYPE_CHECKING = False  # as typing's, whose import takes long
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from ..supervisor.driver import Message
     from .event_loop import Ports
 
 _PATIENCE = 10.0
 """Seconds in which a box takes what is said to it."""
 
 
-class Broken(Exception):
-    """The box did not start, or does not answer."""
-
-
 class Channel(Inbox):
-    """The socket to a box."""
+    """The socket to a box, and who waits for what comes by it, or by another descriptor."""
+
+    now = staticmethod(now)
+    wake = staticmethod(nothing)
 
     def __init__(self, ports: Ports) -> None:
         ours, self.theirs = socket.socketpair()
-        self._ports = ports
-        super().__init__(ours, ports, bool)
+        self.loop = ports
+        super().__init__(ours, ports, nothing)
 
-    def say(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
+    async def say(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
         """Raises Broken when the box does not take it."""
         if self.gone:
             raise Broken("it has ended")
@@ -47,21 +48,22 @@ class Channel(Inbox):
 
         try:
             write()
-            self._ports.add_writer(self._ours.fileno(), write)
+            self.loop.add_writer(self._ours.fileno(), write)
             while sum(taken) < len(data) and not self.gone and now() < until:
-                self._ports.wait(until)
+                self.loop.wait(until)
         except OSError as e:
             raise Broken(f"it has ended ({e.strerror})") from e
         finally:
-            self._ports.remove_writer(self._ours.fileno())
+            self.loop.remove_writer(self._ours.fileno())
         if sum(taken) < len(data):
             raise Broken("it does not listen")
 
-    def heard(self, seconds: float) -> tuple[dict[str, Any], bytes]:
-        """The next message, waiting for it. Raises Broken."""
-        until = now() + seconds
+    async def heard(self, until: float) -> Message:
+        """The next message, waiting for it. Raises TimeoutError, and Broken when the box has ended."""
         while (found := self.message()) is None:
-            if self.gone or now() > until:
-                raise Broken("it has ended" if self.gone else "it does not answer")
-            self._ports.wait(until)
+            if self.gone:
+                raise Broken("it has ended")
+            if now() > until:
+                raise TimeoutError("it does not answer")
+            self.loop.wait(until)
         return found

@@ -80,23 +80,10 @@ class Voice:
         raise Gone
 
 
-def told(
-    how: str,
-    payload: bytes,
-    took: float,
-    kept: bytes,
-    said: int,
-    status: int | None = None,
-    loading: bool = False,
-) -> dict[str, Any]:
-    """
-    What became of a row, or of loading, as `remote.stream` reads it.
-
-    `loading`: of a row before which the script was to be loaded anew, and did not load.
-    """
+def told(how: str, payload: bytes, took: float, kept: bytes, said: int, loading: bool) -> dict[str, Any]:
+    """What became of a row, or of loading, as `remote.stream` reads it; see `supervisor.driver.Told`."""
     found: dict[str, Any] = {"how": how, "payload": _text(payload), "took": took, "output": _text(kept), "said": said}
-    found |= {"loading": True} if loading else {}
-    return found if status is None else found | {"status": status}
+    return found | ({"loading": True} if loading else {})
 
 
 def _text(data: bytes) -> str:

@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # as typing's, whose import takes long
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
-    from .types import Room
+    from .types import Shown
 
 TMP = "/tmp"
 DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
@@ -136,7 +136,7 @@ def _mapped_ids(path: str) -> Sequence[Container[int]]:
     return [range(first, first + count) for first, _, count in rows]
 
 
-def limits(size: int, counts_apart: bool, room: Room) -> dict[str, int]:
+def limits(size: int, counts_apart: bool, room: Shown) -> dict[str, int]:
     """Resource limits that this kernel lets be set; `counts_apart`: the processes of a script's user are its own."""
     others = 0 if counts_apart else procfs.threads_of(os.getuid()) + 256
     wanted = {

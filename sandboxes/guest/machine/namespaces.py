@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from .types import Room
+    from .types import Shown
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _pivot_root = {"x86_64": 155, "aarch64": 41}
@@ -43,7 +43,7 @@ _ROOTS = ("/tmp", "/mnt", "/var/tmp", "/run", "/media", "/srv", "/home", "/opt")
 
 
 def put_up(
-    places: list[str], tmp: list[int], network: Sequence[str] | None, bare: bool, adopts: bool, room: Room
+    places: list[str], tmp: list[int], network: Sequence[str] | None, bare: bool, adopts: bool, room: Shown
 ) -> dict[str, Any]:
     """
     Shuts this process off, and what it starts. It must have one thread, and fork once before anything else.

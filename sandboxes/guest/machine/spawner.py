@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
-    from .types import Room
+    from .types import Shown
 
-    Wanted = tuple[list[str], list[int], Sequence[str] | None, bool, bool, Room]
+    Wanted = tuple[list[str], list[int], Sequence[str] | None, bool, bool, Shown]
 
 _PID = struct.Struct("<i")
 _MOST = 10.0  # seconds
@@ -40,7 +40,7 @@ class Failed(Exception):
 class Spawner:
     """The agent's side."""
 
-    def __init__(self, places: list[str], tmp: list[int], network: Sequence[str] | None, room: Room) -> None:
+    def __init__(self, places: list[str], tmp: list[int], network: Sequence[str] | None, room: Shown) -> None:
         self._ours, theirs = socket.socketpair()
         self.pid = os.fork()
         if self.pid == 0:
@@ -87,7 +87,7 @@ class Spawner:
         os.waitpid(self.pid, 0)
 
 
-def _serve(asked: socket.socket, places: list[str], tmp: list[int], network: Sequence[str] | None, room: Room) -> None:
+def _serve(asked: socket.socket, places: list[str], tmp: list[int], network: Sequence[str] | None, room: Shown) -> None:
     """Never returns."""
     try:
         adopts = _adopts()
@@ -143,7 +143,7 @@ def _quiet() -> None:
         os.close(fd)
 
 
-def _box(control: int, life: int, room: Room, wanted: Wanted) -> NoReturn:
+def _box(control: int, life: int, room: Shown, wanted: Wanted) -> NoReturn:
     """Never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel = socket.socket(fileno=control)
@@ -165,7 +165,7 @@ def _box(control: int, life: int, room: Room, wanted: Wanted) -> NoReturn:
         os._exit(0)
 
 
-def _guard(control: int, life: int, room: Room) -> NoReturn:
+def _guard(control: int, life: int, room: Shown) -> NoReturn:
     """Never returns."""
     try:
         init.main(control, life, lambda channel, boot: _hold(channel, boot, room))
@@ -175,7 +175,7 @@ def _guard(control: int, life: int, room: Room) -> NoReturn:
         os._exit(1)
 
 
-def _hold(channel: socket.socket, boot: dict[str, Any], room: Room) -> None:
+def _hold(channel: socket.socket, boot: dict[str, Any], room: Shown) -> None:
     """Once the doors are closed. The last of the folders what is served adds by itself."""
     if room.folders[:-1]:
         import site

@@ -6,19 +6,12 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from .box import Box
-from .event_loop import Ports
-from .spawner import Spawner
-
 Boot = Callable[[dict[str, Any]], tuple[dict[str, Any], bytes]]
 """From the walls that could be put up to what a box is told first, and its filter of system calls."""
 
-Told = tuple[Any, ...]
-"""As `frames.told` takes it."""
 
-
-class Room(Protocol):
-    """What boxes for one language are shown and told."""
+class Shown(Protocol):
+    """What boxes for one language are shown."""
 
     processes: int
     descriptors: int
@@ -37,11 +30,3 @@ class Room(Protocol):
     @staticmethod
     def serve(channel: socket.socket, boot: dict[str, Any], /) -> None:
         """What a box does once its doors are closed."""
-
-    def boot(self, walls: dict[str, Any]) -> dict[str, Any]:
-        """What a box is told, besides what each is."""
-
-    def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool, /) -> Box:
-        """A box without a script. Raises Broken."""
-
-    def close(self) -> None: ...

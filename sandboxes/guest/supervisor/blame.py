@@ -6,6 +6,7 @@ Also sent to machines of others.
 
 from __future__ import annotations
 
+import json
 import os
 
 
@@ -14,6 +15,15 @@ def was_killed(status: object) -> bool:
     if type(status) is not int or not 0 <= status < 1 << 16:
         return False
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) == 9
+
+
+def is_well(how: str, payload: bytes) -> bool:
+    """Whether this says that a script has loaded: what is said of it and what follows from it must be the same."""
+    try:
+        reply = json.loads(payload) if how == "reply" else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(reply, dict) and reply.get("status") == "ok"
 
 
 def is_error(payload: bytes) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import struct
-from itertools import accumulate
 
-from .pipes import Outgoing, Pipe
+from .outgoing import Outgoing
+from .pipes import Pipe
 
 TYPE_CHECKING = False  # as typing's
 if TYPE_CHECKING:
@@ -20,45 +20,13 @@ if TYPE_CHECKING:
 
 LOADED, BEGUN, RESULT, GONE, HELLO, READY = range(6)
 
-START = 15.0
-"""Seconds for Deno to start, which takes some 50 ms."""
-
-ROOM = 2 << 30
-"""Bytes, on top of the memory limit, that V8 may reserve without using them."""
-
-SETTLE = 0.5
-"""Seconds in which the threads of a run that is over have ended, which takes some 10 ms on a machine with time."""
-
-SPARE = 24 << 20
-"""What one more Worker takes, kept ready while a script runs; counted as nobody's."""
-
-GROWN = 32 << 20
-"""
-A process that keeps so much from calls that are over is replaced. Each Worker leaves some 70 KB behind in Deno 2.9, so
-that is after some 450 batches.
-"""
-
-TOGETHER = 4 << 20
-"""Bytes of requests that a Worker is sent at once; it and the main thread hold them many times."""
-
 THREADS, DESCRIPTORS = 48, 256
 """What Deno and V8 start besides three for each core; a thread is a process to the kernel. Nested Workers too."""
 
 _HEAD = struct.Struct("<16sIIdI")
 _SIZE = struct.Struct("<I")
 _CHUNK = 1 << 18
-_WELL = b'{"status":"ok"'
 _FULL_HEAP = (b"<--- Last few GCs --->", b"# Fatal JavaScript out of memory", b"# Fatal process out of memory")
-
-
-def together(sizes: Sequence[int]) -> int:
-    """How many requests of these sizes a Worker is sent at once, in bytes: one at least."""
-    return max(1, sum(size <= TOGETHER for size in accumulate(sizes)))
-
-
-def is_well(payload: bytes) -> bool:
-    """Whether the script has loaded, as far as a LOADED or BEGUN is believed."""
-    return payload.startswith(_WELL)
 
 
 def why_not(said: bytes) -> str:
@@ -94,8 +62,8 @@ class Asked(Outgoing):
         self.begin()
 
 
-class Told(Pipe):
-    """Frames as they come."""
+class Line(Pipe):
+    """What Deno tells: frames as they come."""
 
     def __init__(self, path: str, wake: Callable[[], None], loop: Loop | None = None) -> None:
         self._data = bytearray()

@@ -65,7 +65,7 @@ class Inbox:
             self._readers.remove_reader(self._ours.fileno())
             self.gone = True
 
-    def close(self) -> None:
+    def hang_up(self) -> None:
         """Safe twice."""
         self._give_up()
         with contextlib.suppress(OSError):

@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
-from typing import Any, NamedTuple
 
 from .blame import is_doubtful
 from .timing import Timing
 
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
-class Request(NamedTuple):
-    """One call, as `guest.harness` reads it."""
-
-    call: int
-    payload: bytes
+BROKE = "it broke the process that holds the script"
 
 
 class Run:
     """How far a run has come."""
 
-    def __init__(self, requests: list[Request], shared: bool, loads: bool = False) -> None:
-        """`loads`: the child loads the script before the first call."""
-        self.requests = requests
-        self.loads = loads
-        self.mark = secrets.token_bytes(16) if shared or loads else b""
-        """What the child prints after loading, and after each call that others follow."""
+    def __init__(self, payloads: Sequence[bytes], mark: bool) -> None:
+        """`payloads`: a request each, as `guest.harness` reads it. `mark`: it tells apart what each of them prints."""
+        self.payloads = payloads
+        self.mark = os.urandom(16) if mark else b""
         self.place = 0
         self.timing = Timing()
         self.broken = False
         self.ended: dict[str, Any] | None = None
         """What the zygote told of the child's end."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it can be told any more."""
+        return self.broken or self.place == len(self.payloads)
 
     def next(self, how: str, payload: bytes) -> bool:
         """
@@ -52,7 +53,7 @@ def ending(message: dict[str, Any]) -> str:
     """How the child ended, as the kernel told its parent."""
     status = message.get("ended")
     if type(status) is not int or not 0 <= status < 1 << 16:
-        return "it broke the process that holds the script"
+        return BROKE
     if os.WIFSIGNALED(status):
         try:
             return f"it was killed by {signal.Signals(os.WTERMSIG(status)).name}"

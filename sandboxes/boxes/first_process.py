@@ -1,0 +1,104 @@
+"""The first process of a box, which ends all others of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+
+from sandboxes.boxes.launch import Plan
+from sandboxes.guest.supervisor import procfs, shortage
+from sandboxes.guest.supervisor.pipes import Printed
+from sandboxes.handle import own_handle
+
+
+class BoxError(Exception):
+    """A box could not be started; the message is what was said about it."""
+
+
+class ShortageError(BoxError):
+    """The machine has no room for another box at the moment, whichever its tier; the message says what to do."""
+
+
+class FirstProcess:
+    """bubblewrap, or the guardian itself; lives until it is let go, or evalcell ends in whatever way."""
+
+    def __init__(self, plan: Plan, channel: socket.socket, wake: Callable[[], None]) -> None:
+        """Hands over `channel` and the plan's descriptors, and closes them here. Raises BoxError."""
+        self._life, life = socket.socketpair()
+        host = own_handle()
+        self._words = Printed(wake, 4096, 1 << 62)
+        passed = (channel.fileno(), life.fileno(), *([host] if host is not None else []))
+        try:
+            self._process = subprocess.Popen(
+                [*plan.command, *map(str, passed)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._words.write,
+                stderr=self._words.write,
+                env=plan.variables,
+                cwd="/",
+                pass_fds=(*passed, *plan.descriptors),
+                start_new_session=True,
+            )
+        except OSError as e:
+            self._life.close()
+            self._words.close()
+            if why := shortage.why(e):
+                raise ShortageError(why) from e
+            raise BoxError(f"{plan.command[0]} cannot be started ({e.strerror})") from e
+        finally:
+            channel.close()
+            life.close()
+            for fd in (*passed[2:], *plan.descriptors):
+                os.close(fd)
+        self._words.handed_over()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def last_words(self) -> str:
+        """The last line that it said, at its end where that comes soon."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.exit(), 1)
+        said = self._words.cut()[0].decode("utf-8", "replace").strip().splitlines()
+        return said[-1] if said else ""
+
+    async def exit(self) -> int:
+        """Its exit status, waiting for it."""
+        while (status := self._process.poll()) is None:
+            await asyncio.sleep(0.002)
+        return status
+
+    def let_go(self) -> None:
+        """Has the guardian end everything; to be called once."""
+        with contextlib.suppress(OSError):
+            self._life.shutdown(socket.SHUT_RDWR)  # closing alone tells nothing while a child that we forked holds it
+        self._life.close()
+
+    async def end(self, grace: float) -> None:
+        """
+        Waits for the end, for so many seconds; then ends everything from outside. Safe twice.
+
+        Returns after as many seconds more at the latest: there are processes that the kernel itself cannot end.
+        """
+        try:
+            await asyncio.wait_for(self.exit(), grace)
+        except TimeoutError:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._killed(), grace)
+        finally:
+            self._words.close()
+
+    async def _killed(self) -> None:
+        while left := procfs.descendants(self.pid):
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(0.005)
+        self._process.kill()
+        await self.exit()

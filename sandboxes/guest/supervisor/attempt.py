@@ -1,0 +1,113 @@
+"""A run in a child of its own, and the pipes to it."""
+
+from __future__ import annotations
+
+import contextlib
+
+from . import procfs
+from .driver import Broken
+from .outgoing import Requests
+from .pipes import Printed, Results
+from .run import Run
+
+TYPE_CHECKING = False  # as typing's, whose import takes long
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .driver import Bounds, Driver
+
+
+PROMPT = 0.05
+"""Seconds in which a run that is done has ended by itself."""
+
+STOP = 0.3
+"""Seconds that stopping a run may take, which takes some milliseconds; then the whole box is ended."""
+
+
+class Attempt:
+    """One child's run, and the ends of its pipes."""
+
+    def __init__(self, box: Driver, payloads: Sequence[bytes], bounds: Bounds, script: bytes | None) -> None:
+        """`script`: the request to load it, where the child does before the first call."""
+        self._box = box
+        self.loads = script is not None
+        every = payloads if script is None else [script, *payloads]
+        self.run = Run(payloads, len(every) > 1)
+        with contextlib.ExitStack() as made:  # there may be no descriptor for the last
+            self.results = made.enter_context(contextlib.closing(Results(box.wake, bounds.longest, box.loop)))
+            printed = Printed(box.wake, bounds.output, bounds.flood, self.run.mark, len(every), box.loop)
+            self.printed = made.enter_context(contextlib.closing(printed))
+            self._requests = Requests(every, box.loop)
+            made.pop_all()
+        self.settled = False
+        """Whether its child has ended, or the box."""
+        self.ahead: Attempt | None = None
+        """The one that was announced while this one ended."""
+
+    @property
+    def theirs(self) -> tuple[int, int, int]:
+        """The child's ends."""
+        return self._requests.read, self.results.write, self.printed.write
+
+    def begin(self, now: float) -> None:
+        """Gives the child its requests; its time counts from now on."""
+        for pipe in (self._requests, self.results, self.printed):
+            pipe.handed_over()
+        self.run.timing.start(now)
+
+    def close(self) -> None:
+        """Safe twice."""
+        for pipe in (self._requests, self.results, self.printed):
+            pipe.close()
+
+    async def settle(self, done: bool) -> None:
+        """Has its child end, else the box. `done`: all has gone so well that what was announced is to go on."""
+        self.settled = True
+        try:
+            await (self._end(done) if self._box.alive else self._box.close())
+        finally:
+            self._box.unwatch()
+
+    async def give_up(self) -> None:
+        """Ends what was announced, and whose turn never comes."""
+        self.close()
+        if self._box.alive:
+            await self._end(True)
+
+    async def _end(self, done: bool) -> None:
+        """
+        Waits for the run's end, or stops it where it goes on; what was announced too, unless all is `done`.
+
+        A box that does not answer, or not as it should, or that holds more than it may, is closed.
+        """
+        box, run, ahead = self._box, self.run, self.ahead
+        try:
+            if ahead is not None:
+                run.ended, _ = await box.heard(box.now() + STOP)
+            elif run.ended is None and not run.broken and run.over:
+                with contextlib.suppress(TimeoutError):
+                    run.ended, _ = await box.heard(box.now() + PROMPT)
+            if run.ended is None:
+                await box.say({"do": "stop"})
+                run.ended, _ = await box.heard(box.now() + STOP)
+            full = box.full and await box.over()
+            if full or "ended" not in run.ended or not await self._clean():
+                await box.close()
+            else:
+                box.swept()
+            if ahead is not None and not done and box.alive:
+                await ahead._end(done)
+        except (TimeoutError, Broken):
+            await box.close()
+
+    async def _clean(self) -> bool:
+        """Whether nothing is left of it. The child of one that was announced may be there, and nothing else."""
+        box, ahead = self._box, self.ahead
+        until = box.now() + STOP
+        while len(procfs.children(box.inner)) > (ahead is not None):
+            if ahead is None or box.now() > until:
+                return False
+            await box.say({"do": "reap"})
+            if "reaped" not in (await box.heard(until))[0]:
+                return False
+        return True

@@ -1,0 +1,83 @@
+"""The ends of pipes that are written to. Also sent to machines of others."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from .. import wire
+from .pipes import running_loop
+
+TYPE_CHECKING = False  # as typing's
+if TYPE_CHECKING:
+    from .pipes import Loop
+
+_VECTORS = 256  # pieces written at once; the kernel takes 1024
+
+
+class Outgoing:
+    """What is written to a descriptor, as fast as the other side takes it."""
+
+    def __init__(self, write: int, loop: Loop | None = None) -> None:
+        self._write = write
+        os.set_blocking(write, False)
+        self._loop = loop or running_loop()
+        self._rest: deque[memoryview] = deque()
+
+    def add(self, pieces: Iterable[bytes]) -> None:
+        self._rest.extend(memoryview(piece) for piece in pieces if piece)
+
+    def begin(self) -> None:
+        """Begins to write what was added."""
+        self._loop.add_writer(self._write, self._feed)
+        self._feed()
+
+    def _feed(self) -> None:
+        try:
+            while self._rest:
+                written = os.writev(self._write, [*self._rest][:_VECTORS])
+                while self._rest and written >= len(self._rest[0]):
+                    written -= len(self._rest.popleft())
+                if written:
+                    self._rest[0] = self._rest[0][written:]
+        except BlockingIOError:
+            return
+        except OSError:  # the other side has gone; why is told elsewhere
+            self._rest.clear()
+        self._written()
+
+    def _written(self) -> None:
+        """All has been taken, or nobody takes it any more."""
+        self._loop.remove_writer(self._write)
+
+    def close(self) -> None:
+        """Safe twice."""
+        if self._write >= 0:
+            self._loop.remove_writer(self._write)
+            os.close(self._write)
+            self._write = -1
+
+
+class Requests(Outgoing):
+    """What a child reads, one request after the other."""
+
+    def __init__(self, payloads: Sequence[bytes], loop: Loop | None = None) -> None:
+        self.read, write = os.pipe()
+        super().__init__(write, loop)
+        self.add(part for p in payloads for part in (wire.HEAD.pack(len(p)), p))
+
+    def handed_over(self) -> None:
+        """Closes the read end, which another process has by now, and begins to write."""
+        os.close(self.read)
+        self.read = -1
+        self.begin()
+
+    def _written(self) -> None:
+        super().close()
+
+    def close(self) -> None:
+        super().close()
+        if self.read >= 0:
+            os.close(self.read)
+            self.read = -1

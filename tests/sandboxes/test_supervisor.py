@@ -1,0 +1,169 @@
+"""The rules of a box, whatever happens in which order: with neither a process nor a clock."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import aclosing
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandboxes.guest.machine.box import done
+from sandboxes.guest.supervisor.deno_fifo import Asked, Line
+from sandboxes.guest.supervisor.deno_run import DenoSupervisor
+from sandboxes.guest.supervisor.driver import Told
+from sandboxes.guest.supervisor.pipes import Printed
+from sandboxes.guest.supervisor.python_run import PythonSupervisor
+from tests.sandboxes.supervised import BOUNDS, DenoPlace, Event, ForkingPlace
+
+PAYLOADS = [b'{"status":"ok","value":%d}' % number for number in range(4)]
+
+GOOD = st.sampled_from([("reply", None), ("part", None), ("late", 0.01), ("print", 8)])
+BAD = st.one_of(
+    st.tuples(st.just("ended"), st.sampled_from([0, 9, 256])),
+    st.sampled_from(
+        [
+            ("wrong", None),
+            ("full", None),
+            ("gone", None),
+            ("deaf", None),
+            ("lingers", None),
+            ("print", 1 << 13),
+            ("late", 5.0),
+        ]
+    ),
+)
+EVENTS = st.lists(st.one_of(GOOD, GOOD, BAD), max_size=14)
+
+KNOWN = {
+    "reply": set[str](),
+    "timeout": set[str](),
+    "memory": {"full"},
+    "flood": {"print"},
+    "unreadable": {"wrong"},
+    "ended": {"ended", "gone", "worker gone"},
+}
+"""What must have happened before something is told."""
+
+
+SCRIPT = b'{"status":"ok","value":null}'
+"""Which a child gives back as how loading it went."""
+
+
+def outcome(place: ForkingPlace, shared: bool, ahead: bool, loads: bool, most: int) -> list[Told]:
+    """What is told of a run, of which the caller takes so many; `loads`: each child loads the script."""
+
+    async def body() -> list[Told]:
+        supervisor = PythonSupervisor(place, ahead)
+        if loads:
+            assert (await supervisor.imports(b"", SCRIPT, BOUNDS))[0] == "reply"
+        found: list[Told] = []
+        async with aclosing(supervisor.run(PAYLOADS, BOUNDS, shared)) as all_told:
+            async for told in all_told:
+                found.append(told)
+                if len(found) == most:
+                    break
+        return found
+
+    return done(body())
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def check(alive: bool, happened: set[str], found: list[Told], most: int) -> None:
+    assert len(found) <= len(PAYLOADS)
+    if len(found) < min(most, len(PAYLOADS)):
+        assert not alive  # the rest is for another box
+    for told, payload in zip(found, PAYLOADS, strict=False):
+        how, reply, spent, kept, said, _ = told
+        assert how in KNOWN
+        assert not KNOWN[how] or KNOWN[how] & happened
+        # Its own, and never half of one; what it is not the script may have written.
+        assert how != "reply" or reply == payload or "wrong" in happened
+        assert spent >= 0
+        assert len(kept) <= min(said, BOUNDS.output)
+
+
+@given(EVENTS, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([1, 2, 99]))
+def test_whatever_happens_each_request_is_told_of_once(
+    events: list[Event], shared: bool, ahead: bool, loads: bool, most: int
+) -> None:
+    before = open_files()
+    place = ForkingPlace(events)
+    found = outcome(place, shared, ahead, loads, most)
+    check(place.alive, place.happened, found, most)
+    assert loads or not any(told[5] for told in found)
+    assert place.child is None or place.closed, "a child goes on that nobody waits for"
+    assert not place.watching
+    place.end()
+    assert open_files() == before
+
+
+@given(st.lists(GOOD, max_size=14), st.booleans(), st.booleans(), st.booleans())
+def test_a_child_that_keeps_the_rules_is_believed(events: list[Event], shared: bool, ahead: bool, loads: bool) -> None:
+    place = ForkingPlace([*events, *[("reply", None)] * 30])
+    found = outcome(place, shared, ahead, loads, 99)
+    assert [told[:2] for told in found] == [("reply", payload) for payload in PAYLOADS]
+
+
+def of_deno(events: list[Event], shared: bool, most: int) -> tuple[bool, list[Told]]:
+    """Whether the box lives after a run in Deno, of which the caller takes so many, and what is told of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = DenoPlace(events, folder)
+        os.mkfifo(place.told)
+        os.mkfifo(place.asked)
+        place.line = Line(place.told, place.wake, place.loop)
+        asked = Asked(place.asked, place.loop)
+        printed = Printed(place.wake, BOUNDS.output, BOUNDS.flood, loop=place.loop)
+
+        async def body() -> list[Told]:
+            supervisor = DenoSupervisor(place, asked, line, printed)
+            assert await supervisor.start([], {}, BOUNDS) == b"2.9.8"
+            if (await supervisor.load(b"{}", BOUNDS))[0] != "reply":
+                await place.close()
+                return []
+            found: list[Told] = []
+            async with aclosing(supervisor.run(PAYLOADS, BOUNDS, shared)) as all_told:
+                async for told in all_told:
+                    found.append(told)
+                    if len(found) == most:
+                        break
+            return found
+
+        line = place.line
+        try:
+            found = done(body())
+            return place.alive, found
+        finally:
+            for pipe in (line, asked, printed):
+                pipe.close()
+            place.end()
+
+
+OF_DENO = st.lists(
+    st.one_of(
+        st.sampled_from([("reply", None), ("late", 0.01), ("print", 8)]),
+        st.sampled_from([("reply", None), ("late", 0.01), ("print", 8)]),
+        st.sampled_from([("ended", 0), ("worker gone", None), ("wrong", None), ("full", None), ("print", 1 << 13)]),
+        st.just(("late", 5.0)),
+    ),
+    max_size=14,
+)
+
+
+@given(OF_DENO, st.booleans(), st.sampled_from([1, 2, 99]))
+def test_whatever_happens_each_request_in_deno_is_told_of_once(events: list[Event], shared: bool, most: int) -> None:
+    before = open_files()
+    alive, found = of_deno(events, shared, most)
+    check(alive, {name for name, _ in events}, found, most)
+    assert open_files() == before
+
+
+@given(st.lists(st.sampled_from([("late", 0.01), ("print", 8)]), max_size=9), st.booleans())
+def test_a_worker_that_keeps_the_rules_is_believed(events: list[Event], shared: bool) -> None:
+    alive, found = of_deno([*events, *[("reply", None)] * 20], shared, 99)
+    assert [told[:2] for told in found] == [("reply", payload) for payload in PAYLOADS]
+    assert alive

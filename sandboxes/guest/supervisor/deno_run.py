@@ -64,7 +64,11 @@ class DenoSupervisor:
         message: dict[str, Any] = {"arguments": arguments, "variables": variables, "memory": bounds.memory + ROOM}
         await box.say(message, (), [self._printed.write])
         self._printed.handed_over()
-        how, payload, _ = await self._next((HELLO,), 0, box.now() + START)
+        box.watch(bounds.memory + ROOM)
+        try:
+            how, payload, _ = await self._next((HELLO,), 0, box.now() + START)
+        finally:
+            box.unwatch()
         if how != "frame":
             said = why_not(self._printed.cut()[0])
             heard = box.message()

@@ -20,7 +20,11 @@ MB = 1 << 20
 LOG = logging.getLogger("evalcell")
 
 
-_set = object.__setattr__  # models are frozen
+# Models are frozen; asked of their slots, this takes half as long as by `object.__setattr__`.
+_set_values, _set_named, _set_extra, _set_private = (
+    BaseModel.__dict__[name].__set__
+    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
 
 
 class Model(BaseModel):
@@ -28,18 +32,25 @@ class Model(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    every: ClassVar[set[str]]
+    """The names of all fields; nobody adds to it."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls.every = set(cls.model_fields)
+
     @classmethod
     def trusted(cls, values: dict[str, Any]) -> Self:
         """
         An instance of these values, one for every field, which nobody looks at again; the dict is not to be used on.
 
-        For the few objects that each row has, of values that we made or checked. It takes less than half the time.
+        For the few objects that each row has, of values that we made or checked. It takes a fraction of the time.
         """
         made = cls.__new__(cls)
-        _set(made, "__dict__", values)
-        _set(made, "__pydantic_fields_set__", set(values))
-        _set(made, "__pydantic_extra__", None)
-        _set(made, "__pydantic_private__", None)
+        _set_values(made, values)
+        _set_named(made, cls.every)
+        _set_extra(made, None)
+        _set_private(made, None)
         return made
 
 

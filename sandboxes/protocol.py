@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from sandboxes.base import Call, Execution, Limits, Script, ScriptError, Status
 from sandboxes.guest.supervisor.driver import Bounds
+from sandboxes.json_text import reader, writer
 from sandboxes.raw import Raw as Raw
 from sandboxes.text import clean
 
@@ -97,7 +98,7 @@ def call_request(call: Call, limits: Limits) -> bytes | Execution:
 
 
 def _encode(body: dict[str, Any]) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode()
+    return _write(body).encode()
 
 
 def package_hint(module: str) -> str | None:
@@ -135,7 +136,7 @@ def execution(
     if raw.how != "reply":
         return _died(raw, limits, deaths[raw.how])
     try:
-        reply = json.loads(raw.payload.decode(), parse_constant=_refuse_constant, parse_float=_finite)
+        reply = _read(raw.payload.decode())
         return _told(raw, reply, limits, hint)
     except (ValueError, RecursionError) as e:  # JSONDecodeError, UnicodeDecodeError, an int of too many digits
         told = f"what {entrypoint} returned cannot be read: {clean(str(e), 200)}"
@@ -151,6 +152,10 @@ def _finite(digits: str) -> float:
     if math.isinf(value):
         raise ValueError("a number is beyond the range of a float")
     return value
+
+
+_write = writer(ascii=True, compact=True, nan=True)
+_read = reader(json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite))
 
 
 def _told(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
@@ -170,7 +175,7 @@ def _told(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
         value = reply.get("value")
         if len(raw.payload) - _FRAME > limits.result and _size(value) > limits.result:
             return _died(raw, limits, DEATHS["too_much"])
-        return Execution(status="ok", value=value, **common)
+        return Execution.trusted({"status": "ok", "value": value, "error": None, **common})
     if not isinstance(status, str) or status not in _STATUSES:
         raise ValueError("the reply has no status")
     return Execution(status=_STATUSES[status], error=_error(status, reply.get("error"), limits, hint), **common)
@@ -223,7 +228,7 @@ def _common(raw: Raw, output: str, said: int, limits: Limits) -> dict[str, Any]:
     kept = output.encode("utf-8", "replace")
     return {
         "call": raw.call,
-        "output": clean(kept[max(0, len(kept) - limits.output) :].decode("utf-8", "ignore")),
+        "output": clean(kept[max(0, len(kept) - limits.output) :].decode("utf-8", "ignore")) if output else "",
         "truncated": said > limits.output or len(kept) > limits.output,
         "duration": raw.duration,
     }

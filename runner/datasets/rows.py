@@ -11,6 +11,7 @@ from runner.datasets.column_values import MAX_DEPTH, RowError, json_text, too_de
 from runner.datasets.ids import Ids
 from runner.text import printable, shown, whole
 from runner.types import Case
+from sandboxes.json_text import reader
 
 MAX_ID = 1000
 """Characters of an id: it stands in every result."""
@@ -26,7 +27,7 @@ Row = tuple[str, "dict[str, Any] | RowError"]
 def parse_json(text: str) -> Any:
     """The value of a JSON text, by RFC 8259 and no further. Raises RowError."""
     try:
-        value = DECODER.decode(text)
+        value = _read(text)
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise RowError(f"not JSON: {error.msg} at {line}column {error.colno}") from None
@@ -72,6 +73,7 @@ def _float(digits: str) -> float:
 
 
 DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float)
+_read = reader(DECODER)
 
 
 def as_json(row: object, columns: Collection[str] | None = None) -> dict[str, Any]:

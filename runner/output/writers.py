@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import stat
@@ -16,11 +15,12 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from runner.output.cells import cell
+from sandboxes.json_text import writer
 
 Row = dict[str, Any]
 E = TypeVar("E")
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_write = writer(ascii=False, compact=False, nan=False)
 # JSON allows these as they are, but some readers take them for the end of a line, and some terminals obey them.
 _LINE_OR_CONTROL = re.compile("[\x80-\x9f\u2028\u2029]")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -180,7 +180,7 @@ class CsvWriter(TextWriter):
 
 
 def _json(row: Row) -> bytes:
-    text = _ENCODER.encode(row)
+    text = _write(row)
     if not text.isascii():
         text = _LINE_OR_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return text.encode("utf-8", "replace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.guest import wire
@@ -24,7 +25,7 @@ class Channel(Inbox):
     def __init__(self) -> None:
         ours, self.theirs = socket.socketpair()
         self.loop = asyncio.get_running_loop()
-        self.now = self.loop.time
+        self.now = monotonic  # the loop's own clock
         self._event = asyncio.Event()
         self.wake = self._event.set
         super().__init__(ours, self.loop, self.wake)

@@ -1,4 +1,4 @@
-"""What goes over the pipes between evalcell and its worker processes: a small JSON header, then bytes as they are."""
+"""What goes over the pipes between evalcell and its worker processes. There: a JSON header, then bytes as they are."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from sandboxes.raw import Raw
+
 if TYPE_CHECKING:
     import asyncio  # a worker does without
 
 _HEAD = struct.Struct("<II")
+_TOLD = struct.Struct("<iBdI")
+
+_CHUNK = 1 << 18
+
+FAILED = "failed"
+"""How it went where no script is to blame; the payload says why."""
 
 Frame = tuple[dict[str, Any], bytes]
 
@@ -47,8 +55,36 @@ def read(pipe: BinaryIO) -> Frame | None:
     return json.loads(body[:header]), body[header:]
 
 
-async def receive(stream: asyncio.StreamReader) -> Frame:
-    """The next frame. Raises asyncio.IncompleteReadError at the end of the stream."""
-    header, payload = _HEAD.unpack(await stream.readexactly(_HEAD.size))
-    body = await stream.readexactly(header + payload)
-    return json.loads(body[:header]), body[header:]
+def told(raw: Raw) -> bytes:
+    """What became of a call, or of loading."""
+    how = raw.how.encode()
+    return _TOLD.pack(raw.call, len(how), raw.duration, len(raw.payload)) + how + raw.payload
+
+
+class Replies:
+    """What a worker tells, as it comes."""
+
+    def __init__(self, stream: asyncio.StreamReader) -> None:
+        self._stream = stream
+        self._data = bytearray()
+
+    def next(self) -> Raw | None:
+        """The next that has come whole."""
+        data = self._data
+        if len(data) < _TOLD.size:
+            return None
+        call, how, duration, length = _TOLD.unpack_from(data)
+        start = _TOLD.size + how
+        end = start + length
+        if len(data) < end:
+            return None
+        raw = Raw(call, data[_TOLD.size : start].decode(), bytes(data[start:end]), duration)
+        del data[:end]
+        return raw
+
+    async def more(self) -> None:
+        """Waits until more has come. Raises EOFError at the end."""
+        got = await self._stream.read(_CHUNK)
+        if not got:
+            raise EOFError("its pipe has ended")
+        self._data += got

@@ -206,15 +206,18 @@ class ProcessLane(Lane):
         try:
             process.stdin.write(frames.pack(header, payload))
             await process.stdin.drain()
+            replies = frames.Replies(process.stdout)
             for number in range(count):
-                async with asyncio.timeout(patience):
-                    told, content = await frames.receive(process.stdout)
-                if "failed" in told:
+                if (raw := replies.next()) is None:
+                    async with asyncio.timeout(patience):
+                        while (raw := replies.next()) is None:
+                            await replies.more()
+                if raw.how == frames.FAILED:
                     finished = True
-                    raise SandboxError(told["failed"])
+                    raise SandboxError(raw.payload.decode())
                 finished = number == count - 1
-                yield Raw(told["call"], told["how"], content, told["duration"])
-        except (OSError, asyncio.IncompleteReadError) as e:  # OSError: TimeoutError and a broken pipe too
+                yield raw
+        except (OSError, EOFError) as e:  # OSError: TimeoutError and a broken pipe too
             reason = await self._kill()
             if why := self._shortage.since(killed=True):
                 raise SandboxLostError(why) from e

@@ -74,14 +74,14 @@ def _answer(guests: Guests, header: dict[str, object], payload: bytes, replies: 
     bounds = Bounds(*cast(list[int], header["bounds"]))
     if header["do"] == "load":
         try:
-            _tell(replies, guests.load(program, payload, bounds))
+            replies.write(frames.told(guests.load(program, payload, bounds)))
         except SandboxError as e:
-            _tell(replies, Raw(-1, "unreadable", b"", 0.0), failed=str(e))
+            replies.write(frames.told(Raw(-1, frames.FAILED, str(e).encode(), 0.0)))
         replies.flush()
         return
     flushed = time.monotonic()
     for raw in guests.run(program, _requests(header, payload), bounds, bool(header["shared"])):
-        _tell(replies, raw)
+        replies.write(frames.told(raw))
         if time.monotonic() - flushed > LINGER:
             replies.flush()
             flushed = time.monotonic()
@@ -94,8 +94,3 @@ def _requests(header: dict[str, object], payload: bytes) -> list[Request]:
         found.append(Request(call, random, payload[at : at + size]))
         at += size
     return found
-
-
-def _tell(replies: BinaryIO, raw: Raw, failed: str | None = None) -> None:
-    header = {"call": raw.call, "how": raw.how, "duration": raw.duration}
-    replies.write(frames.pack(header | ({"failed": failed} if failed else {}), raw.payload))

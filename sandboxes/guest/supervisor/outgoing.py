@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from .. import wire
 from .pipes import running_loop
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from .pipes import Loop
 
 _VECTORS = 256  # pieces written at once; the kernel takes 1024
+_SMALL = 1 << 14  # bytes that are copied rather than handled apart
 
 
 class Outgoing:
@@ -36,7 +38,7 @@ class Outgoing:
     def _feed(self) -> None:
         try:
             while self._rest:
-                written = os.writev(self._write, [*self._rest][:_VECTORS])
+                written = os.writev(self._write, [*islice(self._rest, _VECTORS)])
                 while self._rest and written >= len(self._rest[0]):
                     written -= len(self._rest.popleft())
                 if written:
@@ -65,7 +67,9 @@ class Requests(Outgoing):
     def __init__(self, payloads: Sequence[bytes], loop: Loop | None = None) -> None:
         self.read, write = os.pipe()
         super().__init__(write, loop)
-        self.add(part for p in payloads for part in (wire.HEAD.pack(len(p)), p))
+        for payload in payloads:
+            head = wire.HEAD.pack(len(payload))
+            self.add((head + payload,) if len(payload) < _SMALL else (head, payload))
 
     def handed_over(self) -> None:
         """Closes the read end, which another process has by now, and begins to write."""

@@ -1,0 +1,35 @@
+"""JSON as the standard library writes and reads it, for what is written or read for each row: `json` prepares anew."""
+
+from __future__ import annotations
+
+from _json import encode_basestring, encode_basestring_ascii, make_encoder
+from collections.abc import Callable
+from json import JSONDecodeError, JSONDecoder, JSONEncoder
+from typing import Any
+
+
+def writer(*, ascii: bool, compact: bool, nan: bool) -> Callable[[Any], str]:
+    """
+    As `json.dumps` with `ensure_ascii` and `allow_nan`; `compact`: without blanks.
+
+    A value that holds itself is a RecursionError.
+    """
+    item, key = (",", ":") if compact else (", ", ": ")
+    escaped = encode_basestring_ascii if ascii else encode_basestring
+    chunks = make_encoder(None, JSONEncoder().default, escaped, None, key, item, False, False, nan)
+    join = "".join
+    return lambda value: join(chunks(value, 0))
+
+
+def reader(decoder: JSONDecoder) -> Callable[[str], Any]:
+    """As `decoder.decode`."""
+    first = decoder.raw_decode
+
+    def read(text: str) -> Any:
+        try:
+            value, end = first(text)
+        except JSONDecodeError:  # there may be blanks before it
+            return decoder.decode(text)
+        return value if end == len(text) else decoder.decode(text)
+
+    return read

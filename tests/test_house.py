@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -30,10 +31,10 @@ def modules(top: str) -> dict[str, Path]:
     return {name.removesuffix(".__init__"): path for name, path in found.items()}
 
 
-def imported(path: Path) -> set[str]:
-    """All that it names, where nothing but a type is asked for too; a package that it only reaches through is not."""
+def imported(path: Path, types: bool = True) -> set[str]:
+    """All modules that it names, but not a package that it only reaches through; `types`: for types alone too."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes(ast.parse(path.read_text("utf-8")), types):
         if isinstance(node, ast.ImportFrom):
             above = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
             module = ".".join((*above, *([node.module] if node.module else [])))
@@ -42,6 +43,13 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
     return found
+
+
+def nodes(tree: ast.AST, types: bool) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from nodes(node, types)
 
 
 def is_module(name: str) -> bool:
@@ -62,10 +70,11 @@ def room(name: str) -> str:
     return name.split(".")[1]
 
 
-@pytest.mark.parametrize("top", ["runner"])
+@pytest.mark.parametrize("top", ["runner", "sandboxes"])
 def test_no_module_imports_itself_by_way_of_others(top: str) -> None:
     known = modules(top)
-    TopologicalSorter({n: (imported(p) & known.keys()) - {n, "runner"} for n, p in known.items()}).prepare()
+    found = {name: imported(path, types=False) & known.keys() for name, path in known.items()}
+    TopologicalSorter({name: others - {name, "runner"} for name, others in found.items()}).prepare()
 
 
 def test_sandboxes_know_nothing_of_the_runner() -> None:

@@ -28,7 +28,7 @@ class _Request(NamedTuple):
 class Holders(Protocol):
     """What makes holders of a script, and puts what they are told and tell into words."""
 
-    progress: Callable[[str], None]
+    warn: Callable[[str], None]
 
     @property
     def isolation(self) -> Isolation: ...
@@ -64,7 +64,7 @@ class BoxedProgram(Program):
             lane.begin()
         self.loaded = await first.loaded()
         if first.box is not None and first.box.left:
-            self._sandbox.progress(tiers.reload(first.box.left, self._sandbox.isolation, self._entrypoint))
+            self._sandbox.warn(tiers.reload(first.box.left, self._sandbox.isolation, self._entrypoint))
 
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution]:
         if self.loaded.status != "ok":

@@ -91,7 +91,7 @@ class ProcessSandbox(BoxedSandbox[ForkingBox]):
         variables = chosen(config.env, config.env_file)
         self._masks = Masks(variables.values())
         for name in (name for name, value in variables.items() if not maskable(value)):
-            self.progress(f"the value of the variable {name} is too short to be masked in results and output")
+            self.warn(f"the value of the variable {name} is too short to be masked in results and output")
         files = {name: _file(name, path) for name, path in config.files.items()}
         host = await asyncio.to_thread(view)
         packages = await self._installed(host) if self._packages or self._lock else None

@@ -75,7 +75,7 @@ async def left(tier: Tier, *scripts: str) -> list[list[str]]:
         found = []
         for script in scripts:
             told: list[str] = []
-            sandbox.progress = sandbox.warn = told.append
+            sandbox.warn = told.append
             program = await sandbox.load(python(script + EVALUATE), LIMITS)
             assert program.loaded.status == "ok", program.loaded
             assert [e.value async for e in program.run([Call(id=0), Call(id=1)], LIMITS)] == [1, 1]

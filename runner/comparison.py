@@ -129,10 +129,10 @@ def prepare_sides(
     return sides
 
 
-def _config(asked: SandboxConfig, wanted: str | SandboxConfig | None) -> SandboxConfig:
+def _config(config: SandboxConfig, wanted: str | SandboxConfig | None) -> SandboxConfig:
     if isinstance(wanted, SandboxConfig):
         return wanted
-    return asked if wanted is None else asked.model_copy(update={"backend": wanted})
+    return config if wanted is None else config.model_copy(update={"backend": wanted})
 
 
 def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[Prepared]) -> Cases:

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from runner.cli import render, signals, values
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.messages import in_options
-from runner.cli.sandbox_options import Asked
+from runner.cli.sandbox_options import SandboxOptions
 from runner.evaluators.mapping import bind
 from runner.evaluators.parameters import about
 from runner.evaluators.resolve import find_evaluator
@@ -25,7 +25,7 @@ _TRIED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Asked):
+class Options(SandboxOptions):
     """The command line of `check`, as click parsed it."""
 
     script: str

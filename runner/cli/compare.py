@@ -17,7 +17,7 @@ from runner.cli import render, signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.messages import in_options
 from runner.cli.progress import Progress
-from runner.cli.sandbox_options import Asked
+from runner.cli.sandbox_options import SandboxOptions
 from runner.comparison import Cases, Comparison, Parity, RowDifference, open_cases, prepare_sides, together
 from runner.request import Prepared
 from runner.results.diff import TOLERANCE, windows
@@ -27,7 +27,7 @@ _TEXT = 300  # characters of a text that differs
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Asked):
+class Options(SandboxOptions):
     """The command line of `parity`, as click parsed it."""
 
     evaluator: str

@@ -17,7 +17,7 @@ from runner.cli import render, signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.messages import in_options
 from runner.cli.progress import Progress
-from runner.cli.sandbox_options import Asked
+from runner.cli.sandbox_options import SandboxOptions
 from runner.evaluators.resolve import find_evaluator
 from runner.examples.check import CasesReport, JudgedCase, judge, prepare_cases, report
 from runner.examples.load import WorkedCase, find_cases, read_cases
@@ -31,7 +31,7 @@ _STYLES = {"passed": "green", "failed": "bold red", "lost": "yellow"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Asked):
+class Options(SandboxOptions):
     """The command line of `test`, as click parsed it."""
 
     script: str

@@ -116,7 +116,7 @@ def cli(debug: bool) -> None:
 @click.argument("dataset")
 @options.rows
 @options.limits
-@options.asked
+@options.resources
 @options.results
 def run(**given: Any) -> int:
     """
@@ -143,7 +143,7 @@ def run(**given: Any) -> int:
 @click.argument("dataset", required=False)
 @options.mapping
 @options.sandbox
-@options.asked
+@options.resources
 def check(**given: Any) -> int:
     """
     Show what would be done with SCRIPT, and try it on the first 3 rows of DATASET.
@@ -164,7 +164,7 @@ def check(**given: Any) -> int:
 @click.argument("cases", required=False)
 @options.mapping
 @options.limits
-@options.asked
+@options.resources
 @options.printed
 @options.verbose
 def test(**given: Any) -> int:
@@ -198,7 +198,7 @@ def test(**given: Any) -> int:
 @options.other
 @options.sandboxes
 @options.bounds
-@options.asked
+@options.resources
 @options.printed
 def parity(**given: Any) -> int:
     """

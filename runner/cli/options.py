@@ -150,7 +150,7 @@ bounds = several(
 
 limits = several(sandbox, bounds)
 
-asked = several(
+resources = several(
     option(
         _PACKAGES, "--with", "packages", metavar="PKG", multiple=True, help="Install this too, as in scikit-learn>=1.5."
     ),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from runner.cli import render, signals, values
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.progress import Progress
-from runner.cli.sandbox_options import Asked
+from runner.cli.sandbox_options import SandboxOptions
 from runner.evaluators.resolve import find_evaluator
 from runner.output.manifest import State
 from runner.request import prepare
@@ -19,7 +19,7 @@ from runner.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Asked):
+class Options(SandboxOptions):
     """The command line of `run`, as click parsed it."""
 
     evaluator: str

@@ -1,4 +1,4 @@
-"""What the command line asks of an evaluator and its sandbox, as a request. What is wrong with it is told by option."""
+"""The options about the evaluator and its sandbox, as a request. Error messages name the option."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_LOCK = 4 << 20
 
 
 class More(TypedDict, total=False):
-    """What only some of the commands ask of a run."""
+    """The options that only some of the commands have."""
 
     seed: int | None
     limit: int | None
@@ -32,8 +32,8 @@ class More(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The options of the command line that decide which script runs, where, and with what."""
+class SandboxOptions:
+    """The options that decide which script runs, in which sandbox, and what it may use."""
 
     language: Language | None = None
     sandbox: str | None = None
@@ -92,7 +92,7 @@ class Asked:
 
     @property
     def lock_named(self) -> str:
-        """The lock's file in messages."""
+        """The name of the lock file for messages."""
         return "--lock" if self.lock is None else f"--lock {printable(whole(self.lock))}"
 
 

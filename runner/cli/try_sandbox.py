@@ -75,16 +75,16 @@ def try_sandbox(
 
 
 def _config(name: str, env_file: str | None, packages: tuple[str, ...], language: Language | None) -> SandboxConfig:
-    asked: dict[str, Any] = {"backend": name, "jobs": 1, "env_file": env_file}
-    asked |= {"packages": packages, "language": language or find(name).capabilities.languages[0]}
+    settings: dict[str, Any] = {"backend": name, "jobs": 1, "env_file": env_file}
+    settings |= {"packages": packages, "language": language or find(name).capabilities.languages[0]}
     if remote(name) is None:
-        return SandboxConfig(**asked)
+        return SandboxConfig(**settings)
     from sandboxes.remote.retry import Pauses
     from sandboxes.remote.sandbox import RemoteConfig
 
     # What does not work is told soon, rather than asked for minutes.
     pauses = Pauses(altogether=8)
-    return RemoteConfig(**asked, start_timeout=30, wait=10, pauses=pauses)
+    return RemoteConfig(**settings, start_timeout=30, wait=10, pauses=pauses)
 
 
 async def _tried(trial: _Trial, account: Account | None) -> None:

@@ -135,8 +135,8 @@ def choose(
             raise UnsupportedConfigError(_no_packages(evaluator, declared, backend))
     else:
         backend, reason = _fitting(evaluator, wants), _reason(evaluator, wants)
-    asked = {"backend": backend, "language": evaluator.language, "packages": (*declared, *added)}
-    config = config.model_copy(update=asked)
+    chosen = {"backend": backend, "language": evaluator.language, "packages": (*declared, *added)}
+    config = config.model_copy(update=chosen)
     return Choice(config, f"{reason} -> {backend}")
 
 

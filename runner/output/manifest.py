@@ -86,7 +86,7 @@ def elapsed() -> float:
 
 def _command(prepared: Prepared, lock: str | None) -> list[str]:
     """The command that does the same again: what it prints and writes is up to whoever runs it."""
-    request, asked = prepared.request, prepared.request.sandbox
+    request, config = prepared.request, prepared.request.sandbox
     limits = request.limits.model_dump(exclude_unset=True)
     words = ["evalcell", "run", _named(request.evaluator), request.dataset or "-"]
     words += ["--sandbox", prepared.sandbox.config.backend]
@@ -97,16 +97,18 @@ def _command(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--seed", request.seed)
     words += _given("--timeout", limits.get("timeout"))
     words += _given("--memory", limits["memory"] // MB if "memory" in limits else None)
-    words += _given("--isolation", asked.isolation)
-    words += _given("--jobs", asked.jobs)
-    words += _given("--with", asked.packages)
+    words += _given("--isolation", config.isolation)
+    words += _given("--jobs", config.jobs)
+    words += _given("--with", config.packages)
     words += _given("--lock", lock)
-    words += _given("--install-timeout", asked.install_timeout if "install_timeout" in asked.model_fields_set else None)
-    words += _given("--file", tuple(f"{name}={path}" for name, path in asked.files.items()))
-    words += _given("--env", asked.env)
-    words += _given("--env-file", asked.env_file)
-    words += ["--allow-network"] * asked.network
-    words += ["--allow-weak-isolation"] * asked.allow_weak_isolation
+    words += _given(
+        "--install-timeout", config.install_timeout if "install_timeout" in config.model_fields_set else None
+    )
+    words += _given("--file", tuple(f"{name}={path}" for name, path in config.files.items()))
+    words += _given("--env", config.env)
+    words += _given("--env-file", config.env_file)
+    words += ["--allow-network"] * config.network
+    words += ["--allow-weak-isolation"] * config.allow_weak_isolation
     return [*words, *_given("--fail-if", request.gates), *_given("--max-failed", request.max_failed)]
 
 

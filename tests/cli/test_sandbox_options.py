@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.sandbox_options import MAX_LOCK, Asked
+from runner.cli.sandbox_options import MAX_LOCK, SandboxOptions
 from runner.errors import InputError
 from sandboxes.base import SandboxConfig
 from sandboxes.errors import SandboxUnavailableError
@@ -19,7 +19,7 @@ LOCK = f"numpy==2.1.0 \\\n    --hash=sha256:{'0' * 64}\n"
 
 
 def test_nothing_asked_names_no_backend() -> None:
-    config = Asked().config()
+    config = SandboxOptions().config()
     assert config == SandboxConfig()
     assert config.model_fields_set == set()
 
@@ -29,7 +29,7 @@ def test_everything_that_is_asked_is_in_the_config(here: Path, monkeypatch: pyte
     (here / "model.json").write_text("{}")
     (here / "link.json").symlink_to("model.json")
     (here / "numpy.lock").write_text(LOCK)
-    asked = Asked(
+    options = SandboxOptions(
         sandbox="process",
         isolation="call",
         jobs=3,
@@ -41,7 +41,7 @@ def test_everything_that_is_asked_is_in_the_config(here: Path, monkeypatch: pyte
         network=True,
         weak=True,
     )
-    assert asked.config() == SandboxConfig(
+    assert options.config() == SandboxConfig(
         backend="process",
         isolation="call",
         jobs=3,
@@ -81,22 +81,22 @@ def test_a_file_that_cannot_be_given_is_told(here: Path, pair: str, words: str) 
     (here / "dangling").symlink_to("nowhere")
     (here / "round").symlink_to("round")
     with pytest.raises(InputError, match=words) as told:
-        Asked(readable=(pair,)).config()
+        SandboxOptions(readable=(pair,)).config()
     assert str(told.value).isprintable()
 
 
 def test_each_file_and_variable_has_a_name_of_its_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATA", "x")
     with pytest.raises(InputError, match="names the variable A twice"):
-        Asked(readable=("A=data.jsonl", "A=length.py")).config()
+        SandboxOptions(readable=("A=data.jsonl", "A=length.py")).config()
     with pytest.raises(InputError, match="--env DATA is also the name of a --file"):
-        Asked(readable=("DATA=data.jsonl",), env=("DATA",)).config()
-    assert Asked(readable=("A=data.jsonl", "B=data.jsonl")).config().files.keys() == {"A", "B"}
+        SandboxOptions(readable=("DATA=data.jsonl",), env=("DATA",)).config()
+    assert SandboxOptions(readable=("A=data.jsonl", "B=data.jsonl")).config().files.keys() == {"A", "B"}
 
 
 def test_a_path_may_have_an_equals_sign(here: Path) -> None:
     (here / "a=b.json").write_text("{}")
-    assert Asked(readable=("A=a=b.json",)).config().files == {"A": str((here / "a=b.json").resolve())}
+    assert SandboxOptions(readable=("A=a=b.json",)).config().files == {"A": str((here / "a=b.json").resolve())}
 
 
 @pytest.mark.parametrize("given", ["sesame-open", "KEY=sesame-open", "KEY-sesame"])

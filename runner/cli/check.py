@@ -76,10 +76,10 @@ def _nothing(results: list[Result]) -> str:
     if not results:
         return "the dataset has no rows"
     words = "the first row was not scored" if len(results) == 1 else f"none of the first {len(results)} rows was scored"
-    told = next(
+    error = next(
         (f"; {one.error.kind} in row {one.id}: {in_options(one.error.message)}" for one in results if one.error), ""
     )
-    return words + told
+    return words + error
 
 
 @dataclass

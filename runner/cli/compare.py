@@ -101,8 +101,8 @@ def _row(row: RowDifference, names: Sequence[str]) -> RenderableType:
     grid.add_column(no_wrap=True, max_width=28, overflow="ellipsis")
     grid.add_column(overflow="fold")
     for field, found in row.values.items():
-        told = _outcomes(found, row.errors) if field in ("outcome", "kind") else _values(found)
-        for number, (name, value) in enumerate(zip(names, told, strict=True)):
+        cells = _outcomes(found, row.errors) if field in ("outcome", "kind") else _values(found)
+        for number, (name, value) in enumerate(zip(names, cells, strict=True)):
             grid.add_row(render.text("" if number else field), render.text(name), value)
     head = Text.assemble(("differs", "bold red"), "  ", render.text(row.id, "bold"), "  ", (f"row {row.number}", "dim"))
     return Group(head, Padding(grid, (0, 0, 1, 2), expand=False))

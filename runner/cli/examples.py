@@ -111,8 +111,8 @@ def _full(case: JudgedCase) -> RenderableType:
         expected, got = windows((one.expected, one.got), _TEXT)
         ours = one.field in ("outcome", "kind")
         rows.append((one.field, "expected", Text(expected if ours else _value(expected))))
-        told = render.text(_outcome(case), "red", render.ERROR) if ours else Text(_value(got), style="red")
-        rows.append(("", "got", told))
+        value = render.text(_outcome(case), "red", render.ERROR) if ours else Text(_value(got), style="red")
+        rows.append(("", "got", value))
     if case.verdict == "lost":
         rows.append(("outcome", "got", render.text(_outcome(case), "yellow", render.ERROR)))
     if case.result.stdout.strip():

@@ -54,7 +54,7 @@ def list_live(env_file: str | None) -> int:
         out.say(render.text(f"evalcell reap ends the {_count(states['leftover'])} left over", "yellow"))
     if states["elsewhere"]:
         out.say(render.text("evalcell reap --older-than 1h ends what is of other hosts and older"))
-    return _told(known, ledger, answers)
+    return _exit_code(known, ledger, answers)
 
 
 def end_left(name: str | None, older_than: timedelta | None, env_file: str | None, *, dry_run: bool) -> int:
@@ -86,7 +86,7 @@ def end_left(name: str | None, older_than: timedelta | None, env_file: str | Non
         out.say(render.text(f"nothing is left over at {asked}"))
     elif answers.machines and dry_run:
         out.say(render.text(f"{_count(len(answers.machines))} would be ended; leave out --dry-run to do it"))
-    return _told(known, ledger, answers)
+    return _exit_code(known, ledger, answers)
 
 
 def _some(known: Accounts) -> Accounts:
@@ -111,7 +111,7 @@ async def _each(asked: Sequence[Account], work: Callable[[Account], Awaitable[No
             answers.failures[account.provider.name] = account.masks.text(str(e))
 
 
-def _told(known: Accounts, ledger: Ledger, answers: _Answers) -> int:
+def _exit_code(known: Accounts, ledger: Ledger, answers: _Answers) -> int:
     """Says on stderr what went wrong or could not be looked at; the exit code for it."""
     err = render.err()
     for (provider, address), count in sorted(_others(known, ledger).items()):

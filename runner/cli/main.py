@@ -24,7 +24,7 @@ def _epilog(failed: str) -> str:
     )
 
 
-class Doors(click.Group):
+class Group(click.Group):
     """A group that turns every exception into one line and an exit code."""
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> NoReturn:
@@ -43,15 +43,15 @@ class Doors(click.Group):
                 import traceback
 
                 traceback.print_exc()
-            code = _told(e)
+            code = _report(e)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             code = INTERRUPTED
         sys.exit(code if isinstance(code, int) else DONE)
 
 
-def _told(error: Exception) -> int:
-    """Says what went wrong on stderr; the exit code for it."""
+def _report(error: Exception) -> int:
+    """Print an error on stderr; return its exit code."""
     from runner.text import printable
 
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -93,7 +93,7 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 @click.group(
-    cls=Doors,
+    cls=Group,
     epilog=_epilog("a gate, a worked example or a type check failed"),
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -44,7 +44,7 @@ class Progress:
             columns = (
                 BarColumn(bar_width=24),
                 MofNCompleteColumn(),
-                TextColumn("{task.fields[told]}", markup=False),
+                TextColumn("{task.fields[status]}", markup=False),
                 TimeRemainingColumn(),
             )
             self._bar = Bar(*columns, console=err(), transient=True)
@@ -60,8 +60,8 @@ class Progress:
     def _update(self, bar: Bar) -> None:
         now = self._updated = perf_counter()
         rate = self._done / max(now - self._began, 1e-6)
-        told = f"{rate:,.0f} rows/s, {self._failed:,} failed"
+        status = f"{rate:,.0f} rows/s, {self._failed:,} failed"
         if self._task is None:
-            self._task = bar.add_task("", total=self.total, completed=self._done, told=told)
+            self._task = bar.add_task("", total=self.total, completed=self._done, status=status)
         else:
-            bar.update(self._task, completed=self._done, told=told)
+            bar.update(self._task, completed=self._done, status=status)

@@ -59,7 +59,7 @@ class ParquetRows:
             self._process.stdin.close()
         except BrokenPipeError:
             pass  # it has ended, and the next line says so
-        about = self._told()
+        about = self._answer()
         if "rows" not in about:
             self.close()
             raise DatasetError(self._refusal(about))
@@ -99,10 +99,10 @@ class ParquetRows:
             return b""
         return line if line.endswith(b"\n") else b""
 
-    def _told(self) -> dict[str, Any]:
+    def _answer(self) -> dict[str, Any]:
         line = self._line()
-        told = json.loads(line) if line else {"refused": f"cannot be read as Parquet: {self._ended()}"}
-        return told if isinstance(told, dict) else {}
+        reply = json.loads(line) if line else {"refused": f"cannot be read as Parquet: {self._ended()}"}
+        return reply if isinstance(reply, dict) else {}
 
     def _refusal(self, about: dict[str, Any]) -> str:
         if "repeated" in about:

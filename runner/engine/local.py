@@ -15,7 +15,7 @@ from runner.engine.prefetch import Intake
 from runner.errors import MappingError
 from runner.evaluators.entrypoint import script
 from runner.evaluators.mapping import bind
-from runner.results.outcome import Judge
+from runner.results.outcome import ResultFactory
 from runner.text import whole
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Call, Limits, Program, Sandbox
@@ -129,7 +129,7 @@ class _Scoring:
         self._fill = fill
         self._limits = limits
         self._seed = seed
-        self._judge = Judge(evaluator, sandbox.identity, program.loaded)
+        self._results = ResultFactory(evaluator, sandbox.identity, program.loaded)
         self._fixed = sandbox.isolation == "batch"
         self._most = sandbox.batch
         self._batches = 0
@@ -183,14 +183,14 @@ class _Scoring:
     def _row(self, case: Case, index: int) -> _Row:
         row = _Row(whole(case.id), case.number)
         if case.broken is not None:
-            row.result = self._judge.broken(case, case.broken)
+            row.result = self._results.broken(case, case.broken)
         elif self._program.loaded.status != "ok":
-            row.result = self._judge.unloaded(row.id, row.number)
+            row.result = self._results.unloaded(row.id, row.number)
         else:
             try:
                 positional, arguments = self._fill(case)
             except MappingError as e:
-                row.result = self._judge.broken(case, str(e))
+                row.result = self._results.broken(case, str(e))
             else:
                 seed = None if self._seed is None else seed_of(self._seed, case.number)
                 row.call = Call.trusted({"id": index, "arguments": arguments, "positional": positional, "seed": seed})
@@ -245,7 +245,7 @@ class _Scoring:
             for row in rows:
                 unanswered, again = await self._attempt([row])
                 if unanswered:
-                    self._settle(row, self._judge.lost(row.id, row.number, again or why))
+                    self._settle(row, self._results.lost(row.id, row.number, again or why))
                     row.call = None
 
     async def _attempt(self, rows: list[_Row]) -> tuple[list[_Row], str]:
@@ -261,7 +261,7 @@ class _Scoring:
                     self._take_back(asked.get(execution.call), waiting)
                     why = f"it gave an execution for call {execution.call} that nobody waited for"
                     break
-                self._settle(row, self._judge.executed(row.id, row.number, execution))
+                self._settle(row, self._results.executed(row.id, row.number, execution))
         except SandboxLostError as e:
             why = str(e)
         finally:

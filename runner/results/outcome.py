@@ -25,7 +25,7 @@ _PYTHON_FRAME = re.compile(r'File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+)')
 _TYPESCRIPT_FRAME = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):\d+\)?$", re.MULTILINE)
 
 
-class Judge:
+class ResultFactory:
     """Makes the results of one evaluator in one sandbox. `loaded` is how loading its script went."""
 
     def __init__(self, evaluator: Evaluator, identity: str, loaded: Execution) -> None:
@@ -39,7 +39,7 @@ class Judge:
     def executed(self, id: str, number: int, execution: Execution) -> Result:
         """A score, an abstention or a failure."""
         if execution.status != "ok":
-            message = told(execution.status, execution.error)
+            message = error_text(execution.status, execution.error)
             return self._result(id, number, "failed", _KINDS[execution.status], message, execution)
         try:
             normalized = normalize(execution.value, self._outputs, self._language)
@@ -50,7 +50,7 @@ class Judge:
     def unloaded(self, id: str, number: int) -> Result:
         """A failure, for a script that did not load."""
         loaded = self._loaded
-        message = f"the script does not load: {told(loaded.status, loaded.error)}"
+        message = f"the script does not load: {error_text(loaded.status, loaded.error)}"
         kind = _KINDS.get(loaded.status, "raised")
         return self._result(id, number, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
 
@@ -105,7 +105,7 @@ class Judge:
         )
 
 
-def told(status: Status, error: ScriptError | None) -> str:
+def error_text(status: Status, error: ScriptError | None) -> str:
     """
     A script's error on one line of a few hundred characters, with the line number where the traceback has it.
 

@@ -10,7 +10,7 @@ from sandboxes.base import Language
 
 
 @dataclass(frozen=True)
-class Words:
+class Dialect:
     """One language's words; those for types come with their article."""
 
     name: str
@@ -35,8 +35,8 @@ class Words:
         return self.true if value else self.false
 
 
-PYTHON = Words("Python", "None", "True", "False", "a list", "a dict", "a bool", shown, quoted_keys=True)
-TYPESCRIPT = Words(
+PYTHON = Dialect("Python", "None", "True", "False", "a list", "a dict", "a bool", shown, quoted_keys=True)
+TYPESCRIPT = Dialect(
     "TypeScript", "null", "true", "false", "an array", "an object", "a boolean", shown_json, quoted_keys=False
 )
-WORDS: dict[Language, Words] = {"python": PYTHON, "typescript": TYPESCRIPT}
+DIALECTS: dict[Language, Dialect] = {"python": PYTHON, "typescript": TYPESCRIPT}

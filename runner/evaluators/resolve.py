@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import templates
 from runner.errors import EvaluatorError
-from runner.evaluators.dialect import WORDS
+from runner.evaluators.dialect import DIALECTS
 from runner.evaluators.load import parse_evaluator, read_evaluator
 from runner.evaluators.requirements import plain, refuse_lacking
 from runner.text import printable, shown, whole
@@ -48,7 +48,7 @@ def find_evaluator(name: str | os.PathLike[str], language: Language | None = Non
         evaluator = read_evaluator(path)
         if language not in (None, evaluator.language):
             raise EvaluatorError(
-                f"{printable(whole(path))} is {WORDS[evaluator.language].name}; leave the language out"
+                f"{printable(whole(path))} is {DIALECTS[evaluator.language].name}; leave the language out"
             )
         return evaluator
     if path.replace("_", "-") not in templates.names():
@@ -196,7 +196,7 @@ def _reason(evaluator: Evaluator, wants: _Wants) -> str:
     """What decides which sandbox it is, in words."""
     if evaluator.language == "python":
         return wants.words or "no packages declared"
-    language = WORDS[evaluator.language].name
+    language = DIALECTS[evaluator.language].name
     return f"{language}, {wants.words}" if wants else language
 
 
@@ -216,7 +216,7 @@ def _able(evaluator: Evaluator, wants: _Wants) -> list[str]:
 def _other_language(evaluator: Evaluator, wants: _Wants, backend: str) -> str:
     able = _able(evaluator, wants) or _able(evaluator, _Wants((), (), SandboxConfig()))
     step = f"choose the {able[0]} sandbox" if able else "`evalcell sandboxes` shows what each can do"
-    return f"the {backend} sandbox does not run {WORDS[evaluator.language].name}; {step}"
+    return f"the {backend} sandbox does not run {DIALECTS[evaluator.language].name}; {step}"
 
 
 def _no_packages(evaluator: Evaluator, declared: tuple[str, ...], backend: str) -> str:

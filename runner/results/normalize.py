@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, assert_never
 
-from runner.evaluators.dialect import WORDS, Words
+from runner.evaluators.dialect import DIALECTS, Dialect
 from runner.text import listed, suggestion, whole
 from runner.types import Categorical, Continuous, Freeform, OutputConfig
 from sandboxes.base import Language
@@ -26,7 +26,7 @@ class InvalidResultError(ValueError):
     """The returned value is no result; the message shows what came and what is accepted."""
 
 
-class Judged(NamedTuple):
+class ScoreTuple(NamedTuple):
     """What one output config made of a returned value. No pydantic model: there is one for each row."""
 
     label: str | None
@@ -38,7 +38,7 @@ class Normalized(NamedTuple):
     """A returned value that made sense."""
 
     outcome: Literal["scored", "abstained"]
-    scores: dict[str, Judged]
+    scores: dict[str, ScoreTuple]
     """By the name of the output config; the empty name where there is none."""
 
 
@@ -59,8 +59,8 @@ class _Parts(NamedTuple):
     def abstained(self) -> bool:
         return self.declined and not self.empty
 
-    def judged(self, label: str | None, score: float | None) -> Judged:
-        return Judged(label, score, self.explanation)
+    def score_tuple(self, label: str | None, score: float | None) -> ScoreTuple:
+        return ScoreTuple(label, score, self.explanation)
 
 
 def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Language = "python") -> Normalized:
@@ -71,25 +71,25 @@ def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Languag
     shared; a value that names none goes to each. Abstained is what abstained for every config. Messages and the labels
     of bools are in the evaluator's language. Raises InvalidResultError.
     """
-    words = WORDS[language]
+    dialect = DIALECTS[language]
     configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
-    routed, shared = _routed(value, configs, words)
-    scores: dict[str, Judged] = {}
+    routed, shared = _routed(value, configs, dialect)
+    scores: dict[str, ScoreTuple] = {}
     abstained = True
     for name, config in configs.items():
         try:
-            score, declined = _judge(value[name] if routed else value, config, words, shared)
+            score, declined = _apply(value[name] if routed else value, config, dialect, shared)
         except InvalidResultError as error:
             if not name:
                 raise
-            hint = "" if routed or len(configs) == 1 else f"; or {_each(configs, words)}"
-            raise InvalidResultError(f"output {words.value(name)}: {error}{hint}") from None
+            hint = "" if routed or len(configs) == 1 else f"; or {_each(configs, dialect)}"
+            raise InvalidResultError(f"output {dialect.value(name)}: {error}{hint}") from None
         scores[name] = score
         abstained = abstained and declined
     return Normalized("abstained" if abstained else "scored", scores)
 
 
-def _routed(value: Any, configs: Mapping[str, Any], words: Words) -> tuple[bool, str | None]:
+def _routed(value: Any, configs: Mapping[str, Any], dialect: Dialect) -> tuple[bool, str | None]:
     """Whether each output has a value of its own in it, and the explanation that they share."""
     if not isinstance(value, dict) or "" in configs:
         return False, None
@@ -98,155 +98,155 @@ def _routed(value: Any, configs: Mapping[str, Any], words: Words) -> tuple[bool,
     lacking = [name for name in configs if name not in value]
     try:
         if named:
-            _refuse_others(value, configs, lacking, words)
+            _refuse_others(value, configs, lacking, dialect)
         elif lacking or value.keys() - configs.keys() - {"explanation"}:
             return False, None
         own = "explanation" in configs
-        return True, None if own else _explanation(value.get("explanation"), words)
+        return True, None if own else _explanation(value.get("explanation"), dialect)
     except InvalidResultError as error:
-        raise InvalidResultError(f"{error}; return {_each(configs, words)}") from None
+        raise InvalidResultError(f"{error}; return {_each(configs, dialect)}") from None
 
 
-def _refuse_others(value: Mapping[Any, Any], configs: Iterable[str], lacking: Sequence[str], words: Words) -> None:
+def _refuse_others(value: Mapping[Any, Any], configs: Iterable[str], lacking: Sequence[str], dialect: Dialect) -> None:
     """Raises InvalidResultError for a dict that names outputs, but not all, or has keys that mean nothing."""
     beside = [key for key in value if key not in configs]
     unknown = [key for key in beside if key not in _KEYS]
     if unknown:
-        raise _unknown(value, unknown[0], (*lacking, *_KEYS), words)
+        raise _unknown(value, unknown[0], (*lacking, *_KEYS), dialect)
     if lacking:
         given = [key for key in value if key in configs]
         raise InvalidResultError(
-            f"evaluate returned {words.value(value)}, which names {listed(given)} but not {listed(lacking)}"
+            f"evaluate returned {dialect.value(value)}, which names {listed(given)} but not {listed(lacking)}"
         )
     for key in ("label", "score"):
         if key in beside and value[key] is not None:
             raise InvalidResultError(
-                f"evaluate returned {words.value(value)} with the key {words.value(key)} beside the outputs, "
-                f"which must be {words.none} there"
+                f"evaluate returned {dialect.value(value)} with the key {dialect.value(key)} beside the outputs, "
+                f"which must be {dialect.none} there"
             )
 
 
-def _each(configs: Iterable[str], words: Words) -> str:
-    return f"{words.mapping} with a value for each of {listed(configs)}"
+def _each(configs: Iterable[str], dialect: Dialect) -> str:
+    return f"{dialect.mapping} with a value for each of {listed(configs)}"
 
 
-def _unknown(value: Any, key: Any, known: Iterable[str], words: Words) -> InvalidResultError:
+def _unknown(value: Any, key: Any, known: Iterable[str], dialect: Dialect) -> InvalidResultError:
     hint = suggestion(str(key), known) or suggestion(str(key).lower(), known)
     return InvalidResultError(
-        f"evaluate returned {words.value(value)} with the unknown key {words.value(key, 60)}{hint}"
+        f"evaluate returned {dialect.value(value)} with the unknown key {dialect.value(key, 60)}{hint}"
     )
 
 
-def _judge(value: Any, config: OutputConfig | None, words: Words, shared: str | None) -> tuple[Judged, bool]:
+def _apply(value: Any, config: OutputConfig | None, dialect: Dialect, shared: str | None) -> tuple[ScoreTuple, bool]:
     """The score, and whether the script chose to give none. `shared` explains what has no explanation of its own."""
     try:
-        parts = _take_apart(value, words)
+        parts = _take_apart(value, dialect)
         if shared is not None and parts.explanation is None and value is not None:
             parts = parts._replace(explanation=shared)
         if config is not None and parts.abstained:
-            return parts.judged(parts.label, None), True
+            return parts.score_tuple(parts.label, None), True
         match config:
             case None:
-                return parts.judged(parts.label, parts.score), _says_nothing(parts)
+                return parts.score_tuple(parts.label, parts.score), _says_nothing(parts)
             case Freeform():
                 if parts.empty:
-                    raise InvalidResultError(f"evaluate returned {words.value(value)}, which says nothing")
-                return parts.judged(parts.label, parts.score), _says_nothing(parts)
+                    raise InvalidResultError(f"evaluate returned {dialect.value(value)}, which says nothing")
+                return parts.score_tuple(parts.label, parts.score), _says_nothing(parts)
             case Categorical():
-                return _categorical(parts, config, value, words), False
+                return _categorical(parts, config, value, dialect), False
             case Continuous():
-                return _continuous(parts, config, value, words), False
+                return _continuous(parts, config, value, dialect), False
             case _:
                 assert_never(config)
     except InvalidResultError as error:
-        raise InvalidResultError(f"{error}; return {_accepted(config, words)}") from None
+        raise InvalidResultError(f"{error}; return {_accepted(config, dialect)}") from None
 
 
 def _says_nothing(parts: _Parts) -> bool:
     return parts.score is None and (parts.label is None or parts.declined)
 
 
-def _take_apart(value: Any, words: Words) -> _Parts:
+def _take_apart(value: Any, dialect: Dialect) -> _Parts:
     if isinstance(value, bool):
-        return _Parts(label=words.truth(value))
+        return _Parts(label=dialect.truth(value))
     if isinstance(value, str):
-        return _Parts(label=_label(value, words))
+        return _Parts(label=_label(value, dialect))
     if isinstance(value, int | float):
-        return _Parts(score=_number(value, words))
+        return _Parts(score=_number(value, dialect))
     if value is None:
         return _Parts()
     if not isinstance(value, dict):
-        raise InvalidResultError(f"evaluate returned {words.value(value)}: {_kind(value, words)} is no result")
+        raise InvalidResultError(f"evaluate returned {dialect.value(value)}: {_kind(value, dialect)} is no result")
     if not value:
         raise InvalidResultError("evaluate returned {}, which says nothing")
     unknown = [key for key in value if key not in _KEYS]
     if unknown:
-        raise _unknown(value, unknown[0], _KEYS, words)
+        raise _unknown(value, unknown[0], _KEYS, dialect)
     score = value.get("score")
     return _Parts(
-        label=_label(value.get("label"), words),
-        score=None if score is None else _number(score, words),
-        explanation=_explanation(value.get("explanation"), words),
+        label=_label(value.get("label"), dialect),
+        score=None if score is None else _number(score, dialect),
+        explanation=_explanation(value.get("explanation"), dialect),
         declined="score" in value and score is None,
     )
 
 
-def _kind(value: Any, words: Words) -> str:
-    return words.array if isinstance(value, list) else f"a {type(value).__name__}"
+def _kind(value: Any, dialect: Dialect) -> str:
+    return dialect.array if isinstance(value, list) else f"a {type(value).__name__}"
 
 
-def _label(value: Any, words: Words) -> str | None:
+def _label(value: Any, dialect: Dialect) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise InvalidResultError(f"the label must be text or {words.none}, not {words.value(value)}")
+        raise InvalidResultError(f"the label must be text or {dialect.none}, not {dialect.value(value)}")
     if len(value) > TEXT_LIMIT:
         raise InvalidResultError(
-            f"the label has {len(value):,} characters, over {TEXT_LIMIT:,}: {words.value(value, 40)}"
+            f"the label has {len(value):,} characters, over {TEXT_LIMIT:,}: {dialect.value(value, 40)}"
         )
     return whole(value)
 
 
-def _explanation(value: Any, words: Words) -> str | None:
+def _explanation(value: Any, dialect: Dialect) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise InvalidResultError(f"the explanation must be text or {words.none}, not {words.value(value)}")
+        raise InvalidResultError(f"the explanation must be text or {dialect.none}, not {dialect.value(value)}")
     return whole(value if len(value) <= TEXT_LIMIT else value[: TEXT_LIMIT - len(_CUT)] + _CUT)
 
 
-def _number(value: Any, words: Words) -> float:
+def _number(value: Any, dialect: Dialect) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidResultError(f"the score must be a number, not {words.value(value)}")
+        raise InvalidResultError(f"the score must be a number, not {dialect.value(value)}")
     try:
         score = float(value)
     except OverflowError:
-        raise InvalidResultError(f"the score is too large for a float: {words.value(value)}") from None
+        raise InvalidResultError(f"the score is too large for a float: {dialect.value(value)}") from None
     if not math.isfinite(score):
         raise InvalidResultError(f"the score must be finite, not {score}")
     return score
 
 
-def _categorical(parts: _Parts, config: Categorical, value: Any, words: Words) -> Judged:
+def _categorical(parts: _Parts, config: Categorical, value: Any, dialect: Dialect) -> ScoreTuple:
     label = parts.label
     if label is None:
-        raise InvalidResultError(f"evaluate returned {words.value(value)}, which has no label")
+        raise InvalidResultError(f"evaluate returned {dialect.value(value)}, which has no label")
     if label not in config.labels:
         near = suggestion(label, config.labels) or suggestion(label.strip().lower(), config.labels)
-        raise InvalidResultError(f"the label {words.value(label)} is none of {listed(config.labels)}{near}")
+        raise InvalidResultError(f"the label {dialect.value(label)} is none of {listed(config.labels)}{near}")
     fixed = config.labels[label]
     if fixed is not None and parts.score is not None and parts.score != fixed:
         raise InvalidResultError(
-            f"the score {parts.score} contradicts the label {words.value(label)}, which stands for {fixed}"
+            f"the score {parts.score} contradicts the label {dialect.value(label)}, which stands for {fixed}"
         )
-    return parts.judged(label, parts.score if fixed is None else fixed)
+    return parts.score_tuple(label, parts.score if fixed is None else fixed)
 
 
-def _continuous(parts: _Parts, config: Continuous, value: Any, words: Words) -> Judged:
+def _continuous(parts: _Parts, config: Continuous, value: Any, dialect: Dialect) -> ScoreTuple:
     score = parts.score
     if score is None:
-        why = f"{words.boolean} is no score" if isinstance(value, bool) else "which has no score"
-        raise InvalidResultError(f"evaluate returned {words.value(value)}, {why}")
+        why = f"{dialect.boolean} is no score" if isinstance(value, bool) else "which has no score"
+        raise InvalidResultError(f"evaluate returned {dialect.value(value)}, {why}")
     for bound, past, name in (
         (config.lower_bound, -1, "below the lower bound"),
         (config.upper_bound, 1, "above the upper bound"),
@@ -255,22 +255,22 @@ def _continuous(parts: _Parts, config: Continuous, value: Any, words: Words) -> 
             if abs(score - bound) > ROUNDING:
                 raise InvalidResultError(f"the score {score} is {name} {bound}")
             score = bound
-    return parts.judged(parts.label, score)
+    return parts.score_tuple(parts.label, score)
 
 
-def _accepted(config: OutputConfig | None, words: Words) -> str:
+def _accepted(config: OutputConfig | None, dialect: Dialect) -> str:
     """The accepted shapes, in the evaluator's language."""
-    declined = words.object(score=words.none, explanation=_WHY)
+    declined = dialect.object(score=dialect.none, explanation=_WHY)
     match config:
         case Categorical():
             first = list(config.labels)[:6]
             names = [json.dumps(name if len(name) <= 40 else name[:39] + "…") for name in first]
             more = ", …" if len(config.labels) > 6 else ""
-            shape = words.object(label=names[0], explanation=_WHY)
+            shape = dialect.object(label=names[0], explanation=_WHY)
             return f"{', '.join(names)}{more}, or {shape}; to give no verdict: {declined}"
         case Continuous():
-            shape = words.object(score="0.5", label='"close"', explanation=_WHY)
+            shape = dialect.object(score="0.5", label='"close"', explanation=_WHY)
             return f"0.5, or {shape}; to give no score: {declined}"
         case _:
-            shape = words.object(label='"good"', score="0.5", explanation=_WHY)
-            return f'0.5, "good", {words.true}, or {shape}'
+            shape = dialect.object(label='"good"', score="0.5", explanation=_WHY)
+            return f'0.5, "good", {dialect.true}, or {shape}'

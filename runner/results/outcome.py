@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from runner.results.normalize import InvalidResultError, Judged, normalize
+from runner.results.normalize import InvalidResultError, ScoreTuple, normalize
 from runner.text import printable, whole
 from runner.types import Case, ErrorKind, Evaluator, Outcome, Result, ResultError, Score
 from sandboxes.base import Execution, ScriptError, Status
@@ -64,7 +64,7 @@ class ResultFactory:
         return self._result(id, number, "lost", "lost", message)
 
     def _scored(
-        self, id: str, number: int, outcome: Outcome, scores: Mapping[str, Judged], execution: Execution
+        self, id: str, number: int, outcome: Outcome, scores: Mapping[str, ScoreTuple], execution: Execution
     ) -> Result:
         label, score, explanation = next(iter(scores.values()))
         said: dict[str, Any] = {"label": label, "score": score, "explanation": explanation}

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from packaging.specifiers import SpecifierSet
 
-from runner.engine.prefetch import Intake
+from runner.engine.prefetch import Prefetcher
 from runner.errors import MappingError
 from runner.evaluators.entrypoint import script
 from runner.evaluators.mapping import bind
@@ -141,7 +141,7 @@ class _Scoring:
         self._progress = asyncio.Event()
         self._taking = asyncio.Lock()
         self._retrying = asyncio.Lock()
-        self._intake = Intake(self._rows(cases), _AHEAD if self._seconds < 1 else max(_AHEAD, 2 * self._most))
+        self._prefetcher = Prefetcher(self._rows(cases), _AHEAD if self._seconds < 1 else max(_AHEAD, 2 * self._most))
         self._workers = [asyncio.create_task(self._work()) for _ in range(max(1, sandbox.concurrency))]
         for worker in self._workers:
             worker.add_done_callback(lambda _: self._progress.set())
@@ -157,8 +157,8 @@ class _Scoring:
                 return result
             self._raise_failure()
             if not self._window and all(w.done() for w in self._workers):
-                if self._intake.failure is not None:
-                    raise self._intake.failure
+                if self._prefetcher.failure is not None:
+                    raise self._prefetcher.failure
                 return None
             self._progress.clear()
             await self._progress.wait()
@@ -168,7 +168,7 @@ class _Scoring:
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
-        await self._intake.close()
+        await self._prefetcher.close()
 
     def _raise_failure(self) -> None:
         for worker in self._workers:
@@ -176,7 +176,7 @@ class _Scoring:
                 raise error
 
     def _rows(self, cases: Iterable[Case]) -> Iterator[_Row]:
-        """Runs in the intake's thread; touches nothing that changes."""
+        """Runs in the prefetching thread; touches nothing that changes."""
         for index, case in enumerate(cases):
             yield self._row(case, index)
 
@@ -222,7 +222,7 @@ class _Scoring:
                 size = shared_batch(self._batches, self._most)
                 self._batches += 1
             while len(batch) < size and seen < _BATCH_ROWS:
-                rows = await self._intake.take(min(size - len(batch), _BATCH_ROWS - seen))
+                rows = await self._prefetcher.take(min(size - len(batch), _BATCH_ROWS - seen))
                 if not rows:
                     return batch or None
                 seen += len(rows)

@@ -16,7 +16,7 @@ _AHEAD_SECONDS = 0.05  # of work in rows read ahead: fewer of the large ones, so
 _PATIENCE = 0.5  # seconds; a thread that hangs in a read cannot be stopped, only left behind
 
 
-class Intake(Generic[T]):
+class Prefetcher(Generic[T]):
     """
     Reads at most `ahead` items more than were taken, fewer of large ones. To be made inside a running loop.
 
@@ -35,7 +35,7 @@ class Intake(Generic[T]):
         self._left = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         # A daemon, because one that waits for a terminal's next line must not hold up the exit.
-        self._thread = threading.Thread(target=self._read, name="evalcell-intake", daemon=True)
+        self._thread = threading.Thread(target=self._read, name="evalcell-prefetch", daemon=True)
         self._thread.start()
 
     async def take(self, most: int) -> list[T]:

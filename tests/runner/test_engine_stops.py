@@ -195,7 +195,7 @@ def test_stopping_early_stops_everything(how: str) -> None:
     assert isinstance(program, Endless)
     assert program.began == program.ended > 0
     assert program.closed == 1
-    assert not [t for t in threading.enumerate() if t.name == "evalcell-intake"]
+    assert not [t for t in threading.enumerate() if t.name == "evalcell-prefetch"]
 
 
 def test_results_that_wait_for_an_earlier_one_are_bounded() -> None:

@@ -10,17 +10,17 @@ from itertools import count
 
 import pytest
 
-from runner.engine.prefetch import Intake
+from runner.engine.prefetch import Prefetcher
 
 
 def test_everything_arrives_in_order() -> None:
     async def all() -> list[int]:
         found: list[int] = []
-        intake = Intake(range(10_000), 16)
-        while items := await intake.take(7):
+        prefetcher = Prefetcher(range(10_000), 16)
+        while items := await prefetcher.take(7):
             assert len(items) <= 7
             found += items
-        await intake.close()
+        await prefetcher.close()
         return found
 
     assert asyncio.run(all()) == list(range(10_000))
@@ -36,13 +36,13 @@ def test_what_is_there_is_given_before_what_is_not() -> None:
 
     async def some() -> list[int]:
         found: list[int] = []
-        intake = Intake(source(), 16)
+        prefetcher = Prefetcher(source(), 16)
         while len(found) < 3:
-            found += await intake.take(10)
+            found += await prefetcher.take(10)
         go.set()
-        assert await intake.take(10) == [3]
-        assert await intake.take(10) == []
-        await intake.close()
+        assert await prefetcher.take(10) == [3]
+        assert await prefetcher.take(10) == []
+        await prefetcher.close()
         return found
 
     assert asyncio.run(some()) == [0, 1, 2]
@@ -64,11 +64,11 @@ def test_it_reads_ahead_a_little_and_less_of_what_is_large() -> None:
 
     async def wait(source: Iterator[int]) -> int:
         read.clear()
-        intake = Intake(source, 64)
+        prefetcher = Prefetcher(source, 64)
         await asyncio.sleep(0.4)
         before = len(read)
-        await intake.take(1)
-        await intake.close()
+        await prefetcher.take(1)
+        await prefetcher.close()
         return before
 
     read: list[int] = []
@@ -82,10 +82,10 @@ def test_what_the_source_raises_comes_after_its_items() -> None:
         raise LookupError("gone")
 
     async def all() -> BaseException | None:
-        intake = Intake(source(), 16)
-        assert [await intake.take(5), await intake.take(5)] == [[1], []]
-        await intake.close()
-        return intake.failure
+        prefetcher = Prefetcher(source(), 16)
+        assert [await prefetcher.take(5), await prefetcher.take(5)] == [[1], []]
+        await prefetcher.close()
+        return prefetcher.failure
 
     assert isinstance(asyncio.run(all()), LookupError)
 
@@ -100,13 +100,13 @@ def test_to_stop_closes_a_generator_and_ends_the_thread() -> None:
             closed.set()
 
     async def some() -> None:
-        intake = Intake(source(), 16)
-        assert (await intake.take(3))[0] == 0
-        await intake.close()
+        prefetcher = Prefetcher(source(), 16)
+        assert (await prefetcher.take(3))[0] == 0
+        await prefetcher.close()
 
     asyncio.run(some())
     assert closed.is_set()
-    assert not [t for t in threading.enumerate() if t.name == "evalcell-intake"]
+    assert not [t for t in threading.enumerate() if t.name == "evalcell-prefetcher"]
 
 
 def test_a_source_that_hangs_is_left_behind() -> None:
@@ -118,9 +118,9 @@ def test_a_source_that_hangs_is_left_behind() -> None:
         ended.set()
 
     async def some() -> None:
-        intake = Intake(source(), 16)
-        assert await intake.take(3) == [1]
-        await intake.close()
+        prefetcher = Prefetcher(source(), 16)
+        assert await prefetcher.take(3) == [1]
+        await prefetcher.close()
 
     asyncio.run(some())
     assert not ended.is_set(), "it was waited for"
@@ -130,9 +130,9 @@ def test_a_source_that_hangs_is_left_behind() -> None:
 @pytest.mark.parametrize("items", [[], [1]])
 def test_short_sources_end(items: list[int]) -> None:
     async def all() -> list[int]:
-        intake = Intake(items, 16)
-        taken = [*await intake.take(5), *await intake.take(5)]
-        await intake.close()
+        prefetcher = Prefetcher(items, 16)
+        taken = [*await prefetcher.take(5), *await prefetcher.take(5)]
+        await prefetcher.close()
         return taken
 
     assert asyncio.run(all()) == items

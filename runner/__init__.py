@@ -12,11 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from runner.api import Report, check_cases, compare, evaluate, stream
+    from runner.api import Report, check_examples, compare, evaluate, stream
     from runner.comparison import Parity
-    from runner.errors import CasesError, DatasetError, EvaluatorError, InputError, MappingError, OutputError
+    from runner.errors import DatasetError, EvaluatorError, ExamplesError, InputError, MappingError, OutputError
     from runner.evaluators.load import read_evaluator
-    from runner.examples.check import CasesReport
+    from runner.examples.check import ExamplesReport
     from runner.results.summary import Summary
     from runner.types import Case, Categorical, Continuous, Evaluator, Freeform, InputMapping, Result
     from sandboxes.base import Limits, SandboxConfig
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Case",
-    "CasesError",
-    "CasesReport",
     "Categorical",
     "Continuous",
     "DatasetError",
     "Evaluator",
     "EvaluatorError",
+    "ExamplesError",
+    "ExamplesReport",
     "Freeform",
     "InputError",
     "InputMapping",
@@ -51,7 +51,7 @@ __all__ = [
     "SandboxUnavailableError",
     "Summary",
     "UnsupportedConfigError",
-    "check_cases",
+    "check_examples",
     "compare",
     "evaluate",
     "read_evaluator",
@@ -59,10 +59,10 @@ __all__ = [
 ]
 
 _MODULES = {
-    "runner.api": ("Report", "check_cases", "compare", "evaluate", "stream"),
-    "runner.errors": ("CasesError", "DatasetError", "EvaluatorError", "InputError", "MappingError", "OutputError"),
+    "runner.api": ("Report", "check_examples", "compare", "evaluate", "stream"),
+    "runner.errors": ("ExamplesError", "DatasetError", "EvaluatorError", "InputError", "MappingError", "OutputError"),
     "runner.evaluators.load": ("read_evaluator",),
-    "runner.examples.check": ("CasesReport",),
+    "runner.examples.check": ("ExamplesReport",),
     "runner.comparison": ("Parity",),
     "runner.results.summary": ("Summary",),
     "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),

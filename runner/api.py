@@ -1,7 +1,7 @@
 """
 The doors for Python: `evaluate`, which waits, and `stream`, which gives results as they come.
 
-`check_cases` tries worked examples, `compare` runs one dataset in several sandboxes.
+`check_examples` tries worked examples, `compare` runs one dataset in several sandboxes.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 from runner.comparison import Comparison, Parity, open_cases, prepare_sides, together
-from runner.examples.check import CasesReport, JudgedCase, judge, prepare_cases, report
-from runner.examples.load import WorkedCase, cases_of, find_cases, read_cases
-from runner.request import Path, Rows, prepare, requested
+from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
+from runner.examples.load import Example, examples_from_rows, find_examples, read_examples
+from runner.request import Path, Rows, make_request, prepare
 from runner.results.diff import TOLERANCE
 from runner.results.summary import Summary
 from runner.run import Run
@@ -60,7 +60,7 @@ def evaluate(
     be used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError
     where results could not be written; what was done by then is in the files.
     """
-    request, rows = requested(
+    request, rows = make_request(
         evaluator,
         dataset,
         sandbox=sandbox,
@@ -107,7 +107,7 @@ async def stream(
 
     Takes and raises what `evaluate` does.
     """
-    request, rows = requested(
+    request, rows = make_request(
         evaluator, dataset, sandbox=sandbox, limits=limits, mapping=mapping, seed=seed, language=language
     )
     run = Run(prepare(request))
@@ -117,33 +117,33 @@ async def stream(
                 yield result
 
 
-def check_cases(
+def check_examples(
     evaluator: Path | Evaluator,
-    cases: Path | Rows | None = None,
+    examples: Path | Rows | None = None,
     *,
     sandbox: str | SandboxConfig | None = None,
     limits: Limits | None = None,
     mapping: InputMapping | None = None,
     language: Language | None = None,
-) -> CasesReport:
+) -> ExamplesReport:
     """
-    Tries an evaluator on worked examples, rows with an `expected`, and waits for all of them.
+    Try an evaluator on worked examples, which are rows with an `expected`, and wait for all of them.
 
-    `cases` is a JSON Lines file, or rows; without it, what `find_cases` finds beside a script or in a template. The
-    rest is as in `evaluate`. All went well where the report's `failed` and `lost` are 0. Raises CasesError for cases
-    that cannot be tried, and what `evaluate` does.
+    `examples` is a JSON Lines file, or rows; without it, what `find_examples` finds beside a script or in a template.
+    The other parameters are those of `evaluate`. All examples passed if the report's `failed` and `lost` are 0. Raises
+    ExamplesError for examples that cannot be used, and what `evaluate` does.
     """
-    # What a template's own cases need comes with it.
-    own = "cases" if cases is None else cases
-    request, _ = requested(evaluator, own, sandbox=sandbox, limits=limits, mapping=mapping, language=language)
-    every = _worked(evaluator, cases)
-    prepared, worked = prepare_cases(request, every)
+    # A template's own examples may need files, which come with the template.
+    own = "cases" if examples is None else examples
+    request, _ = make_request(evaluator, own, sandbox=sandbox, limits=limits, mapping=mapping, language=language)
+    every = _examples(evaluator, examples)
+    prepared, fitting = prepare_examples(request, every)
 
-    async def collect() -> list[JudgedCase]:
-        async with prepared.sandbox as opened, aclosing(judge(prepared, worked, opened)) as judged:
-            return [case async for case in judged]
+    async def collect() -> list[ExampleResult]:
+        async with prepared.sandbox as opened, aclosing(run_examples(prepared, fitting, opened)) as found:
+            return [result async for result in found]
 
-    return report(prepared, _wait(collect) if worked else [], len(every) - len(worked))
+    return report(prepared, _wait(collect) if fitting else [], len(every) - len(fitting))
 
 
 def compare(
@@ -166,7 +166,7 @@ def compare(
     sandbox runs `evaluator` and the last one `other`. `dataset` may also be `cases`, the evaluator's worked
     examples, or `demo`; `limit` is a number of rows. The rest is as in `evaluate`, which says what is raised, too.
     """
-    request, rows = requested(evaluator, dataset, limits=limits, mapping=mapping, seed=seed, limit=limit)
+    request, rows = make_request(evaluator, dataset, limits=limits, mapping=mapping, seed=seed, limit=limit)
     sides = prepare_sides(request, sandboxes, other, language)
     cases = open_cases(request, rows, sides)
     comparison = Comparison(sides, tolerance)
@@ -186,10 +186,10 @@ def _results(path: Path) -> str:
     return name if isinstance(path, str) or os.path.splitext(name)[1] else os.path.join(name, "")
 
 
-def _worked(evaluator: Path | Evaluator, cases: Path | Rows | None) -> tuple[WorkedCase, ...]:
-    if cases is None:
-        cases = find_cases(evaluator)
-    return read_cases(cases) if isinstance(cases, str | os.PathLike) else cases_of(cases)
+def _examples(evaluator: Path | Evaluator, examples: Path | Rows | None) -> tuple[Example, ...]:
+    if examples is None:
+        examples = find_examples(evaluator)
+    return read_examples(examples) if isinstance(examples, str | os.PathLike) else examples_from_rows(examples)
 
 
 def _wait(work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -16,8 +16,8 @@ from runner.engine.local import score
 from runner.engine.threads import Detached
 from runner.errors import DatasetError, InputError
 from runner.evaluators.resolve import find_evaluator, find_files, is_path, with_files
-from runner.examples.check import filling
-from runner.examples.load import WorkedCase, find_cases, for_language, read_cases
+from runner.examples.check import fill_example
+from runner.examples.load import Example, find_examples, for_language, read_examples
 from runner.request import Path as Named
 from runner.request import Prepared, Rows, RunRequest, prepare
 from runner.results.diff import KEPT, TOLERANCE, fields, same, windows
@@ -148,7 +148,7 @@ def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[Prepared]
         some = list(islice(rows, limit))
         return lambda: nullcontext(cases_from_rows(some, columns=columns))
     if request.dataset == "cases":
-        worked: Iterable[WorkedCase] = read_cases(find_cases(request.evaluator))
+        worked: Iterable[Example] = read_examples(find_examples(request.evaluator))
         for side in sides:
             worked = for_language(worked, side.evaluator.language)
         held = tuple(islice(worked, limit))
@@ -272,7 +272,7 @@ def _read(path: str, limit: int | None, columns: frozenset[str] | None) -> Itera
 
 def _scored(side: Prepared, cases: Iterable[Case], opened: Sandbox) -> AsyncGenerator[Result, None]:
     evaluator, request = side.evaluator, side.request
-    mapping = filling(evaluator, request.mapping) if request.dataset == "cases" else request.mapping
+    mapping = fill_example(evaluator, request.mapping) if request.dataset == "cases" else request.mapping
     return score(evaluator, cases, opened, limits=request.limits, mapping=mapping, seed=request.seed)
 
 

@@ -5,7 +5,7 @@ What the caller got wrong. Each message is one line that names the file, row or 
       InputError          exit 2
         EvaluatorError    the script, its header or its signature
         DatasetError      the file as a whole; a broken row is a `failed` result instead
-        CasesError        worked examples that cannot be tried: the file, or a line of it
+        ExamplesError        worked examples that cannot be tried: the file, or a line of it
         MappingError      a name, path or literal that cannot be bound
         OutputError       a results file that cannot be written
       PathError           a JSONPath; told to the caller as one of those above
@@ -24,7 +24,7 @@ class DatasetError(InputError):
     """The dataset cannot be read."""
 
 
-class CasesError(InputError):
+class ExamplesError(InputError):
     """Worked examples cannot be tried."""
 
 

@@ -142,7 +142,7 @@ def prepare(
     return Prepared(request, evaluator, sandbox, choice.why, columns)
 
 
-def requested(
+def make_request(
     evaluator: Path | Evaluator,
     dataset: Path | Rows | None,
     *,

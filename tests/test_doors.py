@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import templates
-from runner import InputMapping, check_cases, compare, evaluate, stream
+from runner import InputMapping, check_examples, compare, evaluate, stream
 from runner.cli.main import cli
 from runner.evaluators.resolve import choose, find_evaluator, find_files
 from runner.types import Result
@@ -104,8 +104,10 @@ class Doors:
     def test(self) -> dict[str, Any]:
         return _judged(json.loads(self._invoke("test", "--sandbox", self._backend, "-j", "1", "--json")[1]))
 
-    def check_cases(self) -> dict[str, Any]:
-        return _judged(check_cases(self._name, sandbox=self._config, language=self._language).model_dump(mode="json"))
+    def check_examples(self) -> dict[str, Any]:
+        return _judged(
+            check_examples(self._name, sandbox=self._config, language=self._language).model_dump(mode="json")
+        )
 
     def parity(self, dataset: str) -> dict[str, Any]:
         words = ["--sandbox", self._backend] * 2 + ["-j", "1", "--limit", str(FEW), "--json"]
@@ -139,7 +141,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _judged(report: dict[str, Any]) -> dict[str, Any]:
-    return report | {"cases": [case | {"result": _untimed(case["result"])} for case in report["cases"]]}
+    return report | {"examples": [case | {"result": _untimed(case["result"])} for case in report["examples"]]}
 
 
 class Through(NamedTuple):
@@ -169,7 +171,7 @@ def agreed(doors: Doors) -> tuple[dict[str, Through], dict[str, Through]]:
     }
     cases = {
         "test": through(doors.test),
-        "check_cases": through(doors.check_cases),
+        "check_examples": through(doors.check_examples),
         "parity": through(lambda: doors.parity("cases")),
         "compare": through(lambda: doors.compare("cases")),
     }
@@ -177,7 +179,7 @@ def agreed(doors: Doors) -> tuple[dict[str, Through], dict[str, Through]]:
     assert len(first) == FEW
     assert demo["evaluate"].answer[:FEW] == demo["stream"].answer == first
     assert demo["check"].answer == (0 if any(row["outcome"] == "scored" for row in first) else 3)
-    assert cases["test"].answer == cases["check_cases"].answer
+    assert cases["test"].answer == cases["check_examples"].answer
     for found in (demo, cases):
         assert found["parity"].answer == found["compare"].answer
         assert (found["parity"].answer["rows"], found["parity"].answer["same"]) == (FEW, FEW)
@@ -203,7 +205,7 @@ def test_every_door_hands_over_the_same(template: Template, tmp_path: Path) -> N
     assert first == [row["explanation"] for row in demo["run"].answer]
     for name, door in demo.items():
         assert set(door.called if name != "evaluate" else door.called[:FEW]) >= set(first), name
-    assert sorted(cases["test"].called) == sorted(cases["check_cases"].called)
+    assert sorted(cases["test"].called) == sorted(cases["check_examples"].called)
     assert set(cases["parity"].called) == set(cases["compare"].called) == set(cases["test"].called[:FEW])
 
 

@@ -19,13 +19,13 @@ from runner.cli.messages import in_options
 from runner.cli.progress import Progress
 from runner.cli.sandbox_options import SandboxOptions
 from runner.evaluators.resolve import find_evaluator
-from runner.examples.check import CasesReport, JudgedCase, judge, prepare_cases, report
-from runner.examples.load import WorkedCase, find_cases, read_cases
+from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
+from runner.examples.load import Example, find_examples, read_examples
 from runner.request import Prepared
 from runner.results.diff import windows
 from runner.text import printable
 
-_SHOWN = 50  # failed cases in full
+_SHOWN = 50  # failed examples in full
 _TEXT = 300  # characters of a text that differs
 _STYLES = {"passed": "green", "failed": "bold red", "lost": "yellow"}
 
@@ -35,45 +35,46 @@ class Options(SandboxOptions):
     """The command line of `test`, as click parsed it."""
 
     script: str
-    cases: str | None
+    examples: str | None
     as_json: bool
     quiet: bool
     verbose: bool
 
 
 def test(options: Options) -> int:
-    """Tries all cases; returns the exit code. Raises what `check_cases` does."""
+    """Tries all examples; returns the exit code. Raises what `check_examples` does."""
     evaluator = find_evaluator(options.script, options.language)
-    every = read_cases(find_cases(options.script) if options.cases is None else options.cases)
-    request = options.request(options.script, "cases" if options.cases is None else options.cases, evaluator)
-    prepared, cases = prepare_cases(request, every, evaluator=evaluator, lock=options.lock_named)
+    every = read_examples(find_examples(options.script) if options.examples is None else options.examples)
+    dataset = "cases" if options.examples is None else options.examples
+    request = options.request(options.script, dataset, evaluator)
+    prepared, examples = prepare_examples(request, every, evaluator=evaluator, lock=options.lock_named)
     if not options.quiet:
         render.err().say(render.text(f"sandbox: {prepared.why}", "dim"))
-    found: list[JudgedCase] = []
+    found: list[ExampleResult] = []
     progress = Progress(not options.quiet)
-    interrupted = bool(cases) and signals.run(_try(prepared, cases, found, progress), quiet=options.quiet)
-    result = report(prepared, found, len(every) - len(cases))
+    interrupted = bool(examples) and signals.run(_try(prepared, examples, found, progress), quiet=options.quiet)
+    result = report(prepared, found, len(every) - len(examples))
     _print(result, options, interrupted)
     return INTERRUPTED if interrupted else _code(result)
 
 
-async def _try(prepared: Prepared, cases: Sequence[WorkedCase], found: list[JudgedCase], progress: Progress) -> None:
+async def _try(prepared: Prepared, examples: Sequence[Example], found: list[ExampleResult], progress: Progress) -> None:
     async with prepared.sandbox as opened:
         with progress:
-            progress.total = len(cases)
-            async with aclosing(judge(prepared, cases, opened)) as judged:
-                async for case in judged:
+            progress.total = len(examples)
+            async with aclosing(run_examples(prepared, examples, opened)) as results:
+                async for case in results:
                     found.append(case)
                     progress.add(case.result)
 
 
-def _code(result: CasesReport) -> int:
+def _code(result: ExamplesReport) -> int:
     if result.failed:
         return GATE_FAILED
     return COULD_NOT_JUDGE if result.lost or not result.passed else DONE
 
 
-def _print(result: CasesReport, options: Options, interrupted: bool) -> None:
+def _print(result: ExamplesReport, options: Options, interrupted: bool) -> None:
     out = render.out()
     if options.as_json:
         out.out(json.dumps(result.model_dump(mode="json"), ensure_ascii=True), highlight=False)
@@ -82,14 +83,14 @@ def _print(result: CasesReport, options: Options, interrupted: bool) -> None:
             out.print(view)
         out.say(_summary(result))
     if interrupted:
-        render.err().say(render.text(f"interrupted after {len(result.cases):,} cases", "yellow"))
-    elif not result.cases:
-        render.err().say(render.text(f"no case is for {result.language}; nothing was tried", "bold red"))
+        render.err().say(render.text(f"interrupted after {len(result.examples):,} examples", "yellow"))
+    elif not result.examples:
+        render.err().say(render.text(f"no example is for {result.language}; nothing was tried", "bold red"))
 
 
-def _views(result: CasesReport, verbose: bool) -> Iterable[RenderableType]:
+def _views(result: ExamplesReport, verbose: bool) -> Iterable[RenderableType]:
     shown = 0
-    for case in result.cases:
+    for case in result.examples:
         if case.verdict != "passed":
             shown += 1
             if shown <= _SHOWN:
@@ -100,12 +101,12 @@ def _views(result: CasesReport, verbose: bool) -> Iterable[RenderableType]:
         yield Text(f"and {shown - _SHOWN:,} more; --json has them all\n")
 
 
-def _head(case: JudgedCase) -> Text:
+def _head(case: ExampleResult) -> Text:
     head = Text.assemble((case.verdict, _STYLES[case.verdict]), "  ", render.text(case.id, "bold"), "  ")
     return head.append_text(render.text(case.where, "dim"))
 
 
-def _full(case: JudgedCase) -> RenderableType:
+def _full(case: ExampleResult) -> RenderableType:
     rows: list[tuple[str, str, Text]] = []
     for one in case.differences:
         expected, got = windows((one.expected, one.got), _TEXT)
@@ -125,7 +126,7 @@ def _full(case: JudgedCase) -> RenderableType:
     return Group(_head(case), Padding(grid, (0, 0, 1, 2), expand=False))
 
 
-def _outcome(case: JudgedCase) -> str:
+def _outcome(case: ExampleResult) -> str:
     """What came of it, in words."""
     result = case.result
     if result.error is not None:
@@ -141,7 +142,7 @@ def _value(value: Any) -> str:
     return printable(json.dumps(value, ensure_ascii=False), 2 * _TEXT)
 
 
-def _summary(result: CasesReport) -> Text:
+def _summary(result: ExamplesReport) -> Text:
     line = Text.assemble((f"{result.passed:,} passed", "green" if result.passed else ""))
     line.append(f", {result.failed:,} failed", style="bold red" if result.failed else "")
     if result.lost:

@@ -157,11 +157,11 @@ def check(**given: Any) -> int:
 
 @cli.command(
     cls=options.Command,
-    epilog="Exit codes: 0 all cases passed; 1 some failed; 2 wrong usage, as a line of CASES that cannot be used; "
-    "3 could not judge; 130 interrupted.",
+    epilog="Exit codes: 0 all examples passed; 1 some failed; 2 wrong usage, such as a line of EXAMPLES that cannot be "
+    "used; 3 no verdict; 130 interrupted.",
 )
 @click.argument("script")
-@click.argument("cases", required=False)
+@click.argument("examples", required=False)
 @options.mapping
 @options.limits
 @options.resources
@@ -169,17 +169,17 @@ def check(**given: Any) -> int:
 @options.verbose
 def test(**given: Any) -> int:
     """
-    Try SCRIPT on worked examples, and show where it gives something else.
+    Try SCRIPT on worked examples, and show where its results differ.
 
-    CASES is a .jsonl file. Without it, it is NAME.cases.jsonl beside the script NAME.py, else cases.jsonl beside
-    it, or a template's own. Each line is a row with what should come of it:
+    EXAMPLES is a .jsonl file. The default is NAME.cases.jsonl beside the script NAME.py, else cases.jsonl beside
+    it, or the template's own examples. Each line is a row with its expected result:
 
     \b
     {"output": "a", "reference": "a", "expected": {"score": 1, "label": "same"}}
 
-    Only what `expected` names is compared: label, score (to 1e-9, or to the row's `tolerance`), explanation,
-    outcome, and of a failure its kind and a part of its message. A row's `set` and `map` give the script's
-    parameters values and paths, for that row.
+    Only the keys of `expected` are compared: label, score (to 1e-9, or to the row's `tolerance`), explanation,
+    outcome, and for a failure its kind and a part of its message. `set` and `map` give the script's parameters
+    values and paths for that row.
     """
     from runner.cli import examples
 
@@ -237,7 +237,7 @@ def show(name: str, language: Language | None) -> int:
 @cli.command()
 @click.argument("name")
 @options.language("The language of the script.  [default: py, or what the template has]")
-@click.option("--from", "template", metavar="TEMPLATE", help="Begin with a copy of this template and its cases.")
+@click.option("--from", "template", metavar="TEMPLATE", help="Copy this template and its examples.")
 def new(name: str, language: Language | None, template: str | None) -> int:
     """
     Write a script to begin with, NAME.py or NAME.ts, and worked examples for it, NAME.cases.jsonl.

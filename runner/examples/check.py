@@ -1,4 +1,4 @@
-"""Worked examples through an evaluator: filled, run, and compared with what should come of them."""
+"""Run worked examples, and compare each result with the expected one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from runner.engine.local import Fill, score
 from runner.errors import MappingError
 from runner.evaluators.mapping import bind
-from runner.examples.load import Expected, ExpectedScore, WorkedCase, for_language
+from runner.examples.load import Example, Expected, ExpectedScore, for_language
 from runner.request import Prepared, RunRequest, prepare
 from runner.results.diff import Difference, difference, qualified, said, same
 from runner.text import listed
@@ -21,12 +21,12 @@ from sandboxes.registry import create
 Verdict: TypeAlias = Literal["passed", "failed", "lost"]
 """`lost`: the sandbox failed, so nothing is known."""
 
-_FEW = 200  # cases that are done sooner than workers are started
+_FEW = 200  # examples that are done sooner than workers are started
 _TEXT = 2000  # characters of each text of a result that are kept
 
 
-class JudgedCase(Model):
-    """What came of a case, and where that is not what was expected. Long texts are cut."""
+class ExampleResult(Model):
+    """The outcome of an example, and how it differs from what was expected. Long texts are cut."""
 
     id: str
     where: str
@@ -35,8 +35,8 @@ class JudgedCase(Model):
     result: Result
 
 
-class CasesReport(Model):
-    """How all of an evaluator's worked examples went, in their order."""
+class ExamplesReport(Model):
+    """The outcome of all worked examples of an evaluator, in their order."""
 
     evaluator: str
     version: str
@@ -46,61 +46,61 @@ class CasesReport(Model):
     failed: int
     lost: int
     skipped: int
-    """Those that do not hold in this language."""
-    cases: tuple[JudgedCase, ...]
+    """Examples that are not for this language."""
+    examples: tuple[ExampleResult, ...]
 
 
-def prepare_cases(
-    request: RunRequest, every: Sequence[WorkedCase], *, evaluator: Evaluator | None = None, lock: str = "the lock"
-) -> tuple[Prepared, tuple[WorkedCase, ...]]:
+def prepare_examples(
+    request: RunRequest, every: Sequence[Example], *, evaluator: Evaluator | None = None, lock: str = "the lock"
+) -> tuple[Prepared, tuple[Example, ...]]:
     """
-    Finds and checks what a trial of worked examples needs; and those of them that hold in the evaluator's language.
+    Find and check what the worked examples need; return also the examples for the evaluator's language.
 
-    Takes and raises what `prepare` does. Few cases run one at a time, unless the request says otherwise.
+    Takes and raises what `prepare` does. Few examples run one at a time, unless the request has `jobs`.
     """
     prepared = prepare(request, evaluator=evaluator, worked=True, lock=lock)
-    filling(prepared.evaluator, request.mapping)
-    cases = tuple(for_language(every, prepared.evaluator.language))
+    fill_example(prepared.evaluator, request.mapping)
+    examples = tuple(for_language(every, prepared.evaluator.language))
     config = prepared.sandbox.config
-    if config.jobs is None and (jobs := few(cases)):
+    if config.jobs is None and (jobs := default_jobs(examples)):
         prepared = replace(prepared, sandbox=create(config.model_copy(update={"jobs": jobs})))
-    return prepared, cases
+    return prepared, examples
 
 
-def report(prepared: Prepared, found: Sequence[JudgedCase], skipped: int) -> CasesReport:
-    """Adds up what was judged."""
+def report(prepared: Prepared, found: Sequence[ExampleResult], skipped: int) -> ExamplesReport:
+    """Count the results."""
     evaluator, sandbox = prepared.evaluator, prepared.sandbox
     count = {verdict: sum(case.verdict == verdict for case in found) for verdict in ("passed", "failed", "lost")}
-    return CasesReport(
+    return ExamplesReport(
         evaluator=evaluator.name,
         version=evaluator.version,
         language=evaluator.language,
         sandbox=sandbox.identity,
         skipped=skipped,
-        cases=tuple(found),
+        examples=tuple(found),
         **count,
     )
 
 
-def few(cases: Sequence[WorkedCase]) -> int | None:
-    """How many runs at once suit them; None: the sandbox's own default."""
-    return 1 if len(cases) <= _FEW else None
+def default_jobs(examples: Sequence[Example]) -> int | None:
+    """The number of parallel runs for so many examples. None: the sandbox's default."""
+    return 1 if len(examples) <= _FEW else None
 
 
-def filling(evaluator: Evaluator, mapping: InputMapping | None = None) -> Fill:
+def fill_example(evaluator: Evaluator, mapping: InputMapping | None = None) -> Fill:
     """
-    Fills worked cases by what they set and map themselves, then by `mapping`, then by the script's own.
+    Fill an example's arguments from its own `set` and `map`, then from `mapping`, then from the script's mapping.
 
-    Raises MappingError for a `mapping` that cannot be used. A case whose own cannot fails for itself.
+    Raises MappingError for a `mapping` that cannot be used. An example whose own cannot be used fails.
     """
     asked = mapping or InputMapping()
-    # What only some cases give may be required, and in any place.
+    # A required parameter may be given by some of the examples only.
     lenient = [p.model_copy(update={"required": False, "positional_only": False}) for p in evaluator.parameters]
     bind(evaluator.model_copy(update={"parameters": tuple(lenient)}), asked)
 
     def fill(case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        own = case.mapping if isinstance(case, WorkedCase) else InputMapping()
-        # As a header's: a file of cases is trusted no more than the script that it came with.
+        own = case.mapping if isinstance(case, Example) else InputMapping()
+        # As a header's: a file of examples is trusted no more than the script that it came with.
         headed = evaluator.model_copy(update={"mapping": _over(evaluator.mapping, own)})
         try:
             binding = bind(headed, _without(asked, own))
@@ -111,25 +111,32 @@ def filling(evaluator: Evaluator, mapping: InputMapping | None = None) -> Fill:
     return fill
 
 
-async def judge(prepared: Prepared, worked: Sequence[WorkedCase], opened: Sandbox) -> AsyncGenerator[JudgedCase, None]:
-    """Each case judged, in their order, in one loading of the script. Raises what `score` does."""
+async def run_examples(
+    prepared: Prepared, worked: Sequence[Example], opened: Sandbox
+) -> AsyncGenerator[ExampleResult, None]:
+    """Each example's result, in their order; the script is loaded once. Raises what `score` does."""
     evaluator, request = prepared.evaluator, prepared.request
     results = score(
-        evaluator, worked, opened, limits=request.limits, mapping=filling(evaluator, request.mapping), seed=request.seed
+        evaluator,
+        worked,
+        opened,
+        limits=request.limits,
+        mapping=fill_example(evaluator, request.mapping),
+        seed=request.seed,
     )
     waiting = iter(worked)
     async with aclosing(results):
         async for result in results:
-            yield judged(next(waiting), result)
+            yield compare_result(next(waiting), result)
 
 
-def judged(case: WorkedCase, result: Result) -> JudgedCase:
-    """Compares what came of a case with what should have."""
+def compare_result(case: Example, result: Result) -> ExampleResult:
+    """Compare a result with what the example expects."""
     if result.outcome == "lost":
-        return JudgedCase(id=result.id, where=case.where, verdict="lost", result=result)
+        return ExampleResult(id=result.id, where=case.where, verdict="lost", result=result)
     found = tuple(_differences(case.expected, result, case.tolerance))
     verdict: Verdict = "failed" if found else "passed"
-    return JudgedCase(id=result.id, where=case.where, verdict=verdict, differences=found, result=_short(result))
+    return ExampleResult(id=result.id, where=case.where, verdict=verdict, differences=found, result=_short(result))
 
 
 def _differences(expected: Expected, result: Result, tolerance: float) -> Iterator[Difference]:
@@ -160,7 +167,7 @@ def _unlike(name: str, expected: ExpectedScore, got: Any, tolerance: float) -> I
 
 
 def _short(result: Result) -> Result:
-    """What a person wants to see of it, bounded: thousands of them are held."""
+    """The result with bounded texts: thousands of them are kept in memory."""
     outputs = {
         name: score.model_copy(update={"label": _cut(score.label), "explanation": _cut(score.explanation)})
         for name, score in result.outputs.items()
@@ -179,7 +186,7 @@ def _over(below: InputMapping, above: InputMapping) -> InputMapping:
 
 
 def _without(mapping: InputMapping, other: InputMapping) -> InputMapping:
-    """The part of `mapping` that `other` does not say itself."""
+    """The part of `mapping` that `other` does not contain."""
     taken = other.paths.keys() | other.literals.keys()
     return InputMapping(
         paths={name: path for name, path in mapping.paths.items() if name not in taken},

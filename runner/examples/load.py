@@ -1,4 +1,4 @@
-"""Worked examples: cases that say what should come of them."""
+"""Worked examples: cases with their expected results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import templates
 from runner.datasets.column_values import RowError
 from runner.datasets.ids import Ids
 from runner.datasets.rows import Row, as_json, cases, columns, parse_json
-from runner.errors import CasesError
+from runner.errors import ExamplesError
 from runner.evaluators.resolve import is_path
 from runner.results.diff import TOLERANCE
 from runner.text import listed, printable, read_bounded, shown, suggestion, whole
@@ -23,13 +23,13 @@ from sandboxes.base import Language, Model
 
 MAX_BYTES = 16 << 20
 """Of a file of worked examples: all of them are held at once."""
-MAX_CASES = 20_000
+MAX_EXAMPLES = 20_000
 
 _SUFFIXES = (".jsonl", ".ndjson")
 
 
 class ExpectedScore(Model):
-    """Of one output; only what is named is compared."""
+    """The expected result of one output; only fields that are set are compared."""
 
     label: str | None = None
     score: Finite | None = Field(default=None, strict=True)
@@ -37,7 +37,7 @@ class ExpectedScore(Model):
 
 
 class Expected(ExpectedScore):
-    """What should come of a case. Where it names no outcome, `kind` or `message`, any failure is wrong."""
+    """The expected result of an example. Unless it has an outcome, `kind` or `message`, any failure is wrong."""
 
     outcome: Literal["scored", "abstained", "failed"] | None = None
     kind: ErrorKind | None = None
@@ -47,20 +47,20 @@ class Expected(ExpectedScore):
     """By name, where the evaluator has several."""
 
 
-class WorkedCase(Case):
-    """A case that says what should come of it."""
+class Example(Case):
+    """A case with its expected result."""
 
     expected: Expected
     mapping: InputMapping = InputMapping()
-    """Its own parameters; they go over all others."""
+    """Its own parameters, which override all others."""
     tolerance: float = TOLERANCE
-    """How far the score may be from the expected one."""
+    """The allowed difference of the score."""
     languages: tuple[Language, ...] = ("python", "typescript")
-    """In which the case holds."""
+    """The languages that the example is for."""
 
 
-class WorkedColumns(Model):
-    """The columns that make a case a worked one; an evaluator never sees them."""
+class ExampleColumns(Model):
+    """The columns that make a case an example; an evaluator never sees them."""
 
     expected: Expected
     set: dict[str, Any] = Field(default_factory=dict)
@@ -69,56 +69,58 @@ class WorkedColumns(Model):
     languages: list[Language] = Field(default=["python", "typescript"], min_length=1)
 
 
-def find_cases(evaluator: str | os.PathLike[str] | Evaluator) -> Path:
+def find_examples(evaluator: str | os.PathLike[str] | Evaluator) -> Path:
     """
     The worked examples of a template, or those beside a script: `NAME.cases.jsonl`, else `cases.jsonl`.
 
-    Raises CasesError where there are none.
+    Raises ExamplesError where there are none.
     """
     if isinstance(evaluator, Evaluator):
-        raise CasesError(f"nobody knows where the cases of {printable(evaluator.name, 80)} are; name a file of them")
+        raise ExamplesError(
+            f"an Evaluator has no folder to look for the examples of {printable(evaluator.name, 80)}; name a file"
+        )
     name = os.fspath(evaluator)
     if not is_path(name):
         try:
             return templates.cases(name)
         except KeyError:
-            raise CasesError(f"there is no template named {printable(whole(name), 80)!r}") from None
+            raise ExamplesError(f"there is no template named {printable(whole(name), 80)!r}") from None
     script = Path(name)
     places = [script.with_name(f"{script.stem}.cases.jsonl"), script.with_name("cases.jsonl")]
     for place in places:
         if place.is_file():
             return place
-    raise CasesError(
-        f"no cases for {printable(whole(name))}: beside it is neither {printable(whole(places[0].name))} nor "
-        "cases.jsonl; write one, or name the file"
+    raise ExamplesError(
+        f"no worked examples for {printable(whole(name))}: there is neither {printable(whole(places[0].name))} nor "
+        "cases.jsonl beside it; write one, or name the file"
     )
 
 
-def read_cases(path: str | os.PathLike[str]) -> tuple[WorkedCase, ...]:
-    """All worked examples of a JSON Lines file. Raises InputError for the first thing in it that is wrong."""
+def read_examples(path: str | os.PathLike[str]) -> tuple[Example, ...]:
+    """All worked examples of a JSON Lines file. Raises InputError for the first mistake in it."""
     path = Path(path)
     name = printable(whole(path.name))
     if path.suffix.lower() not in _SUFFIXES:
-        raise CasesError(f"{printable(whole(str(path)))}: cases are JSON Lines; name a file that ends with .jsonl")
-    text = read_bounded("the cases", os.fspath(path), MAX_BYTES).removeprefix("\ufeff")
+        raise ExamplesError(f"{printable(whole(str(path)))}: worked examples are JSON Lines; name a .jsonl file")
+    text = read_bounded("the examples", os.fspath(path), MAX_BYTES).removeprefix("\ufeff")
     return _worked(_lines(text, name), name)
 
 
-def cases_of(rows: Iterable[Mapping[str, Any]]) -> tuple[WorkedCase, ...]:
-    """Python rows as worked examples. Raises CasesError."""
+def examples_from_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]:
+    """Python rows as worked examples. Raises ExamplesError."""
 
     def read() -> Iterator[Row]:
         for number, row in enumerate(rows, 1):
             try:
-                yield f"case {number}", as_json(row)
+                yield f"example {number}", as_json(row)
             except RowError as error:
-                yield f"case {number}", error
+                yield f"example {number}", error
 
-    return _worked(read(), "the list of cases")
+    return _worked(read(), "the list of examples")
 
 
-def for_language(found: Iterable[WorkedCase], language: Language) -> tuple[WorkedCase, ...]:
-    """Those that hold in it."""
+def for_language(found: Iterable[Example], language: Language) -> tuple[Example, ...]:
+    """The examples for this language."""
     return tuple(case for case in found if language in case.languages)
 
 
@@ -131,57 +133,57 @@ def _lines(text: str, name: str) -> Iterator[Row]:
                 yield f"{name}:{number}", error
 
 
-def _worked(rows: Iterable[Row], name: str) -> tuple[WorkedCase, ...]:
-    own: deque[WorkedColumns] = deque()
+def _worked(rows: Iterable[Row], name: str) -> tuple[Example, ...]:
+    own: deque[ExampleColumns] = deque()
 
     def stripped() -> Iterator[Row]:
         for where, row in rows:
             if isinstance(row, RowError):
-                raise CasesError(f"{where}: {row}")
+                raise ExamplesError(f"{where}: {row}")
             own.append(_own(where, row))
-            yield where, {column: value for column, value in row.items() if column not in WorkedColumns.model_fields}
+            yield where, {column: value for column, value in row.items() if column not in ExampleColumns.model_fields}
 
     ids = Ids()
-    found: list[WorkedCase] = []
+    found: list[Example] = []
     places: dict[str, str] = {}
     try:
         for case in cases(stripped(), ids):
             if case.broken is not None:
-                raise CasesError(case.broken)
+                raise ExamplesError(case.broken)
             if ids.repeated:
                 first = case.id.removesuffix(f"#{case.number}")
-                raise CasesError(
-                    f"{case.where}: {places[first]} has the id {shown(first, 60)} already; give each case its own"
+                raise ExamplesError(
+                    f"{case.where}: {places[first]} already has the id {shown(first, 60)}; give each example its own"
                 )
-            if case.number > MAX_CASES:
-                raise CasesError(f"{name} has more than {MAX_CASES:,} cases; split it, or take a dataset and `run`")
+            if case.number > MAX_EXAMPLES:
+                raise ExamplesError(
+                    f"{name} has more than {MAX_EXAMPLES:,} examples; split it, or take a dataset and `run`"
+                )
             places[case.id] = case.where
             found.append(_with(case, own.popleft()))
     finally:
         ids.close()
     if not found:
-        raise CasesError(f'{name} has no cases; write one a line: {{"output": …, "expected": {{"score": 1}}}}')
+        raise ExamplesError(f'{name} has no examples; write one a line: {{"output": …, "expected": {{"score": 1}}}}')
     return tuple(found)
 
 
-def _with(case: Case, own: WorkedColumns) -> WorkedCase:
+def _with(case: Case, own: ExampleColumns) -> Example:
     mapping = InputMapping(paths=own.map, literals=own.set)
     languages = tuple(dict.fromkeys(own.languages))
-    return WorkedCase(
-        **dict(case), expected=own.expected, mapping=mapping, tolerance=own.tolerance, languages=languages
-    )
+    return Example(**dict(case), expected=own.expected, mapping=mapping, tolerance=own.tolerance, languages=languages)
 
 
-def _own(where: str, row: Mapping[str, Any]) -> WorkedColumns:
+def _own(where: str, row: Mapping[str, Any]) -> ExampleColumns:
     if "expected" not in row:
-        step = 'add what should come of it, such as "expected": {"score": 1}'
-        raise CasesError(f"{where}: the case has no `expected`{suggestion('expected', row)}; {step}")
+        step = 'add the expected result, such as "expected": {"score": 1}'
+        raise ExamplesError(f"{where}: the example has no `expected`{suggestion('expected', row)}; {step}")
     try:
-        own = WorkedColumns.model_validate({name: row[name] for name in WorkedColumns.model_fields if name in row})
+        own = ExampleColumns.model_validate({name: row[name] for name in ExampleColumns.model_fields if name in row})
     except ValidationError as error:
-        raise CasesError(f"{where}: {_problem(error)}") from None
+        raise ExamplesError(f"{where}: {_problem(error)}") from None
     if not own.expected.model_fields_set:
-        raise CasesError(f"{where}: `expected` is empty; name one of {listed(Expected.model_fields)}")
+        raise ExamplesError(f"{where}: `expected` is empty; name one of {listed(Expected.model_fields)}")
     return own
 
 

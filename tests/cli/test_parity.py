@@ -125,7 +125,7 @@ WRONG = [
     (["-", *BOTH], "can be read once only"),
     (["/dev/null", *BOTH], "can be read once only"),
     (["nothing.jsonl", *BOTH], "no dataset nothing.jsonl"),
-    (["cases", *BOTH], "no cases for version.py"),
+    (["cases", *BOTH], "no worked examples for version.py"),
     (["three.jsonl", *BOTH, "--with", "numpy"], "the wasm sandbox has no packages"),
     (["three.jsonl", *BOTH, "--lang", "ts"], "version.py is Python"),
     (["three.jsonl", *BOTH, "--set", "nope=1"], "has no parameter `nope`"),

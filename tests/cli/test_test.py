@@ -84,9 +84,9 @@ def test_json_has_every_case(same: Path) -> None:
     assert result.exit_code == 1
     report = json.loads(result.output)
     assert (report["passed"], report["failed"], report["lost"], report["skipped"]) == (1, 1, 0, 0)
-    assert [(case["id"], case["verdict"]) for case in report["cases"]] == [("equal", "passed"), ("strict", "failed")]
-    assert report["cases"][1]["differences"] == [{"field": "score", "expected": 1.0, "got": 0.0}]
-    assert report["cases"][1]["result"]["label"] == "different"
+    assert [(case["id"], case["verdict"]) for case in report["examples"]] == [("equal", "passed"), ("strict", "failed")]
+    assert report["examples"][1]["differences"] == [{"field": "score", "expected": 1.0, "got": 0.0}]
+    assert report["examples"][1]["result"]["label"] == "different"
 
 
 def test_cases_of_the_scripts_own_name_come_first(same: Path) -> None:
@@ -156,14 +156,14 @@ def test_cases_of_another_language_are_left_out_and_counted(same: Path) -> None:
     write_rows(Path("cases.jsonl"), [STRICT | {"languages": ["typescript"]}])
     result = evalcell("test", "same.py")
     assert result.exit_code == 3
-    assert "no case is for python; nothing was tried" in result.stderr
+    assert "no example is for python; nothing was tried" in result.stderr
 
 
 WRONG = [
-    ("", "cases.jsonl has no cases; write one a line"),
-    ("\n \n", "cases.jsonl has no cases"),
+    ("", "cases.jsonl has no examples; write one a line"),
+    ("\n \n", "cases.jsonl has no examples"),
     ("[1]", "cases.jsonl:1: a row must be an object"),
-    ('{"output": 1}', "cases.jsonl:1: the case has no `expected`; add what should come of it"),
+    ('{"output": 1}', "cases.jsonl:1: the example has no `expected`; add the expected result"),
     ('{"output": 1, "expecte": {}}', "has no `expected` (did you mean `expecte`?)"),
     ('\n{"output": 1, "expected": {}}', "cases.jsonl:2: `expected` is empty; name one of `label`, `score`"),
     ('{"expected": {"scor": 1}}', "`expected.scor` is unknown (did you mean `score`?); known are `label`"),
@@ -179,7 +179,7 @@ WRONG = [
     ('{"expected": {"score": 1}, "languages": ["perl"]}', "`languages.0` must be 'python' or 'typescript'"),
     ('{"expected": {"score": 1}, "languages": []}', "`languages`"),
     ('{"expected": {"score": NaN}}', "cases.jsonl:1: NaN is not JSON"),
-    ('{"id": "x", "expected": {"score": 1}}\n' * 2, "cases.jsonl:2: cases.jsonl:1 has the id 'x' already"),
+    ('{"id": "x", "expected": {"score": 1}}\n' * 2, "cases.jsonl:2: cases.jsonl:1 already has the id 'x'"),
     ('{"expected": {"score": 1}, "metadata": 3}', "cases.jsonl:1: metadata must be an object"),
     ('{"expected": ' + "[" * 600 + "]" * 600 + "}", "cases.jsonl:1: nested more than 500 levels deep"),
     ('{"\x1b[2J": 1}\x1b[2J', "cases.jsonl:1: not JSON: Invalid control character"),
@@ -198,13 +198,16 @@ def test_cases_that_cannot_be_tried_are_2_and_name_the_line(same: Path, text: st
 def test_cases_that_are_not_there_are_2(same: Path) -> None:
     result = evalcell("test", "length.py", "nothing.jsonl")
     assert result.exit_code == 2
-    assert "the cases nothing.jsonl: there is no such file" in result.stderr
+    assert "the examples nothing.jsonl: there is no such file" in result.stderr
     Path("cases.jsonl").unlink()
     result = evalcell("test", "length.py")
     assert result.exit_code == 2
-    assert "no cases for length.py: beside it is neither length.cases.jsonl nor cases.jsonl" in result.stderr
+    assert (
+        "no worked examples for length.py: there is neither length.cases.jsonl nor cases.jsonl beside it"
+        in result.stderr
+    )
     result = evalcell("test", "length.py", "length.py")
-    assert (result.exit_code, "cases are JSON Lines" in result.stderr) == (2, True)
+    assert (result.exit_code, "examples are JSON Lines" in result.stderr) == (2, True)
     result = evalcell("test", "same.py", "--set", "nope=1")
     assert result.exit_code == 2
 
@@ -219,7 +222,7 @@ def test_a_file_of_cases_is_bounded(same: Path) -> None:
     Path("cases.jsonl").write_text(f"{row}\n" * 20_001)
     result = evalcell("test", "same.py")
     assert result.exit_code == 2
-    assert "more than 20,000 cases" in result.stderr
+    assert "more than 20,000 examples" in result.stderr
 
 
 def test_nothing_that_a_script_or_a_case_says_reaches_the_terminal_as_it_is(same: Path) -> None:

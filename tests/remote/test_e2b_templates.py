@@ -16,7 +16,7 @@ import pytest
 
 import templates
 from runner.evaluators.resolve import find_evaluator
-from runner.examples.check import judged
+from runner.examples.check import compare_result
 from sandboxes import Isolation, Sandbox, SandboxConfig
 from sandboxes.base import Language
 from sandboxes.remote.e2b.provider import E2BProvider
@@ -78,7 +78,7 @@ def holds(name: str, opened: Opened, language: Language = "python") -> None:
     sandbox = opened.sandbox(way)
     assert not isinstance(sandbox, str), sandbox
     for case, result in zip(way.cases, opened.results(way, way.cases), strict=True):
-        found = judged(case, result)
+        found = compare_result(case, result)
         assert found.verdict == "passed", (found.where, found.differences, found.result)
 
 

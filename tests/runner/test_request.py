@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner import InputError, InputMapping, evaluate
-from runner.request import RunRequest, prepare, requested
+from runner.request import RunRequest, make_request, prepare
 from sandboxes import Limits, SandboxConfig, UnsupportedConfigError
 
 SCRIPT = "def evaluate(output, by=1):\n    return len(output) * by\n"
@@ -77,7 +77,7 @@ def test_what_is_no_request_is_refused_by_its_field(given: dict[str, object], wo
 
 
 def test_rows_are_handed_over_beside_the_request(script: str) -> None:
-    request, rows = requested(script, [{"output": "a"}])
+    request, rows = make_request(script, [{"output": "a"}])
     assert request.dataset is None
     assert rows == [{"output": "a"}]
 

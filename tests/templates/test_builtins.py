@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runner import InputError, evaluate
-from runner.api import check_cases
+from runner.api import check_examples
 from runner.types import InputMapping
 from sandboxes import SandboxConfig, find
 from sandboxes.base import Limits
@@ -50,8 +50,8 @@ def test_each_agrees_with_the_built_in(name: str, place: Place, shared: Path) ->
     backend, language = place
     need(backend)
     cases = [worked(case) for case in recipe_cases(shared, "phoenix_builtins") if case["evaluator"] == name]
-    report = check_cases(name, cases, sandbox=backend, limits=LIMITS, language=language)
-    assert [(case.id, case.differences) for case in report.cases if case.verdict != "passed"] == []
+    report = check_examples(name, cases, sandbox=backend, limits=LIMITS, language=language)
+    assert [(case.id, case.differences) for case in report.examples if case.verdict != "passed"] == []
     assert report.passed == len(cases) > 15
 
 

@@ -13,8 +13,8 @@ import templates
 from runner import Continuous, evaluate
 from runner.comparison import Comparison
 from runner.evaluators.resolve import find_evaluator
-from runner.examples.check import judged
-from runner.examples.load import for_language, read_cases
+from runner.examples.check import compare_result
+from runner.examples.load import for_language, read_examples
 from runner.types import Result
 from sandboxes import SandboxUnavailableError, find
 from tests.runner.prepared import prepared
@@ -52,7 +52,7 @@ def said(result: Result) -> tuple[Any, ...]:
 def test_worked_examples_hold(way: Way, opened: Opened) -> None:
     cases = way.cases
     for case, result in zip(cases, opened.results(way, cases), strict=True):
-        found = judged(case, result)
+        found = compare_result(case, result)
         assert found.verdict == "passed", (found.where, found.differences, found.result)
 
 
@@ -84,7 +84,7 @@ def test_the_sandboxes_that_come_with_evalcell_are_among_them() -> None:
 @pytest.mark.parametrize("name", templates.names())
 def test_each_has_enough_worked_examples_for_each_language(name: str) -> None:
     for language in templates.languages(name):
-        assert len(for_language(read_cases(templates.cases(name)), language)) >= 10
+        assert len(for_language(read_examples(templates.cases(name)), language)) >= 10
 
 
 @pytest.mark.parametrize("name", templates.names())

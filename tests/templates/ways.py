@@ -12,8 +12,8 @@ import pytest
 import templates
 from runner.engine.local import score
 from runner.evaluators.resolve import choose, find_evaluator
-from runner.examples.check import filling
-from runner.examples.load import WorkedCase, for_language, read_cases
+from runner.examples.check import fill_example
+from runner.examples.load import Example, for_language, read_examples
 from runner.types import Evaluator, Result
 from sandboxes import Sandbox, SandboxConfig, SandboxUnavailableError, backends, create, find
 from sandboxes.base import Language
@@ -49,9 +49,9 @@ class Way(NamedTuple):
         return f"{self.backend} shows no files" if self.files and not can.files else ""
 
     @property
-    def cases(self) -> tuple[WorkedCase, ...]:
+    def cases(self) -> tuple[Example, ...]:
         """Those that hold in its language."""
-        return for_language(read_cases(templates.cases(self.name)), self.language)
+        return for_language(read_examples(templates.cases(self.name)), self.language)
 
 
 def ways() -> list[Way]:
@@ -75,7 +75,7 @@ class Opened:
         self._found: dict[str, Sandbox | str] = {}
         self._results: dict[tuple[Way, str], Result] = {}
 
-    def results(self, way: Way, cases: Sequence[WorkedCase]) -> list[Result]:
+    def results(self, way: Way, cases: Sequence[Example]) -> list[Result]:
         """
         What the cases come to, which are run once each.
 
@@ -85,13 +85,13 @@ class Opened:
             self._results |= {(way, r.id): r for r in self._scored(way, cases)}
         return [self._results[way, case.id] for case in cases]
 
-    def _scored(self, way: Way, cases: Sequence[WorkedCase]) -> list[Result]:
+    def _scored(self, way: Way, cases: Sequence[Example]) -> list[Result]:
         evaluator, sandbox = way.evaluator, self.sandbox(way)
         if isinstance(sandbox, str):
             pytest.skip(sandbox)
 
         async def collect() -> list[Result]:
-            return [r async for r in score(evaluator, cases, sandbox, mapping=filling(evaluator))]
+            return [r async for r in score(evaluator, cases, sandbox, mapping=fill_example(evaluator))]
 
         return self._loop.run(collect())
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from runner import CasesError, InputMapping, check_cases
-from runner.examples.check import CasesReport, JudgedCase, few, judge, judged, report
-from runner.examples.load import MAX_CASES, WorkedCase, cases_of, find_cases, for_language, read_cases
+from runner import ExamplesError, InputMapping, check_examples
+from runner.examples.check import ExampleResult, ExamplesReport, compare_result, default_jobs, report, run_examples
+from runner.examples.load import MAX_EXAMPLES, Example, examples_from_rows, find_examples, for_language, read_examples
 from runner.results.diff import windows
 from runner.types import Evaluator, Parameter, Result
 from sandboxes.base import Call, Execution
@@ -30,8 +30,8 @@ def result(said: dict[str, Any]) -> Result:
 
 
 def differing(expected: dict[str, Any], said: dict[str, Any], **more: Any) -> dict[str, tuple[Any, Any]]:
-    (case,) = cases_of([{"expected": expected, **more}])
-    return {one.field: (one.expected, one.got) for one in judged(case, result(said)).differences}
+    (case,) = examples_from_rows([{"expected": expected, **more}])
+    return {one.field: (one.expected, one.got) for one in compare_result(case, result(said)).differences}
 
 
 AGREE: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -84,16 +84,16 @@ def test_the_tolerance_is_the_rows_own() -> None:
 
 
 def test_a_lost_case_is_neither_passed_nor_failed() -> None:
-    (case,) = cases_of([{"expected": {"score": 1}}])
-    found = judged(case, result({"outcome": "lost", "error": {"kind": "lost", "message": "gone"}}))
+    (case,) = examples_from_rows([{"expected": {"score": 1}}])
+    found = compare_result(case, result({"outcome": "lost", "error": {"kind": "lost", "message": "gone"}}))
     assert (found.verdict, found.differences) == ("lost", ())
 
 
 def test_what_is_kept_of_a_result_is_bounded() -> None:
-    (case,) = cases_of([{"expected": {"explanation": "y" * 100_000}}])
+    (case,) = examples_from_rows([{"expected": {"explanation": "y" * 100_000}}])
     long = {"label": "l" * 100_000, "explanation": "x" * 100_000, "stdout": "s" * 60_000}
     several = {"outputs": {"a": {"explanation": "x" * 100_000}}}
-    found = judged(case, result(SCORED | long | several))
+    found = compare_result(case, result(SCORED | long | several))
     assert found.verdict == "failed"
     assert len(found.model_dump_json()) < 20_000
     assert found.result.stdout == "s" * 2000
@@ -114,12 +114,12 @@ def test_long_texts_are_cut_around_the_first_difference(values: tuple[Any, ...],
     assert windows(values, 10) == cut
 
 
-def tried(cases: tuple[WorkedCase, ...], script: Callable[[Call], Execution], evaluator: Evaluator) -> list[JudgedCase]:
+def tried(cases: tuple[Example, ...], script: Callable[[Call], Execution], evaluator: Evaluator) -> list[ExampleResult]:
     sandbox = fake(script)
 
-    async def collect() -> list[JudgedCase]:
+    async def collect() -> list[ExampleResult]:
         async with sandbox:
-            return [found async for found in judge(prepared(evaluator, sandbox), cases, sandbox)]
+            return [found async for found in run_examples(prepared(evaluator, sandbox), cases, sandbox)]
 
     found = asyncio.run(collect())
     assert (sandbox.opened, len(sandbox.programs)) == (1, 1)
@@ -133,7 +133,7 @@ def test_all_cases_run_in_one_sandbox_and_one_loading_whatever_they_set() -> Non
         return Execution(call=call.id, status="ok", value=call.arguments["output"] * call.arguments["by"])
 
     rows = [{"output": n, "set": {"by": n % 3}, "expected": {"score": n * (n % 3)}} for n in range(200)]
-    found = tried(cases_of(rows), times, evaluator)
+    found = tried(examples_from_rows(rows), times, evaluator)
     assert [case.verdict for case in found] == ["passed"] * 200
     assert [case.id for case in found] == [str(n) for n in range(1, 201)]
 
@@ -145,25 +145,25 @@ def test_a_report_counts_every_verdict() -> None:
         return echo(call)
 
     rows = [{"output": n, "expected": {"score": 1}} for n in (1, 2, 3)]
-    found = tried(cases_of(rows), lose, SCRIPT)
+    found = tried(examples_from_rows(rows), lose, SCRIPT)
     made = report(prepared(SCRIPT, fake()), found, skipped=4)
     assert (made.passed, made.failed, made.lost, made.skipped) == (1, 1, 1, 4)
     assert (made.evaluator, made.version, made.language, made.sandbox) == ("e", "abc", "python", "fake")
 
 
 def test_a_few_cases_run_in_this_process() -> None:
-    (case,) = cases_of([{"expected": {"score": 1}}])
-    assert (few([case]), few([case] * 1000)) == (1, None)
+    (case,) = examples_from_rows([{"expected": {"score": 1}}])
+    assert (default_jobs([case]), default_jobs([case] * 1000)) == (1, None)
 
 
 def test_cases_are_found_beside_a_script(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
-    with pytest.raises(CasesError, match=r"neither mine\.cases\.jsonl nor cases\.jsonl"):
-        find_cases(script)
+    with pytest.raises(ExamplesError, match=r"neither mine\.cases\.jsonl nor cases\.jsonl"):
+        find_examples(script)
     for name in ("cases.jsonl", "mine.cases.jsonl"):
         (tmp_path / name).write_text("")
-        assert find_cases(script) == tmp_path / name
-    assert find_cases("json-distance").name == "cases.jsonl"
+        assert find_examples(script) == tmp_path / name
+    assert find_examples("json-distance").name == "cases.jsonl"
 
 
 def test_a_file_of_cases_may_have_a_byte_order_mark_and_crlf(tmp_path: Path) -> None:
@@ -171,13 +171,13 @@ def test_a_file_of_cases_may_have_a_byte_order_mark_and_crlf(tmp_path: Path) -> 
     path.write_bytes(
         '\ufeff{"output": "é", "expected": {"label": "x"}}\r\n\r\n{"expected": {"label": "y"}}\r\n'.encode()
     )
-    first, second = read_cases(path)
+    first, second = read_examples(path)
     assert (first.output, first.where, second.where, second.id) == ("é", "cases.jsonl:1", "cases.jsonl:3", "2")
     assert [c.present for c in (first, second)] == [frozenset({"output"}), frozenset()]
 
 
 def test_languages_choose_the_cases() -> None:
-    every = cases_of([{"expected": {"score": 1}, "languages": [one]} for one in ("python", "typescript")])
+    every = examples_from_rows([{"expected": {"score": 1}, "languages": [one]} for one in ("python", "typescript")])
     assert [c.id for c in for_language(every, "python")] == ["1"]
     assert [c.id for c in for_language(every, "typescript")] == ["2"]
 
@@ -189,29 +189,31 @@ def test_rows_are_as_good_as_a_file(tmp_path: Path) -> None:
         {"id": "a", "output": 1, "expected": {"score": 2}},
         {"id": "b", "output": 1, "set": {"by": 0}, "expected": {"score": 2}},
     ]
-    found = check_cases(script, rows, sandbox="wasm")
-    assert isinstance(found, CasesReport)
+    found = check_examples(script, rows, sandbox="wasm")
+    assert isinstance(found, ExamplesReport)
     assert (found.passed, found.failed) == (1, 1)
-    assert found.cases[1].where == "case 2"
-    assert check_cases(script, rows[:1], mapping=InputMapping(literals={"by": 5})).failed == 1
-    with pytest.raises(CasesError, match="case 1: the case has no `expected`"):
-        check_cases(script, [{"output": 1}])
+    assert found.examples[1].where == "example 2"
+    assert check_examples(script, rows[:1], mapping=InputMapping(literals={"by": 5})).failed == 1
+    with pytest.raises(ExamplesError, match="example 1: the example has no `expected`"):
+        check_examples(script, [{"output": 1}])
     for wrong in ({"expected": 1}, {"expected": {"score": 1}, "set": []}):
-        with pytest.raises(CasesError, match=r"case 1: `\w+` must be an object, not "):
-            check_cases(script, [wrong])
-    with pytest.raises(CasesError, match="case 2: a row must be a mapping"):
-        check_cases(script, [rows[0], 3])  # type: ignore[list-item]
-    with pytest.raises(CasesError, match="more than 20,000 cases"):
-        check_cases(script, ({"expected": {"score": n}} for n in range(MAX_CASES + 1)))
+        with pytest.raises(ExamplesError, match=r"example 1: `\w+` must be an object, not "):
+            check_examples(script, [wrong])
+    with pytest.raises(ExamplesError, match="example 2: a row must be a mapping"):
+        check_examples(script, [rows[0], 3])  # type: ignore[list-item]
+    with pytest.raises(ExamplesError, match="more than 20,000 examples"):
+        check_examples(script, ({"expected": {"score": n}} for n in range(MAX_EXAMPLES + 1)))
 
 
 def test_without_a_case_for_the_language_nothing_is_opened() -> None:
-    found = check_cases("json-distance", [{"expected": {"score": 1}, "languages": ["typescript"]}], language="python")
-    assert (found.cases, found.skipped, found.sandbox) == ((), 1, found.sandbox)
+    found = check_examples(
+        "json-distance", [{"expected": {"score": 1}, "languages": ["typescript"]}], language="python"
+    )
+    assert (found.examples, found.skipped, found.sandbox) == ((), 1, found.sandbox)
 
 
 def test_an_evaluator_of_ones_own_needs_its_cases_named() -> None:
-    with pytest.raises(CasesError, match="nobody knows where the cases of e are"):
-        check_cases(SCRIPT)
-    with pytest.raises(CasesError, match="there is no template named 'e'"):
-        find_cases("e")
+    with pytest.raises(ExamplesError, match="no folder to look for the examples of e; name a file"):
+        check_examples(SCRIPT)
+    with pytest.raises(ExamplesError, match="there is no template named 'e'"):
+        find_examples("e")

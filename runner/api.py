@@ -1,5 +1,5 @@
 """
-The doors for Python: `evaluate`, which waits, and `stream`, which gives results as they come.
+The Python API: `evaluate` waits for all results, `stream` yields each result as it comes.
 
 `check_examples` tries worked examples, `compare` runs one dataset in several sandboxes.
 """
@@ -47,18 +47,18 @@ def evaluate(
     max_failed: str | None = None,
 ) -> Report:
     """
-    Scores a dataset with an evaluator and waits for all of it.
+    Score a dataset with an evaluator, and wait for all results.
 
-    `evaluator` is a path, a template's name or an `Evaluator`; `language` chooses among those of a template.
-    `dataset` is a path, `demo`, or rows, which are read in another thread; `limit` is a number of rows. `sandbox` is a
-    backend's name or a config, whose packages are added to the script's own; a backend that is not named is the one
-    that fits. `mapping` goes over the script's own. `seed` makes the script's random numbers repeat. `output` are
-    results files, or a folder: `run/`, or a Path without a suffix. `gates`, such as `mean<0.8`, and `max_failed`, such
-    as `5%`, are judged in the summary. Works inside a running event loop.
+    `evaluator` is a path, a template's name or an `Evaluator`; `language` selects one of a template's languages.
+    `dataset` is a path, `demo`, or rows, which are read in another thread. `limit` is the number of rows to score.
+    `sandbox` is a backend's name or a config, whose packages are added to the script's own; without a backend, the one
+    that fits is chosen. `mapping` overrides the script's own. `seed` makes the script's random numbers repeat. `output`
+    is one or several results files, or a folder: `run/`, or a Path without a suffix. The summary says how `gates`,
+    such as `mean<0.8`, and `max_failed`, such as `5%`, went. Works inside a running event loop.
 
-    What goes wrong in a row is in its result. Raises InputError for a script, dataset, mapping or gate that cannot
-    be used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError
-    where results could not be written; what was done by then is in the files.
+    An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
+    used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
+    results cannot be written; rows that were written before stay in the files.
     """
     request, rows = make_request(
         evaluator,
@@ -100,12 +100,13 @@ async def stream(
     language: Language | None = None,
 ) -> AsyncGenerator[Result, None]:
     """
-    Each result as it comes, in the dataset's order. Opens and closes the sandbox.
+    Yield each result as it comes, in the dataset's order. Opens and closes the sandbox.
 
-    Whoever stops early, by closing it (`contextlib.aclosing`) or by being cancelled, in whatever way and however often,
-    goes on when nothing of it is left. One that is only forgotten is closed by the event loop, some time later.
+    To stop early, close the generator (`contextlib.aclosing`) or cancel the task: the caller goes on only after
+    everything is cleaned up, even if it is cancelled again. A generator that is not closed is closed by the event loop
+    some time later.
 
-    Takes and raises what `evaluate` does.
+    The parameters and exceptions are those of `evaluate`.
     """
     request, rows = make_request(
         evaluator, dataset, sandbox=sandbox, limits=limits, mapping=mapping, seed=seed, language=language
@@ -160,11 +161,11 @@ def compare(
     language: Language | None = None,
 ) -> Parity:
     """
-    Runs one dataset in several sandboxes and tells which rows differ; waits for all of it.
+    Run one dataset in several sandboxes, and report the rows that differ.
 
-    A template runs in each sandbox in the first of its languages that the sandbox has. With `other`, the first
-    sandbox runs `evaluator` and the last one `other`. `dataset` may also be `cases`, the evaluator's worked
-    examples, or `demo`; `limit` is a number of rows. The rest is as in `evaluate`, which says what is raised, too.
+    In each sandbox a template runs in the first of its languages that the sandbox supports. With `other`, the first
+    sandbox runs `evaluator` and the last one runs `other`. `dataset` may also be `demo`, or `cases` for the
+    evaluator's worked examples. The other parameters and the exceptions are those of `evaluate`.
     """
     request, rows = make_request(evaluator, dataset, limits=limits, mapping=mapping, seed=seed, limit=limit)
     sides = prepare_sides(request, sandboxes, other, language)
@@ -181,7 +182,7 @@ def compare(
 
 
 def _results(path: Path) -> str:
-    """As `-o` takes it: a Path cannot end with the separator that says it is a folder."""
+    """The path as `-o` takes it. A Path cannot end with a separator, so one without a suffix is a folder."""
     name = os.fspath(path)
     return name if isinstance(path, str) or os.path.splitext(name)[1] else os.path.join(name, "")
 
@@ -193,7 +194,7 @@ def _examples(evaluator: Path | Evaluator, examples: Path | Rows | None) -> tupl
 
 
 def _wait(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """In a loop of its own; inside of a loop, as in a notebook, in another thread."""
+    """Run in a new event loop; if one is running, as in a notebook, then in another thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

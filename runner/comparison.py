@@ -1,4 +1,4 @@
-"""One dataset through several sandboxes, or several scripts, side by side: where do their results differ?"""
+"""Compare the results of one dataset in several sandboxes, or of several scripts."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from sandboxes.base import Language, Model, Sandbox, SandboxConfig
 from sandboxes.registry import find
 
 SHOWN = 20
-"""Rows that differ, of which a report says how."""
+"""The number of differing rows that a report shows."""
 
 Cases: TypeAlias = Callable[[], AbstractContextManager[Iterable[Case]]]
 """Opens the dataset, once for each side."""
 
 
-class Compared(Model):
-    """What was on one side."""
+class Side(Model):
+    """One side of a comparison: a script in a sandbox."""
 
     name: str
-    """Tells the sides apart: the sandbox, where that is enough."""
+    """A name that no other side has: the sandbox's, if that is enough."""
     evaluator: str
     version: str
     language: Language
@@ -45,33 +45,33 @@ class Compared(Model):
 
 
 class RowDifference(Model):
-    """A row whose results differ. All values are in the order of the sides."""
+    """A row whose results differ. Values are in the order of the sides."""
 
     id: str
     number: int
     values: dict[str, tuple[Any, ...]]
-    """By field: outcome, kind, label, score, explanation. Where the outcomes differ, nothing else is compared."""
+    """By field: outcome, kind, label, score, explanation. If the outcomes differ, nothing else is compared."""
     errors: tuple[str | None, ...]
 
 
 class Parity(Model):
-    """How far several runs of one dataset agree."""
+    """The agreement of several runs of one dataset."""
 
-    sides: tuple[Compared, ...]
+    sides: tuple[Side, ...]
     tolerance: float
     rows: int
     same: int
     different: int
     lost: int
-    """Rows on which a sandbox failed, so that nothing is known."""
+    """Rows on which a sandbox failed, so that they could not be compared."""
     failed: int
-    """Rows among the same ones that failed, in one way on all sides."""
+    """Rows among `same` that failed in the same way on all sides."""
     failure: str | None
-    """What the first of these failed with, on the first side."""
+    """The error message of the first of these, on the first side."""
     fields: dict[str, int]
-    """In how many rows each field differs."""
+    """The number of rows in which each field differs."""
     differences: tuple[RowDifference, ...]
-    """The first of them, 20 at most."""
+    """The first 20 rows that differ."""
 
 
 def pair(
@@ -81,9 +81,9 @@ def pair(
     language: Language | None = None,
 ) -> list[tuple[str | Evaluator, Evaluator, str | SandboxConfig | None]]:
     """
-    Which script, as it is named, runs in which sandbox; None where it is to be chosen.
+    For each side, the script's name, the evaluator, and its sandbox. None: the sandbox is still to be chosen.
 
-    A template runs in each sandbox in the first of its languages that the sandbox has, or in `language`. `other`
+    In each sandbox a template runs in `language`, else in the first of its languages that the sandbox supports. `other`
     runs in the last of at most two sandboxes, `evaluator` in the first. Raises InputError.
     """
     if other is not None:
@@ -106,11 +106,10 @@ def prepare_sides(
     mapping: Callable[[Evaluator], InputMapping] | None = None,
 ) -> list[Prepared]:
     """
-    What runs on each side: the request's evaluator in each of the sandboxes, or `other` in the last of at most two.
+    Prepare each side: the request's evaluator in each of the sandboxes, or `other` in the last of at most two.
 
-    A template runs in each sandbox in the first of its languages that the sandbox has, or in `language`. A name takes
-    the place of the request's backend, a config that of its whole config. `mapping` makes one for each evaluator,
-    else the request's holds for all. Raises InputError, and what `prepare` does.
+    A name replaces the request's backend, a config replaces its whole config. `mapping` makes the mapping for each
+    evaluator; without it, all use the request's. Raises InputError, and what `prepare` does.
     """
     files = find_files(request.dataset, request.evaluator)
     sides = []
@@ -122,7 +121,7 @@ def prepare_sides(
         }
         if mapping is not None:
             update["mapping"] = mapping(evaluator)
-        # Worked examples may give for themselves what is required.
+        # Worked examples may set required parameters themselves.
         worked = request.dataset == "cases"
         side = request.model_copy(update=update)
         sides.append(prepare(side, evaluator=evaluator, worked=worked, lock=lock))
@@ -137,10 +136,10 @@ def _config(config: SandboxConfig, wanted: str | SandboxConfig | None) -> Sandbo
 
 def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[Prepared]) -> Cases:
     """
-    The dataset, to be read by each side in step with the others.
+    The dataset, for each side to read once.
 
-    `cases` means the evaluator's worked examples, as far as they hold in every side's language; `demo` its demo.
-    Raises InputError, also for what cannot be read twice.
+    `cases` means the evaluator's worked examples that are for every side's language; `demo` means its demo rows.
+    Raises InputError, also for a dataset that cannot be read twice.
     """
     limit = request.limit
     columns = _columns(sides)
@@ -155,15 +154,17 @@ def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[Prepared]
         return lambda: nullcontext(held)
     path = sides[0].dataset or ""
     if path == "-" or (os.path.exists(path) and not Path(path).is_file()):
-        raise DatasetError(f"{printable(whole(path))} can be read once only, and parity reads it again; save it first")
+        raise DatasetError(
+            f"{printable(whole(path))} can be read only once, and parity reads it twice; save it as a file first"
+        )
     return lambda: _read(path, limit, columns)
 
 
 async def together(sides: Sequence[Prepared], cases: Cases) -> AsyncGenerator[tuple[Result, ...], None]:
     """
-    Each row's results, in the order of the sides. Opens and closes their sandboxes.
+    Yield each row's results, in the order of the sides. Opens and closes their sandboxes.
 
-    Memory does not grow with the rows. Raises what `score` does, and DatasetError for rows that change meanwhile.
+    Memory does not grow with the rows. Raises what `score` does, and DatasetError if the dataset changes meanwhile.
     """
     async with AsyncExitStack() as stack:
         streams = []
@@ -173,7 +174,7 @@ async def together(sides: Sequence[Prepared], cases: Cases) -> AsyncGenerator[tu
             rows = await Detached(lambda: stack.enter_context(cases()), "evalcell-dataset").get()
             streams.append(await stack.enter_async_context(aclosing(_scored(side, rows, opened))))
         while True:
-            # One after another is no slower: each has rows in work and results in store meanwhile.
+            # One after another is not slower: each side works ahead in the meantime.
             found = [await anext(stream, None) for stream in streams]
             if len({result and (result.number, result.id) for result in found}) > 1:
                 raise DatasetError("the dataset changed while it was read; run it again")
@@ -184,7 +185,7 @@ async def together(sides: Sequence[Prepared], cases: Cases) -> AsyncGenerator[tu
 
 
 class Comparison:
-    """Adds up rows of results."""
+    """Compares rows of results, and counts them."""
 
     def __init__(self, sides: Sequence[Prepared], tolerance: float = TOLERANCE) -> None:
         self._sides = sides
@@ -195,7 +196,7 @@ class Comparison:
         self._shown: list[RowDifference] = []
 
     def add(self, row: Sequence[Result]) -> None:
-        """Compares one row's results."""
+        """Compare one row's results."""
         self._rows += 1
         if any(result.outcome == "lost" for result in row):
             self._lost += 1
@@ -222,7 +223,7 @@ class Comparison:
     def report(self) -> Parity:
         """The figures so far."""
         return Parity(
-            sides=tuple(_compared(self._sides)),
+            sides=tuple(_sides_of(self._sides)),
             tolerance=self._tolerance,
             rows=self._rows,
             same=self._rows - self._different - self._lost,
@@ -259,7 +260,7 @@ def _found(
 
 
 def _columns(sides: Sequence[Prepared]) -> frozenset[str] | None:
-    """Those that any side needs; None for all."""
+    """The columns that any side needs; None for all."""
     every = [side.columns for side in sides]
     return None if None in every else frozenset(name for one in every for name in one or ())
 
@@ -276,10 +277,10 @@ def _scored(side: Prepared, cases: Iterable[Case], opened: Sandbox) -> AsyncGene
     return score(evaluator, cases, opened, limits=request.limits, mapping=mapping, seed=request.seed)
 
 
-def _compared(sides: Sequence[Prepared]) -> Iterator[Compared]:
+def _sides_of(sides: Sequence[Prepared]) -> Iterator[Side]:
     for side, name in zip(sides, names(sides), strict=True):
         evaluator = side.evaluator
-        yield Compared(
+        yield Side(
             name=name,
             evaluator=evaluator.name,
             version=evaluator.version,
@@ -289,7 +290,7 @@ def _compared(sides: Sequence[Prepared]) -> Iterator[Compared]:
 
 
 def names(sides: Sequence[Prepared]) -> list[str]:
-    """As short as tells the sides apart: `wasm`, else `python in wasm`, else `mine in wasm`, else with a number."""
+    """The shortest unique names: `wasm`, else `python in wasm`, else `mine in wasm`, else with a number."""
     places = [side.sandbox.name for side in sides]
     languages = [f"{side.evaluator.language} in {side.sandbox.name}" for side in sides]
     scripts = [f"{side.evaluator.name} in {side.sandbox.name}" for side in sides]

@@ -1,23 +1,23 @@
 """
-What the caller got wrong. Each message is one line that names the file, row or option and the next step.
+Errors of the caller. Each message is one line that names the file, row or option, and the next step.
 
     ValueError
       InputError          exit 2
         EvaluatorError    the script, its header or its signature
         DatasetError      the file as a whole; a broken row is a `failed` result instead
-        ExamplesError        worked examples that cannot be tried: the file, or a line of it
+        ExamplesError     worked examples that cannot be used: the file, or a line of it
         MappingError      a name, path or literal that cannot be bound
         OutputError       a results file that cannot be written
-      PathError           a JSONPath; told to the caller as one of those above
+      PathError           a JSONPath; callers see it as one of those above
 """
 
 
 class InputError(ValueError):
-    """Something that the caller gave cannot be used."""
+    """An argument, option or file cannot be used."""
 
 
 class EvaluatorError(InputError):
-    """The script is no evaluator."""
+    """The script is not an evaluator."""
 
 
 class DatasetError(InputError):
@@ -25,7 +25,7 @@ class DatasetError(InputError):
 
 
 class ExamplesError(InputError):
-    """Worked examples cannot be tried."""
+    """Worked examples cannot be used."""
 
 
 class MappingError(InputError):
@@ -37,4 +37,4 @@ class OutputError(InputError):
 
 
 class PathError(ValueError):
-    """The text is no path that can be used, or a row is too large for it."""
+    """The text is not a valid path, or a row is too large for it."""

@@ -1,4 +1,4 @@
-"""A run as a request, and all that it needs found and checked: every door assembles a run here."""
+"""A run as a request, and `prepare`, which finds and checks what it needs. Every entry point uses it."""
 
 from __future__ import annotations
 
@@ -32,45 +32,45 @@ def _name(value: object) -> str:
 
 
 Name = Annotated[str, PlainValidator(_name)]
-"""A name that may be a path, which a system lets be no UTF-8."""
+"""A name or a path; a path need not be valid UTF-8."""
 
 
 class RunRequest(Model):
     """
-    One run, as JSON can say it. Nothing of it is read or checked yet: `prepare` does that.
+    A description of one run, which JSON can hold. `prepare` reads and checks what it names.
 
-    What is left out is chosen by what the evaluator needs, or is the default.
+    What is left out is the default, or is chosen to fit the evaluator.
     """
 
     evaluator: Name | Evaluator
     """A script's path, a template's name, or the evaluator itself."""
     dataset: Name | None = None
-    """A path, `demo`, or `-` for standard input. None: the caller has the rows."""
+    """A path, `demo`, or `-` for standard input. None: the caller passes the rows."""
     language: Language | None = None
-    """One of those that a template is written in."""
+    """One of a template's languages."""
     sandbox: SerializeAsAny[SandboxConfig] = SandboxConfig()
-    """The packages are added to the script's own. A backend that was not set is the one that fits."""
+    """Its packages are added to the script's own. If its backend is not set, one that fits is chosen."""
     limits: Limits = Limits()
     mapping: InputMapping = InputMapping()
-    """Goes over the script's own."""
+    """Overrides the script's own."""
     seed: int | None = None
     """Makes the script's random numbers repeat."""
     limit: int | None = Field(default=None, ge=1)
-    """Only so many rows, the first ones."""
+    """The number of rows to score, from the first."""
     gates: tuple[str, ...] = ()
-    """What the summary must not be, as in `mean<0.8`; docs/rules.md has the grammar."""
+    """Conditions that fail the run, such as `mean<0.8`; docs/rules.md explains them."""
     max_failed: str | None = None
-    """How many rows may fail: a number, or a part of all as in `5%`."""
+    """The number of rows that may fail, or their share of all rows, such as `5%`."""
 
     @field_serializer("sandbox")
     def _as_set(self, config: SandboxConfig) -> dict[str, Any]:
-        # Whether a backend was set decides who chooses it.
+        # If no backend was set, one is chosen.
         return config.model_dump(mode="json", exclude_unset=True)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run whose parts were found and fit each other. Its sandbox is not open yet."""
+    """A run whose parts were found and checked. Its sandbox is not open yet."""
 
     request: RunRequest
     evaluator: Evaluator
@@ -78,7 +78,7 @@ class Prepared:
     why: str
     """The sandbox, and the reason for it: `no packages declared -> wasm`."""
     columns: frozenset[str] | None = None
-    """Those that the evaluator is given something of; None: perhaps all."""
+    """The columns that the mapping needs. None: it may need all."""
 
     @property
     def dataset(self) -> str | None:
@@ -108,7 +108,7 @@ class Prepared:
             yield dataset
 
     def score(self, cases: Iterable[Case], opened: Sandbox) -> AsyncGenerator[Result, None]:
-        """The results of the cases, as far as the request's `limit` goes. `opened` is the sandbox, which is open."""
+        """The results of the cases, up to the request's `limit`. `opened` is the open sandbox."""
         request = self.request
         some = cases if request.limit is None else islice(cases, request.limit)
         return score(self.evaluator, some, opened, limits=request.limits, mapping=request.mapping, seed=request.seed)
@@ -118,13 +118,13 @@ def prepare(
     request: RunRequest, *, evaluator: Evaluator | None = None, worked: bool = False, lock: str = "the lock"
 ) -> Prepared:
     """
-    Finds and checks all that a run needs, before anything of it runs.
+    Find and check everything that a run needs, before anything runs.
 
-    `evaluator` is the one that the request names, where it was read already. `worked` says that the rows are worked
-    examples, which may map for themselves what nothing else does. `lock` names the lock's file in messages.
+    `evaluator` is the request's evaluator, if it was read already. `worked`: the rows are worked examples, which may
+    map parameters themselves. `lock` is the name of the lock file for messages.
 
     Raises InputError for a script or mapping that cannot be used, UnsupportedConfigError for what the sandbox cannot
-    do, and SandboxUnavailableError for one that is not there.
+    do, and SandboxUnavailableError for a sandbox that is not installed.
     """
     named = request.evaluator
     if evaluator is None:
@@ -151,7 +151,7 @@ def make_request(
     mapping: InputMapping | None = None,
     **more: Any,
 ) -> tuple[RunRequest, Rows | None]:
-    """The request for what a Python caller names, and the rows where these are handed over. Raises InputError."""
+    """Make a request from a Python caller's arguments; also return the rows, if any. Raises InputError."""
     for name, given, kind, example in (
         ("limits", limits, Limits, "Limits(timeout=2)"),
         ("mapping", mapping, InputMapping, 'InputMapping(paths={"output": "metadata.answer"})'),

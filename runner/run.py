@@ -1,4 +1,4 @@
-"""One run: its rows go into the results files and the summary as they come, whoever asked for it."""
+"""One run: each result goes to the results files and the summary as it comes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Run:
     """
     One run, from its dataset to its summary. Use it once: `open`, then all of `results`, then `end`.
 
-    `files` are the paths of the results: files, and at most one folder. `lock` is the path that the request's lock was
-    read from. Raises InputError for a gate that means nothing, OutputError for a path that cannot be written.
+    `files` are the paths for the results: files, and at most one folder. `lock` is the path that the request's lock was
+    read from. Raises InputError for an invalid gate, OutputError for a path that cannot be written.
     """
 
     def __init__(self, prepared: Prepared, *, files: Sequence[str] = (), lock: str | None = None) -> None:
@@ -38,28 +38,28 @@ class Run:
 
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[None]:
-        """Opens the dataset, or takes these rows. Raises DatasetError."""
+        """Open the dataset, or use these rows. Raises DatasetError."""
         with self.prepared.open(rows, stdin) as self._cases:
             yield
 
     @property
     def notes(self) -> Sequence[str]:
-        """What is to be said of the dataset, in words."""
+        """Notes about the dataset, for people."""
         return self._cases.notes if isinstance(self._cases, Dataset) else ()
 
     def total(self) -> int | None:
-        """How many rows there are to score, where that is known before they are read."""
+        """The number of rows to score, if it is known before they are read."""
         total, limit = self._cases.total() if isinstance(self._cases, Dataset) else None, self.prepared.request.limit
         return total if limit is None or total is None else min(total, limit)
 
     @property
     def written(self) -> dict[str, int]:
-        """How many whole rows are in each file and the folder, by its path."""
+        """The number of whole rows in each file and the folder, by path."""
         return self._outputs.rows
 
     async def results(self) -> AsyncGenerator[Result, None]:
         """
-        Each result as it comes, in the dataset's order; it is on its way to the files by then.
+        Yield each result as it comes, in the dataset's order, after passing it to the files.
 
         Opens and closes the sandbox. Raises what `score` does, OutputError and WriteError.
         """
@@ -77,7 +77,7 @@ class Run:
                     self._seconds = perf_counter() - began
 
     def summary(self, state: State = "finished") -> Summary:
-        """What the rows so far add up to. Gates are judged once all rows are done."""
+        """The summary of the rows so far. Gates are judged only when all rows are done."""
         summary = self._tally.summary(self._seconds)
         if state != "finished":
             return summary
@@ -86,9 +86,9 @@ class Run:
 
     def end(self, state: State, error: str | None = None) -> WriteError | None:
         """
-        Says in the manifest how the run ended.
+        Write to the manifest how the run ended.
 
-        Raises WriteError where a run that is finished cannot say so; beside what went wrong before it is returned.
+        If that fails, raises WriteError for a finished run, and returns it for a run that failed before.
         """
         try:
             self._outputs.end(state, self.summary(state), self.notes, error)

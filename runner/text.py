@@ -19,7 +19,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Short(reprlib.Repr):
-    """Looks at a bounded part of the value, however large or deep it is."""
+    """A repr that reads a bounded part of the value, however large or deep the value is."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def _shown(short: _Short, value: Any, limit: int) -> str:
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """`text` on one line: what a terminal would obey or cannot show is escaped, what is too long is cut."""
+    """`text` on one line. Control and unprintable characters are escaped, and long text is cut."""
     short = text if len(text) <= limit else text[: limit - 1] + "…"
     if short.isprintable():
         return short
@@ -106,7 +106,7 @@ def near(path: str) -> str:
 
 
 def why(error: OSError | ValueError) -> str:
-    """What a system says of a file that cannot be used."""
+    """The reason why a file cannot be used, in the system's words."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 

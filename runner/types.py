@@ -11,7 +11,7 @@ from sandboxes.base import Language, Model
 Direction = Literal["maximize", "minimize", "none"]
 Outcome = Literal["scored", "abstained", "failed", "lost"]
 ErrorKind = Literal["mapping", "raised", "timeout", "memory", "output", "crash", "invalid_result", "lost"]
-"""`mapping`: no call could be made of the row; `lost` stands with the outcome `lost` alone."""
+"""`mapping`: the row could not be made into a call. `lost` occurs only with the outcome `lost`."""
 JsonType = Literal["string", "number", "integer", "boolean", "array", "object", "null", "any"]
 
 
@@ -19,7 +19,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Categorical(Model):
-    """A label out of a fixed set; the score, if any, follows from the label."""
+    """A label from a fixed set; the label determines the score, if it has one."""
 
     kind: Literal["categorical"] = "categorical"
     labels: dict[str, Finite | None] = Field(min_length=1)
@@ -28,14 +28,14 @@ class Categorical(Model):
 
 
 class Continuous(Model):
-    """A score, within bounds where there are any; a label is informational."""
+    """A score, within optional bounds; a label is informational."""
 
     kind: Literal["continuous"] = "continuous"
     lower_bound: Finite | None = None
     upper_bound: Finite | None = None
     direction: Direction = "maximize"
     threshold: Finite | None = None
-    """At the threshold counts as passed, in either direction."""
+    """A score equal to the threshold passes, in either direction."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Continuous:
@@ -58,10 +58,9 @@ OutputConfig = Annotated[Categorical | Continuous | Freeform, Field(discriminato
 
 class InputMapping(Model):
     """
-    Where each parameter's value comes from. A literal beats a path, a path beats a name.
+    The source of each parameter's value. A literal takes precedence over a path, a path over a name.
 
-    `paths` are RFC 9535 queries over those of `{id, input, output, reference, metadata}` that the row has, the leading
-    `$.` optional.
+    A path is an RFC 9535 query over the row's `{id, input, output, reference, metadata}`; `$.` may be left out.
     """
 
     paths: dict[str, str] = Field(default_factory=dict)
@@ -69,17 +68,17 @@ class InputMapping(Model):
 
 
 class Declared(Model):
-    """What a header declares of one parameter. Without `choices` and bounds, any value of the types will do."""
+    """A header's declaration of one parameter. Without `choices` and bounds, any value of the types is accepted."""
 
     types: tuple[JsonType, ...] = ("any",)
-    """1.0 is an integer too; a boolean is no number."""
+    """1.0 is an integer too; a boolean is not a number."""
     default: Any = None
-    """Fills the parameter where nothing else does. None: there is none."""
+    """Used if nothing else gives the parameter a value. None: there is no default."""
     description: str = ""
     choices: tuple[Any, ...] = ()
     minimum: Finite | None = None
     maximum: Finite | None = None
-    """The bounds count as within, and hold for numbers alone."""
+    """The bounds are inclusive, and apply to numbers only."""
 
 
 class Parameter(Model):
@@ -88,35 +87,35 @@ class Parameter(Model):
     name: str
     positional_only: bool = False
     required: bool = True
-    """Whether neither the script nor its header has a default."""
+    """True if neither the script nor its header has a default."""
     declared: Declared | None = None
 
 
 class Evaluator(Model):
-    """A script that defines `evaluate`, with what its header says. Nothing of it has been run."""
+    """A script that defines `evaluate`, and its header. It has been parsed, not run."""
 
     name: str
     source: str
     language: Language = "python"
     parameters: tuple[Parameter, ...]
     accepts_any: bool = False
-    """Whether `evaluate` has `**kwargs`, or in TypeScript takes an open object, so that any name may be mapped."""
+    """True if any name may be mapped: `evaluate` has `**kwargs`, or takes an open object in TypeScript."""
     description: str = ""
     """The script's docstring, or the header's description."""
     requires_python: str | None = None
     packages: tuple[str, ...] = ()
     outputs: dict[str, OutputConfig] = Field(default_factory=dict)
-    """By name. One without a name of its own stands under the empty name."""
+    """Output configs by name. A single unnamed one has the empty name."""
     mapping: InputMapping = InputMapping()
     version: str
-    """The first 12 hex digits of a SHA-256 over source and header; the same script has the same version anywhere."""
+    """The first 12 hex digits of the source's SHA-256; the same script has the same version anywhere."""
 
 
 class Case(Model):
     """One dataset row, or why it could not be read."""
 
     number: int
-    """Counting from 1, the broken ones too."""
+    """The row's number, from 1, with broken rows counted."""
     id: str
     where: str
     """File and line (or element) for messages: `data.jsonl:17`."""
@@ -125,23 +124,23 @@ class Case(Model):
     reference: Any = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     present: frozenset[str] = frozenset()
-    """Which of id, input, output, reference and metadata the row has; null is present, absent is not."""
+    """Those of id, input, output, reference and metadata that the row has. A null column is present."""
     unread: SkipValidation[tuple[str, ...]] = ()
-    """Columns that the row has and nobody asked for, as far as they are known."""
+    """Known columns of the row that were not read, because the mapping does not need them."""
     broken: str | None = None
-    """Why the row cannot be used; nothing else of it holds then."""
+    """Why the row cannot be used. If set, only number, id and where are valid."""
 
 
 class ResultError(Model):
-    """Why there is no score."""
+    """The reason why a row has no score."""
 
     kind: ErrorKind
     message: str
-    """For people: at least one line that names the next step where there is one."""
+    """At least one line for people, with the next step if there is one."""
 
 
 class Score(Model):
-    """What one output config made of a returned value."""
+    """The label, score and explanation of one output."""
 
     label: str | None = None
     score: float | None = None
@@ -149,7 +148,7 @@ class Score(Model):
 
 
 class Result(Model):
-    """One case, judged. A failure is never a score."""
+    """The result of one case. A failure is never a score."""
 
     id: str
     number: int
@@ -161,7 +160,7 @@ class Result(Model):
     score: float | None = None
     explanation: str | None = None
     outputs: dict[str, Score] = Field(default_factory=dict)
-    """By config name, when there are several; label, score and explanation above are then the first one's."""
+    """By output name, if there are several; label, score and explanation above are then those of the first output."""
     error: ResultError | None = None
     stdout: str = ""
     truncated: bool = False

@@ -1,4 +1,4 @@
-"""`evalcell check`: what would be done with a script, and a try on a few rows."""
+"""`evalcell check`: show how a script would be run, and try it on a few rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Options(SandboxOptions):
 
 
 def check(options: Options) -> int:
-    """Prints it; returns the exit code. Raises what `evaluate` does."""
+    """Check a script; return the exit code. Raises what `evaluate` does."""
     script, dataset = options.script, options.dataset
     evaluator = find_evaluator(script, options.language)
     request = options.request(script, dataset, evaluator, limit=_TRIED)
@@ -84,7 +84,7 @@ def _nothing(results: list[Result]) -> str:
 
 @dataclass
 class _Tried:
-    """What came of a script without being run, and on a few rows."""
+    """The type errors of a script, and its results on a few rows."""
 
     problems: list[Problem] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)

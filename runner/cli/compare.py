@@ -1,4 +1,4 @@
-"""`evalcell parity`: one dataset in several sandboxes, and the rows whose results differ."""
+"""`evalcell parity`: run one dataset in several sandboxes, and show the rows whose results differ."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Options(SandboxOptions):
 
 
 def parity(options: Options) -> int:
-    """Compares all rows; returns the exit code. Raises what `compare` does."""
+    """Compare all rows; return the exit code. Raises what `compare` does."""
     request = options.request(options.evaluator, options.dataset, seed=options.seed, limit=options.limit)
     sides = prepare_sides(
         request,
@@ -78,7 +78,7 @@ def _code(result: Parity) -> int:
         return COULD_NOT_JUDGE
     if result.same > result.failed:
         return DONE
-    why = f"every row failed, on all sides alike: {result.failure}" if result.rows else "the dataset has no rows"
+    why = f"every row failed in the same way: {result.failure}" if result.rows else "the dataset has no rows"
     render.err().say(render.text(f"nothing was compared: {why}", "bold red", render.ERROR))
     return COULD_NOT_JUDGE
 
@@ -124,7 +124,7 @@ def _figures(result: Parity) -> Iterator[tuple[str, RenderableType]]:
         yield printable(side.name, 40), render.text(words)
     line = Text(f"{result.rows:,}: ")
     line.append(f"{result.same:,} agree", style="green" if result.same and not result.different else "")
-    line.append(f" ({result.failed:,} of them failed alike)" if result.failed else "")
+    line.append(f" ({result.failed:,} of them failed in the same way)" if result.failed else "")
     line.append(f", {result.different:,} differ", style="bold red" if result.different else "")
     line.append(f", {result.lost:,} lost (a sandbox failed; run it again)" if result.lost else "", style="yellow")
     yield "rows", line

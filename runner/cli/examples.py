@@ -1,4 +1,4 @@
-"""`evalcell test`: worked examples against a script, and where it gives something else."""
+"""`evalcell test`: try a script on worked examples, and show where its results differ."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Options(SandboxOptions):
 
 
 def test(options: Options) -> int:
-    """Tries all examples; returns the exit code. Raises what `check_examples` does."""
+    """Try all examples; return the exit code. Raises what `check_examples` does."""
     evaluator = find_evaluator(options.script, options.language)
     every = read_examples(find_examples(options.script) if options.examples is None else options.examples)
     dataset = "cases" if options.examples is None else options.examples
@@ -127,7 +127,7 @@ def _full(case: ExampleResult) -> RenderableType:
 
 
 def _outcome(case: ExampleResult) -> str:
-    """What came of it, in words."""
+    """The result in words."""
     result = case.result
     if result.error is not None:
         kind = "" if result.outcome == "lost" else f"{result.error.kind}: "
@@ -138,7 +138,7 @@ def _outcome(case: ExampleResult) -> str:
 
 
 def _value(value: Any) -> str:
-    """As JSON, so that a space at the end can be seen and null is not taken for text."""
+    """The value as JSON, which shows a space at the end, and null apart from text."""
     return printable(json.dumps(value, ensure_ascii=False), 2 * _TEXT)
 
 

@@ -1,4 +1,4 @@
-"""What the library logs, as lines for the user."""
+"""Print the library's log on standard error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class _Lines(logging.Handler):
-    """On standard error as it is by then: above a progress bar, where there is one."""
+    """Prints to the current standard error: above the progress bar, if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Called by logging."""
@@ -18,7 +18,7 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def printed(quiet: bool) -> Iterator[None]:
-    """Prints what is logged meanwhile; nothing of it where it is to be quiet."""
+    """Print what is logged in the `with` block, unless `quiet`."""
     log = logging.getLogger("evalcell")
     before, handler = log.level, logging.NullHandler() if quiet else _Lines()
     log.setLevel(logging.INFO)

@@ -36,7 +36,7 @@ class _Answers:
 
 
 def list_live(env_file: str | None) -> int:
-    """A line for each machine of evalcell's. Raises SandboxUnavailableError where no provider can be asked."""
+    """List evalcell's machines. Raises SandboxUnavailableError if no provider can be asked."""
     known, ledger, answers = _some(accounts(env_file)), Ledger(), _Answers()
 
     async def ask(account: Account) -> None:
@@ -112,7 +112,7 @@ async def _each(asked: Sequence[Account], work: Callable[[Account], Awaitable[No
 
 
 def _exit_code(known: Accounts, ledger: Ledger, answers: _Answers) -> int:
-    """Says on stderr what went wrong or could not be looked at; the exit code for it."""
+    """Report on stderr what failed or could not be asked; return the exit code."""
     err = render.err()
     for (provider, address), count in sorted(_others(known, ledger).items()):
         words = f"evalcell: {_count(count)} of {provider} may be left at {address}, which was not asked; "
@@ -128,7 +128,7 @@ def _exit_code(known: Accounts, ledger: Ledger, answers: _Answers) -> int:
 
 
 def _others(known: Accounts, ledger: Ledger) -> Counter[tuple[str, str]]:
-    """How many machines the ledger has of accounts that were not asked, and that may still run."""
+    """The number of machines in the ledger that may still run, at accounts that were not asked."""
     asked = {(account.provider.name, plain(account.provider.address)) for account in known.found}
     left = (e for e in ledger.open_entries() if e.event == "left" or e.alive is not True)
     places = ((e.provider, e.address) for e in left if datetime.now(UTC) - e.at < _ENDED)
@@ -151,7 +151,7 @@ def _table(machines: Sequence[Known]) -> Table:
 
 def _state(one: Known) -> str:
     if one.owner is None:
-        return "nobody's that is known"
+        return "unknown owner"
     if one.state == "live":
         return f"live, process {one.owner.pid}"
     return "left over" if one.state == "leftover" else f"of {one.owner.host}"

@@ -1,4 +1,4 @@
-"""The command line's doors: what can be given, what an error says. The work is imported when it is wanted."""
+"""The commands, their options, and their errors. Modules that do the work are imported only when needed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 def _epilog(failed: str) -> str:
     return (
-        f"Exit codes: 0 done; 1 {failed}; 2 wrong usage; 3 could not judge, as when nothing was scored; "
+        f"Exit codes: 0 done; 1 {failed}; 2 wrong usage; 3 no verdict, for example because nothing was scored; "
         "130 interrupted."
     )
 
 
 class Group(click.Group):
-    """A group that turns every exception into one line and an exit code."""
+    """Turns every exception into one line and an exit code."""
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> NoReturn:
-        """Runs a command and exits with its code. Never shows a traceback without `--debug`."""
+        """Run a command, and exit with its code. Shows a traceback only with `--debug`."""
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
@@ -105,12 +105,12 @@ def cli(debug: bool) -> None:
 
 @cli.command(
     cls=options.Command,
-    epilog="A GATE is METRIC OP NUMBER and fails the run when it holds: 'mean<0.9' when the mean is below 0.9. "
+    epilog="A GATE is METRIC OP NUMBER. The run fails if it is true: 'mean<0.9' fails it when the mean is below 0.9. "
     "METRIC: mean, median, min, max, passed, pass_rate (of the rows with a score), rows, scored, abstained, failed, "
-    "lost, failed_rate (of all rows), or label:TEXT (a count); NAME.mean and so on for a named output. OP: > >= < <= "
-    "== !=. A gate that cannot be judged ends the run with 3: one that has no score to judge, and one of mean, "
-    "median, min, max, passed or pass_rate where rows failed or were lost, as such rows have no score. --max-failed 5% "
-    "lets 5% of all rows fail or be lost. " + _epilog("a gate (--fail-if, --max-failed) failed"),
+    "lost, failed_rate (of all rows), or label:TEXT (a count). For a named output write NAME.mean, and so for median, "
+    "min, max, passed, pass_rate and label:TEXT. OP: > >= < <= == !=. Failed and lost rows have no score, so with "
+    "such rows a gate on scores (mean to pass_rate) is not judged, and the run ends with 3. --max-failed 5% allows 5% "
+    "of all rows to fail or be lost. " + _epilog("a gate (--fail-if, --max-failed) failed"),
 )
 @click.argument("evaluator")
 @click.argument("dataset")
@@ -125,20 +125,21 @@ def run(**given: Any) -> int:
     EVALUATOR is a script that defines `evaluate`, or the name of a template. DATASET is a .jsonl, .json, .csv
     or .parquet file, `-` for JSON lines on stdin, or `demo` for the rows that come with evalcell.
 
-    The suffix of -o FILE decides its format: .jsonl, .json, .csv or .parquet. An existing file is
-    overwritten. In .csv, a text that a spreadsheet would take for a formula is escaped behind an apostrophe.
-    A folder, as in -o run/, gets results.jsonl, manifest.json, which says how the run was done, and
-    requirements.lock, which --lock takes, when packages were installed.
+    The suffix of -o FILE sets its format: .jsonl, .json, .csv or .parquet. An existing file is overwritten.
+    In .csv, text that a spreadsheet would run as a formula is escaped with an apostrophe. A folder, as in
+    -o run/, gets results.jsonl, manifest.json, which describes the run, and, if packages were installed,
+    requirements.lock for --lock.
 
-    A script that needs no packages runs in the wasm sandbox. For packages, files, variables or the network, the
-    first sandbox that has them is taken, and named. --with, --file, --env, -o and --fail-if may be repeated.
+    A Python script runs in the wasm sandbox. If it needs packages, files, variables or the network, the first
+    sandbox that has them is used. TypeScript runs in deno. The run names the sandbox. --with, --file, --env, -o
+    and --fail-if may be repeated.
     """
     from runner.cli import run
 
     return run.run(run.Options(**given))
 
 
-@cli.command(cls=options.Command, epilog=_epilog("the types do not fit"))
+@cli.command(cls=options.Command, epilog=_epilog("a type error"))
 @click.argument("script")
 @click.argument("dataset", required=False)
 @options.mapping
@@ -146,9 +147,9 @@ def run(**given: Any) -> int:
 @options.resources
 def check(**given: Any) -> int:
     """
-    Show what would be done with SCRIPT, and try it on the first 3 rows of DATASET.
+    Show how SCRIPT would be run, and try it on the first 3 rows of DATASET.
 
-    Without a dataset nothing of the script is run.
+    Without DATASET the script is not run.
     """
     from runner.cli import check
 
@@ -188,7 +189,7 @@ def test(**given: Any) -> int:
 
 @cli.command(
     cls=options.Command,
-    epilog="Exit codes: 0 all rows agree; 1 some differ; 2 wrong usage; 3 could not judge, as when nothing was "
+    epilog="Exit codes: 0 all rows agree; 1 some differ; 2 wrong usage; 3 no verdict, for example because nothing was "
     "scored; 130 interrupted.",
 )
 @click.argument("evaluator")
@@ -204,12 +205,12 @@ def parity(**given: Any) -> int:
     """
     Run EVALUATOR on DATASET in several sandboxes, and show the rows whose results differ.
 
-    A template in several languages runs in each sandbox in the first that the sandbox has. --other compares
-    two scripts: the first --sandbox runs EVALUATOR, the last one the other; where none is named, each runs in
-    what fits it.
+    If a template has several languages, each sandbox runs the first one that it supports. --other compares two
+    scripts: the first --sandbox runs EVALUATOR, the last one runs the other. Without --sandbox, each script runs
+    in the sandbox that fits it.
 
-    DATASET is a file, `demo`, or `cases` for the worked examples that `evalcell test` would take. Outcome,
-    label, score, explanation and the kind of an error must agree; its message need not.
+    DATASET is a file, `demo`, or `cases` for the worked examples of `evalcell test`. Outcome, label, score,
+    explanation and the kind of an error must agree; error messages may differ.
     """
     from runner.cli import compare
 
@@ -240,9 +241,9 @@ def show(name: str, language: Language | None) -> int:
 @click.option("--from", "template", metavar="TEMPLATE", help="Copy this template and its examples.")
 def new(name: str, language: Language | None, template: str | None) -> int:
     """
-    Write a script to begin with, NAME.py or NAME.ts, and worked examples for it, NAME.cases.jsonl.
+    Write a first script, NAME.py or NAME.ts, and worked examples for it, NAME.cases.jsonl.
 
-    `evalcell test` then tries the one on the others. What exists already is not overwritten.
+    `evalcell test` then tries the script on the examples. Existing files are not overwritten.
     """
     from runner.cli import new
 
@@ -254,7 +255,7 @@ for _command in (sandboxes.sandboxes, sandboxes.reap, sandboxes.cache):
 
 
 def begin() -> NoReturn:
-    """Runs the command line of this process, and ends the process."""
+    """Run the command line, and end the process."""
     code: int | str | None = DONE
     try:
         cli.main()

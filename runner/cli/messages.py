@@ -1,4 +1,4 @@
-"""What the library says, in the command line's words: a field of a config is an option here."""
+"""The library's messages with options in place of config fields."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _PHRASES = (
     (re.compile(r"\braise the timeout\b"), "raise --timeout"),
     (re.compile(r"\braise the memory limit\b"), "raise --memory"),
 )
-"""What names no field: results are the same through each door, and are kept."""
+"""Phrases of results' messages, which name no field, because they are the same for every entry point."""
 
 
 def in_options(message: str) -> str:
-    """The message with options in place of fields."""
+    """Replace config fields in a message by options."""
     for phrase, words in _PHRASES:
         message = phrase.sub(words, message)
     return FIELD.sub(_option, message)

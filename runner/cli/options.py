@@ -20,17 +20,17 @@ _LANGUAGES: dict[str, Language] = {"py": "python", "ts": "typescript"}
 
 
 class Plain(click.Option):
-    """An option whose help does not tell its range."""
+    """An option without its range in the help."""
 
     def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
-        """Called by click. A range that any sane value is in would only take room."""
+        """Called by click. The ranges are so wide that they are not worth the space."""
         extra = super().get_help_extra(ctx)
         extra.pop("range", None)
         return extra
 
 
 class Option(Plain):
-    """An option that stands under a heading."""
+    """An option under a heading in the help."""
 
     def __init__(self, *words: Any, heading: str, **settings: Any) -> None:
         super().__init__(*words, **settings)
@@ -50,17 +50,17 @@ class Command(click.Command):
         width = max(len(first) for group in groups.values() for first, _ in group)
         for heading, records in groups.items():
             with formatter.section(heading):
-                # As wide in each group as in the widest, so that the texts stand in one column.
+                # The same width in each group, so that all texts are in one column.
                 formatter.write_dl([(first.ljust(width), text) for first, text in records])
 
 
 def option(heading: str, *words: str, **settings: Any) -> _Decorator:
-    """Declares an option under a heading."""
+    """Declare an option under a heading."""
     return click.option(*words, cls=Option, heading=heading, **settings)
 
 
 def several(*options: _Decorator) -> _Decorator:
-    """Declares options, which stand in the help as they stand here."""
+    """Declare options; the help shows them in this order."""
 
     def decorate(command: Any) -> Any:
         for one in reversed(options):
@@ -71,7 +71,7 @@ def several(*options: _Decorator) -> _Decorator:
 
 
 def seconds(heading: str, *words: str, help: str) -> _Decorator:
-    """Declares an option for a time of a day at most."""
+    """Declare an option for a time in seconds, at most a day."""
     return option(heading, *words, type=click.FloatRange(0, 86_400, min_open=True), metavar="S", help=help)
 
 
@@ -92,7 +92,7 @@ _ROWS, _SANDBOX, _PACKAGES, _ALLOWED, _RESULTS = "Rows", "Sandbox", "Packages", 
 
 
 def language(help: str) -> _Decorator:
-    """Declares `--lang`."""
+    """Declare `--lang`."""
     return option(_ROWS, "--lang", "language", type=click.Choice([*_LANGUAGES]), callback=_language, help=help)
 
 
@@ -125,7 +125,7 @@ other = option(
 sandbox = option(_SANDBOX, "--sandbox", metavar="NAME", help="Where the script runs.  [default: what fits it]")
 
 sandboxes = option(
-    _SANDBOX, "--sandbox", "sandboxes", metavar="NAME", multiple=True, help="Where it runs; give two, or more."
+    _SANDBOX, "--sandbox", "sandboxes", metavar="NAME", multiple=True, help="Where it runs; give two or more."
 )
 
 bounds = several(
@@ -144,7 +144,7 @@ bounds = several(
         "--jobs",
         type=click.IntRange(1, 256),
         metavar="N",
-        help="Runs at once.  [default: the cores]",
+        help="Parallel workers.  [default: the number of CPU cores]",
     ),
 )
 
@@ -154,7 +154,7 @@ resources = several(
     option(
         _PACKAGES, "--with", "packages", metavar="PKG", multiple=True, help="Install this too, as in scikit-learn>=1.5."
     ),
-    option(_PACKAGES, "--lock", metavar="FILE", help="Install exactly what an earlier run saved."),
+    option(_PACKAGES, "--lock", metavar="FILE", help="Install exactly the packages of an earlier run."),
     seconds(_PACKAGES, "--install-timeout", help="Seconds to install them, or send files.  [default: 300]"),
     option(
         _ALLOWED,
@@ -162,27 +162,29 @@ resources = several(
         "readable",
         metavar="NAME=PATH",
         multiple=True,
-        help="Read this file; os.environ[NAME] is its path.",
+        help="A file to read; os.environ[NAME] is its path.",
     ),
-    option(_ALLOWED, "--env", metavar="NAME", multiple=True, help="See this variable of yours."),
+    option(_ALLOWED, "--env", metavar="NAME", multiple=True, help="A variable of your environment."),
     option(
         _ALLOWED,
         "--env-file",
         metavar="FILE",
-        help="Take variables, and the keys of providers, from FILE first.",
+        help="Read variables, and providers' keys, from FILE first.",
     ),
-    option(_ALLOWED, "--allow-network", "network", is_flag=True, help="Reach the network."),
-    option(_ALLOWED, "--allow-weak-isolation", "weak", is_flag=True, help="Run where your files cannot be hidden."),
+    option(_ALLOWED, "--allow-network", "network", is_flag=True, help="The network."),
+    option(
+        _ALLOWED, "--allow-weak-isolation", "weak", is_flag=True, help="Run even where your files cannot be hidden."
+    ),
 )
 
-env_file = click.option("--env-file", metavar="FILE", help="Take the keys of providers from FILE first.")
+env_file = click.option("--env-file", metavar="FILE", help="Read providers' keys from FILE first.")
 
 printed = several(
     option(_RESULTS, "--json", "as_json", is_flag=True, help="Print the summary as one JSON object only."),
-    option(_RESULTS, "-q", "--quiet", is_flag=True, help="Print errors only."),
+    option(_RESULTS, "-q", "--quiet", is_flag=True, help="Print nothing but errors."),
 )
 
-verbose = option(_RESULTS, "-v", "--verbose", is_flag=True, help="Print what passed, too.")
+verbose = option(_RESULTS, "-v", "--verbose", is_flag=True, help="Also print what passed.")
 
 results = several(
     option(
@@ -190,12 +192,12 @@ results = several(
     ),
     printed,
     option(
-        _RESULTS, "--fail-if", "gates", metavar="GATE", multiple=True, help="Exit with 1 if it holds, as 'mean<0.9'."
+        _RESULTS, "--fail-if", "gates", metavar="GATE", multiple=True, help="Exit with 1 if it is true: 'mean<0.9'."
     ),
     option(
         _RESULTS,
         "--max-failed",
         metavar="N|P%",
-        help="Exit with 1 if more rows failed or were lost. Gates on scores allow none otherwise.",
+        help="Exit with 1 if more rows fail or are lost. Without it, gates on scores allow none.",
     ),
 )

@@ -1,4 +1,4 @@
-"""`evalcell run`: everything is checked first, then scored; what is done stays, whatever happens."""
+"""`evalcell run`: check everything, score the dataset, and report. Rows that were written stay if the run fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Options(SandboxOptions):
 
 
 def run(options: Options) -> int:
-    """Scores a dataset; returns the exit code. Raises what `evaluate` does, OutputError and WriteError."""
+    """Score a dataset; return the exit code. Raises what `evaluate` does, OutputError and WriteError."""
     evaluator = find_evaluator(options.evaluator, options.language)
     request = options.request(
         options.evaluator,
@@ -77,11 +77,11 @@ def _end(work: Run, state: State, error: str | None = None) -> None:
 
 
 def _kept(work: Run, rows: int) -> str:
-    """Where so many rows are, in words."""
+    """Where the rows are, in words."""
     written = work.written
     if not written:
-        return "with -o FILE they would be kept"
-    short = [f"{path} took {_rows(count)}" for path, count in written.items() if count != rows]
+        return "use -o FILE to keep them"
+    short = [f"{path} has {_rows(count)}" for path, count in written.items() if count != rows]
     have = [path for path, count in written.items() if count == rows]
     return "; ".join([*([f"they are in {', '.join(have)}"] if have else []), *short])
 
@@ -95,7 +95,7 @@ def _report(work: Run, worst: Worst, options: Options, interrupted: bool) -> int
         when = (
             f"after {_rows(summary.rows)}; {_kept(work, summary.rows)}"
             if summary.rows
-            else "before the first row was done"
+            else "before the first row was scored"
         )
         err.say(render.text(f"interrupted {when}", "yellow"))
         err.print(render.summary_view(summary))
@@ -111,7 +111,7 @@ def _report(work: Run, worst: Worst, options: Options, interrupted: bool) -> int
 
 
 def exit_code(summary: Summary) -> int:
-    """Of a run that was done to its end. A gate that failed outweighs one that could not be judged."""
+    """The exit code of a finished run. A failed gate takes precedence over one that could not be judged."""
     verdicts = {result.verdict for result in summary.gates}
     if not summary.scored:
         return COULD_NOT_JUDGE

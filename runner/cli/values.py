@@ -1,4 +1,4 @@
-"""What the command line was given, as the runner's types."""
+"""Option values as the runner's types."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def mapping(paths: Sequence[str], literals: Sequence[str], evaluator: Evaluator)
     """
     The values of `--map` and `--set`. Raises InputError.
 
-    A value of `--set` is JSON. Where the evaluator declares the parameter as text among others, what is no JSON is
-    text; where it declares text alone, everything but a JSON string is.
+    A value of `--set` is JSON. If `string` is among the parameter's declared types, a value that is not JSON is taken
+    as a string; if it is the only type, anything but a JSON string is.
     """
     declared = {parameter.name: parameter.declared for parameter in evaluator.parameters}
 
@@ -46,7 +46,7 @@ def limits(timeout: float | None, megabytes: int | None) -> Limits:
 
 def standard_input() -> BinaryIO | None:
     """
-    Stdin's bytes, in a buffer of our own; None where stdin is closed.
+    Stdin's bytes, in a new buffer; None if stdin is closed.
 
     Python's own buffer must not be in use by a thread when the interpreter ends.
     """

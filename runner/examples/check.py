@@ -12,7 +12,7 @@ from runner.errors import MappingError
 from runner.evaluators.mapping import bind
 from runner.examples.load import Example, Expected, ExpectedScore, for_language
 from runner.request import Prepared, RunRequest, prepare
-from runner.results.diff import Difference, difference, qualified, said, same
+from runner.results.diff import Difference, difference, qualified, same, score_fields
 from runner.text import listed
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Language, Model, Sandbox
@@ -159,7 +159,7 @@ def _differences(expected: Expected, result: Result, tolerance: float) -> Iterat
 
 
 def _unlike(name: str, expected: ExpectedScore, got: Any, tolerance: float) -> Iterator[Difference]:
-    values = said(got)
+    values = score_fields(got)
     for field in values:
         wanted = getattr(expected, field)
         if field in expected.model_fields_set and not same(wanted, values[field], tolerance):

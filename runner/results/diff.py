@@ -1,4 +1,4 @@
-"""What two results, or a result and what was expected of it, are compared by."""
+"""Compare two results, or a result and the expected one, field by field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runner.types import Result, Score
 from sandboxes.base import Model
 
 TOLERANCE = 1e-9
-"""How far apart two scores may be: a sum that was added up in another order is nearer than this."""
+"""The allowed difference of two scores. Adding up a sum in another order gives less."""
 
 KEPT = 2000
 """Characters of a text that differs."""
@@ -17,7 +17,7 @@ _BEFORE = 40  # of them before the place where it differs
 
 
 class Difference(Model):
-    """One field that differs. A long text is given around the first place where it differs."""
+    """One field that differs. A long text is cut around the first difference."""
 
     field: str
     """outcome, kind, message, label, score or explanation; `NAME.score` and so on for a named output."""
@@ -26,17 +26,17 @@ class Difference(Model):
 
 
 def fields(result: Result) -> dict[str, Any]:
-    """All that two runs of one script must agree in; the texts of errors are each language's own."""
+    """The fields that must be equal in two runs. Error messages are not: they depend on the language."""
     found: dict[str, Any] = {"outcome": result.outcome, "kind": result.error.kind if result.error else None}
     if not result.outputs:
-        return found | said(result)
+        return found | score_fields(result)
     for name, score in result.outputs.items():
-        found |= {qualified(name, field): value for field, value in said(score).items()}
+        found |= {qualified(name, field): value for field, value in score_fields(score).items()}
     return found
 
 
-def said(score: Result | Score) -> dict[str, Any]:
-    """A label, a score and an explanation, by name."""
+def score_fields(score: Result | Score) -> dict[str, Any]:
+    """The label, score and explanation, by name."""
     return {"label": score.label, "score": score.score, "explanation": score.explanation}
 
 
@@ -46,7 +46,7 @@ def qualified(output: str, field: str) -> str:
 
 
 def same(a: Any, b: Any, tolerance: float) -> bool:
-    """Whether two values of one field agree; numbers may differ by `tolerance`."""
+    """True if two values of one field are equal; numbers may differ by `tolerance`."""
     if isinstance(a, float | int) and isinstance(b, float | int):
         return abs(a - b) <= tolerance
     return bool(a == b)
@@ -59,7 +59,7 @@ def difference(field: str, expected: Any, got: Any) -> Difference:
 
 
 def windows(values: Sequence[Any], limit: int) -> list[Any]:
-    """The values, texts among them cut to about `limit` characters around the first place where these differ."""
+    """The values, with texts cut to about `limit` characters around their first difference."""
     texts = [text for text in values if isinstance(text, str)]
     if max(map(len, texts), default=0) <= limit:
         return list(values)
@@ -69,7 +69,7 @@ def windows(values: Sequence[Any], limit: int) -> list[Any]:
 
 
 def _alike(a: str, b: str) -> int:
-    """How many characters they begin with that are the same; of a set's smallest and largest, all its texts do."""
+    """The length of the common prefix. That of a set's smallest and largest text is common to all its texts."""
     shorter = min(len(a), len(b))
     return next((n for n in range(shorter) if a[n] != b[n]), shorter)
 

@@ -35,19 +35,19 @@ METRICS = ", ".join((*_OF_OUTPUT, *_OF_ROWS, "label:TEXT"))
 
 
 class Gate(Model):
-    """The run fails when `metric comparison number` holds."""
+    """A condition `metric comparison number` that fails the run if it is true."""
 
     text: str
     output: str | None = None
-    """Which output's figures; None: the first one's, or those of all rows."""
+    """The output's name. None: the first output, or all rows."""
     metric: str
     label: str | None = None
-    """Set when the metric is a label's count."""
+    """The label, if the metric is its count."""
     comparison: Comparison
     number: float
 
     def value(self, summary: Summary) -> float | None:
-        """The metric; None where there is nothing to judge, such as the mean of no score."""
+        """The metric's value. None if there is none, such as the mean without scores."""
         if self.metric in _OF_ROWS:
             if self.metric == "failed_rate":
                 return summary.failed / summary.rows if summary.rows else None
@@ -60,30 +60,30 @@ class Gate(Model):
 
     @property
     def on_scores(self) -> bool:
-        """Whether it is judged on scores, which rows that failed or were lost do not have."""
+        """True if the metric needs scores, which failed and lost rows do not have."""
         return self.metric in _OF_OUTPUT
 
     def broken_by(self, value: float) -> bool:
-        """Whether the run fails with this value."""
+        """True if the run fails with this value."""
         return _COMPARE[self.comparison](value, self.number)
 
 
 @dataclass(frozen=True)
 class MaxFailed:
-    """How many rows may fail or be lost: a number, or a share of all rows."""
+    """The rows that may fail or be lost: a number, or a share of all rows."""
 
     text: str
     number: Fraction
     is_share: bool
 
     def exceeded_by(self, summary: Summary) -> bool:
-        """Whether more of them did."""
+        """True if more rows than allowed failed or were lost."""
         most = self.number * summary.rows if self.is_share else self.number
         return summary.failed + summary.lost > most
 
 
 def parse_max_failed(text: str) -> MaxFailed:
-    """From `10` or `5%`. Raises InputError."""
+    """Parse `10` or `5%`. Raises InputError."""
     found = _MAX_FAILED.fullmatch(text.strip())
     share = found and found[2] and Fraction(found[2]) / 100
     if not found or (share and share > 1):
@@ -99,10 +99,10 @@ def judge(
     summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | None = None, *, complete: bool = True
 ) -> Summary:
     """
-    The summary of all rows, with how each gate went. `complete`: whether the dataset was read to its end.
+    Add the gates' results to the summary of all rows. `complete`: the dataset was read to its end.
 
-    A gate on scores cannot be judged while more rows failed or were lost than may, which is none where `max_failed`
-    does not say, nor where rows may be missing that could not be read. `max_failed` is a gate as well.
+    A gate on scores cannot be judged if more rows failed or were lost than `max_failed` allows (without it, none), or
+    if rows could not be read. `max_failed` is a gate as well.
     """
     return summary.model_copy(update={"gates": tuple(_judged(summary, gates, max_failed, complete))})
 
@@ -127,7 +127,7 @@ def _judged(
         elif gate.on_scores and too_many:
             yield GateResult(gate=gate.text, verdict="unjudged", reason=missing, missing_rows=True)
         elif (found := gate.value(summary)) is None:
-            yield GateResult(gate=gate.text, verdict="unjudged", reason=f"there is nothing to take {gate.metric} of")
+            yield GateResult(gate=gate.text, verdict="unjudged", reason=f"there is no value for {gate.metric}")
         elif gate.broken_by(found):
             yield GateResult(gate=gate.text, verdict="failed", value=found, reason=f"the value is {figure(found)}")
         else:
@@ -135,20 +135,20 @@ def _judged(
 
 
 def missing_rows(summary: Summary) -> str:
-    """How many rows have no place in the scores, in words."""
+    """The number of failed and lost rows, in words."""
     failed, lost = summary.failed, summary.lost
     what = [*([f"{failed:,} failed"] if failed else []), *([f"{lost:,} lost"] if lost else [])]
     return f"{' and '.join(what) or 'none failed'} of {summary.rows:,} row{'' if summary.rows == 1 else 's'}"
 
 
 def figure(value: float) -> str:
-    """A number for people: whole, or six digits of it."""
+    """A number for people: a whole number, or six digits."""
     return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
 
 
 def parse_gate(text: str, outputs: Mapping[str, OutputConfig]) -> Gate:
     """
-    A gate from `METRIC OP NUMBER`, where METRIC may be `NAME.METRIC` for a named output.
+    Parse `METRIC OP NUMBER`, where METRIC may be `NAME.METRIC` for a named output.
 
     Raises InputError for anything else, and for a metric that the outputs can never have.
     """

@@ -1,4 +1,4 @@
-"""An execution, or the lack of one, as a result."""
+"""Turn executions into results, also a missing one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TYPESCRIPT_FRAME = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):\d+\)?$
 
 
 class ResultFactory:
-    """Makes the results of one evaluator in one sandbox. `loaded` is how loading its script went."""
+    """Makes the results of one evaluator in one sandbox. `loaded` is the outcome of loading its script."""
 
     def __init__(self, evaluator: Evaluator, identity: str, loaded: Execution) -> None:
         self._name = evaluator.name
@@ -37,7 +37,7 @@ class ResultFactory:
         self._loaded = loaded
 
     def executed(self, id: str, number: int, execution: Execution) -> Result:
-        """A score, an abstention or a failure."""
+        """The result of an execution: scored, abstained or failed."""
         if execution.status != "ok":
             message = error_text(execution.status, execution.error)
             return self._result(id, number, "failed", _KINDS[execution.status], message, execution)
@@ -48,18 +48,18 @@ class ResultFactory:
         return self._scored(id, number, normalized.outcome, normalized.scores, execution)
 
     def unloaded(self, id: str, number: int) -> Result:
-        """A failure, for a script that did not load."""
+        """The failed result of a row whose script did not load."""
         loaded = self._loaded
         message = f"the script does not load: {error_text(loaded.status, loaded.error)}"
         kind = _KINDS.get(loaded.status, "raised")
         return self._result(id, number, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
 
     def broken(self, case: Case, why: str) -> Result:
-        """A failure, for a row that never became a call."""
+        """The failed result of a row that could not be made into a call."""
         return self._result(whole(case.id), case.number, "failed", "mapping", _line(why, _ADVICE))
 
     def lost(self, id: str, number: int, why: str) -> Result:
-        """Nothing is known about the row: the sandbox failed, twice."""
+        """The result of a row on which the sandbox failed twice."""
         message = f"the sandbox was lost twice on this row ({_line(why)}); run it again"
         return self._result(id, number, "lost", "lost", message)
 
@@ -107,9 +107,9 @@ class ResultFactory:
 
 def error_text(status: Status, error: ScriptError | None) -> str:
     """
-    A script's error on one line of a few hundred characters, with the line number where the traceback has it.
+    A script's error on one short line, with the line number if the traceback has it.
 
-    As in `ZeroDivisionError: division by zero (line 12); next step`
+    Example: `ZeroDivisionError: division by zero (line 12); next step`
     """
     if error is None:
         return f"the call ended with the status {status}"
@@ -122,7 +122,7 @@ def error_text(status: Status, error: ScriptError | None) -> str:
 
 
 def _line_in(traceback: str) -> str:
-    """Where the script raised: Python's innermost frame comes last, JavaScript's first."""
+    """The line where the script raised. Python's innermost frame comes last, JavaScript's first."""
     frames = _PYTHON_FRAME.findall(traceback)[-1:] or _TYPESCRIPT_FRAME.findall(traceback)[:1]
     return f" (line {frames[0]})" if frames else ""
 

@@ -1,4 +1,4 @@
-"""Results -> aggregates that always say how many rows they rest on."""
+"""Summaries of results: counts, and statistics with the number of rows behind them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _CHUNK = 1 << 16  # scores sorted at once; keeps the median of millions of rows 
 
 class Stats(Model):
     """
-    What became of one output. Mean, median, min and max are None where `count` is 0.
+    The statistics of one output. Mean, median, min and max are None if `count` is 0.
 
-    Rows that failed or were lost are in none of it.
+    Rows that failed or were lost are not included.
     """
 
     count: int = 0
-    """Rows with a score; the denominator of everything here but the labels."""
+    """Rows with a score: the denominator of everything here but the labels."""
     mean: float | None = None
     median: float | None = None
     min: float | None = None
@@ -37,20 +37,20 @@ class Stats(Model):
     threshold: float | None = None
     direction: Direction = "none"
     passed: int | None = None
-    """Of `count`, those at the threshold or on its better side. None without a threshold or a direction."""
+    """Rows whose score is at the threshold or better. None without a threshold or a direction."""
     labels: dict[str, int] = Field(default_factory=dict)
     """Rows by label, the most frequent first; a very long label is cut."""
     other_labels: int = 0
-    """Rows with a label that is not counted by name, because there were too many different ones."""
+    """Rows with other labels: only a limited number of labels is counted by name."""
 
     @property
     def pass_rate(self) -> float | None:
-        """Passed of the rows with a score."""
+        """The share of the rows with a score that passed."""
         return self.passed / self.count if self.passed is not None and self.count else None
 
 
 class ErrorCount(Model):
-    """One kind of error, with the first row that had it."""
+    """The rows with one kind of error, with the first of them as the example."""
 
     kind: ErrorKind
     count: int
@@ -60,7 +60,7 @@ class ErrorCount(Model):
 
 
 class Counts(Model):
-    """What was judged, and the rows by outcome."""
+    """The evaluator, the sandbox, and the rows by outcome."""
 
     evaluator: str = ""
     version: str = ""
@@ -73,34 +73,34 @@ class Counts(Model):
 
 
 class GateResult(Model):
-    """How a gate went."""
+    """The result of one gate."""
 
     gate: str
-    """As it was written, or `max-failed` and how many rows may fail or be lost."""
+    """The gate as it was written, or `max-failed` and its value."""
     verdict: Literal["passed", "failed", "unjudged"]
     value: float | None = None
-    """What was judged: None where there was nothing to judge, or too many rows failed or were lost."""
+    """The metric's value. None if there was none, or too many rows failed or were lost."""
     reason: str = ""
     """Why it did not pass."""
     missing_rows: bool = False
-    """Whether it could not be judged because of rows that failed or were lost."""
+    """True if failed or lost rows are why it could not be judged."""
 
 
 class Summary(Stats, Counts):
-    """All results in figures: the counts, and the statistics of the only output or of the first."""
+    """The summary of all results: counts, and the statistics of the only or first output."""
 
     outputs: dict[str, Stats] = Field(default_factory=dict)
-    """By name, when the outputs have names: each one's statistics, the first one's too."""
+    """Each output's statistics by name, with the first one's, if the outputs have names."""
     errors: tuple[ErrorCount, ...] = ()
     """The most frequent first."""
     gates: tuple[GateResult, ...] = ()
-    """Those that were asked for; none before the last row is done."""
+    """The results of the run's gates; empty before the last row is done."""
     seconds: float | None = None
     rows_per_second: float | None = None
 
 
 class Tally:
-    """Sums up results as they pass: at most 8 bytes a score, whatever else is bounded."""
+    """Adds up results one by one. Needs at most 8 bytes per score; everything else is bounded."""
 
     def __init__(self, outputs: Mapping[str, OutputConfig] | None = None) -> None:
         self._outcomes: Counter[Outcome] = Counter()
@@ -111,7 +111,7 @@ class Tally:
         self._seen: Result | None = None
 
     def add(self, result: Result) -> None:
-        """Counts one result in."""
+        """Count one result."""
         self._seen = self._seen or result
         self._outcomes[result.outcome] += 1
         if result.error is not None:
@@ -126,7 +126,7 @@ class Tally:
                     self._outputs[name].add(score.score, score.label)
 
     def summary(self, seconds: float | None = None) -> Summary:
-        """The figures so far. `seconds`: the wall clock that they took."""
+        """The summary so far. `seconds`: the wall-clock time of the run."""
         rows = sum(self._outcomes.values())
         errors = sorted(self._errors.items(), key=lambda item: -item[1][0])
         seen = self._seen
@@ -152,7 +152,7 @@ class Tally:
 
 
 def passes(score: float, config: OutputConfig | None) -> bool | None:
-    """Whether a score is at the threshold or on its better side; None where the config does not say."""
+    """True if the score is at the threshold or better. None if the config has no threshold or direction."""
     if config is None or config.threshold is None or config.direction == "none":
         return None
     return score >= config.threshold if config.direction == "maximize" else score <= config.threshold
@@ -201,9 +201,9 @@ class _Output:
 
 class _Scores:
     """
-    Finite floats, exact: the first different ones are counted, any others kept.
+    Exact statistics of finite floats. The first 10,000 distinct values are counted, all others are stored.
 
-    In sorted chunks, as sorting a million at once takes four times their memory.
+    They are stored in sorted chunks, because sorting a million at once takes four times their memory.
     """
 
     def __init__(self) -> None:

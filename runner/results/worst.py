@@ -1,4 +1,4 @@
-"""The rows that a person should look at first, out of any number, in bounded memory."""
+"""The rows that a person should look at first, in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHARS = 160  # of a text that is kept
 
 
 class Entry(NamedTuple):
-    """One row, as far as it is shown. All texts are one line and safe to print."""
+    """One row as it is shown. All texts are single lines and safe to print."""
 
     id: str
     outcome: str
@@ -33,7 +33,7 @@ class Worst:
         self._added = 0
 
     def add(self, result: Result) -> None:
-        """Looks at one more result."""
+        """Add one result."""
         self._added += 1
         key = (*self._rank(result), self._added)
         if len(self._rows) < self._keep or key < self._rows[-1][0]:
@@ -47,7 +47,7 @@ class Worst:
 
     @property
     def ranked(self) -> bool:
-        """Whether the order says anything: not where all rows are fine and the config gives no direction."""
+        """True if the rows are ranked: some failed or abstained, or the config has a direction."""
         return self._directed or any(rank[0] < 2 for rank, _ in self._rows)
 
     @property

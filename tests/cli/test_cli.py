@@ -200,7 +200,7 @@ def test_a_gate_without_anything_to_judge_is_3(here: Path) -> None:
     Path("word.py").write_text("def evaluate(output):\n    return 'good'\n")
     result = run("word.py", "data.jsonl", "-q", "--fail-if", "mean>1", "--max-failed", "1")
     assert result.exit_code == 3
-    assert result.stderr == "gate 'mean>1': could not be judged, there is nothing to take mean of\n"
+    assert result.stderr == "gate 'mean>1': could not be judged, there is no value for mean\n"
     result = run("word.py", "data.jsonl", "-q", "--fail-if", "mean>1", "--fail-if", "rows>1")
     assert result.exit_code == 1
 

@@ -133,7 +133,7 @@ def test_what_runs_now_is_listed_with_whose_it_is(folders: Folders, gone: dict[s
     assert f"folder m1 3 min now live, process {os.getpid()}" in lines
     assert "folder m2 2 h before left over" in lines
     assert any(line.startswith("folder m3") and line.endswith("now of elsewhere-1") for line in lines)
-    assert any(line.startswith("folder m4") and line.endswith("nobody's that is known") for line in lines)
+    assert any(line.startswith("folder m4") and line.endswith("unknown owner") for line in lines)
     assert "4 machines at folder" in lines
     assert "evalcell reap ends the 1 machine left over" in lines
     assert all(len(line) <= 80 for line in result.stdout.splitlines())

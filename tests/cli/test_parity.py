@@ -105,10 +105,10 @@ def test_rows_that_fail_alike_are_counted_and_alone_are_no_success(differing: Pa
     Path("fails.py").write_text("def evaluate(output):\n    return len(output) // (output != 'same')\n")
     result = evalcell("parity", "fails.py", "three.jsonl", *BOTH)
     assert result.exit_code == 0, result.output
-    assert "3 agree (1 of them failed alike), 0 differ" in result.stdout
+    assert "3 agree (1 of them failed in the same way), 0 differ" in result.stdout
     result = evalcell("parity", "fails.py", "three.jsonl", *BOTH, "--limit", "1")
     assert result.exit_code == 3
-    assert "nothing was compared: every row failed, on all sides alike: ZeroDivisionError" in result.stderr
+    assert "nothing was compared: every row failed in the same way: ZeroDivisionError" in result.stderr
 
 
 @pytest.mark.usefixtures("lossy")
@@ -122,8 +122,8 @@ WRONG = [
     (["three.jsonl"], "there is nothing to compare with; name two (--sandbox twice), or another script"),
     (["three.jsonl", "--sandbox", "wasm"], "there is nothing to compare with"),
     (["three.jsonl", *BOTH, "--sandbox", "wasm", "--other", "version.py"], "in two sandboxes at most"),
-    (["-", *BOTH], "can be read once only"),
-    (["/dev/null", *BOTH], "can be read once only"),
+    (["-", *BOTH], "can be read only once"),
+    (["/dev/null", *BOTH], "can be read only once"),
     (["nothing.jsonl", *BOTH], "no dataset nothing.jsonl"),
     (["cases", *BOTH], "no worked examples for version.py"),
     (["three.jsonl", *BOTH, "--with", "numpy"], "the wasm sandbox has no packages"),

@@ -153,7 +153,7 @@ def test_ctrl_c_before_the_first_row_does_not_promise_any(here: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 130
     _, err = process.communicate()
-    assert "interrupted before the first row was done\n" in err
+    assert "interrupted before the first row was scored\n" in err
     assert "they are in" not in err
     assert json.loads((here / "run" / "manifest.json").read_text())["state"] == "interrupted"
 
@@ -266,4 +266,4 @@ def test_a_signal_while_it_starts_exits_130_without_a_traceback(here: Path, modu
     words = [sys.executable, "-c", INTERRUPTED_AT, module, *arguments]
     done = subprocess.run(words, cwd=here, env=ENV, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr in ("interrupted\n", "interrupted before the first row was done\n")
+    assert done.stderr in ("interrupted\n", "interrupted before the first row was scored\n")

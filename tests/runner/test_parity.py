@@ -193,5 +193,5 @@ def test_what_cannot_be_read_again_is_refused(tmp_path: Path) -> None:
     for dataset in ("-", "/dev/null", str(tmp_path)):
         request = side().request.model_copy(update={"dataset": dataset})
         sides = [replace(side(), request=request)]
-        with pytest.raises(DatasetError, match="can be read once only"):
+        with pytest.raises(DatasetError, match="can be read only once"):
             open_cases(request, None, sides)

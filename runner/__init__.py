@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from runner.api import Report, check_examples, compare, evaluate, stream
+    from runner.api import Report, check_examples, evaluate, parity, stream
     from runner.comparison import Parity
     from runner.errors import DatasetError, EvaluatorError, ExamplesError, InputError, MappingError, OutputError
     from runner.evaluators.load import read_evaluator
@@ -52,14 +52,14 @@ __all__ = [
     "Summary",
     "UnsupportedConfigError",
     "check_examples",
-    "compare",
     "evaluate",
+    "parity",
     "read_evaluator",
     "stream",
 ]
 
 _MODULES = {
-    "runner.api": ("Report", "check_examples", "compare", "evaluate", "stream"),
+    "runner.api": ("Report", "check_examples", "parity", "evaluate", "stream"),
     "runner.errors": ("ExamplesError", "DatasetError", "EvaluatorError", "InputError", "MappingError", "OutputError"),
     "runner.evaluators.load": ("read_evaluator",),
     "runner.examples.check": ("ExamplesReport",),

@@ -1,7 +1,7 @@
 """
 The Python API: `evaluate` waits for all results, `stream` yields each result as it comes.
 
-`check_examples` tries worked examples, `compare` runs one dataset in several sandboxes.
+`check_examples` tries worked examples, `parity` runs one dataset in several sandboxes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from runner.comparison import Comparison, Parity, open_cases, prepare_sides, together
+from runner.comparison import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.examples.load import Example, examples_from_rows, find_examples, read_examples
 from runner.request import Path, Rows, make_request, prepare
@@ -147,7 +147,7 @@ def check_examples(
     return report(prepared, _wait(collect) if fitting else [], len(every) - len(fitting))
 
 
-def compare(
+def parity(
     evaluator: Path | Evaluator,
     dataset: Path | Rows,
     *,
@@ -170,15 +170,15 @@ def compare(
     request, rows = make_request(evaluator, dataset, limits=limits, mapping=mapping, seed=seed, limit=limit)
     sides = prepare_sides(request, sandboxes, other, language)
     cases = open_cases(request, rows, sides)
-    comparison = Comparison(sides, tolerance)
+    tally = ParityTally(sides, tolerance)
 
     async def collect() -> None:
         async with aclosing(together(sides, cases)) as compared:
             async for row in compared:
-                comparison.add(row)
+                tally.add(row)
 
     _wait(collect)
-    return comparison.report()
+    return tally.report()
 
 
 def _results(path: Path) -> str:

@@ -34,7 +34,7 @@ Cases: TypeAlias = Callable[[], AbstractContextManager[Iterable[Case]]]
 
 
 class Side(Model):
-    """One side of a comparison: a script in a sandbox."""
+    """One side of a tally: a script in a sandbox."""
 
     name: str
     """A name that no other side has: the sandbox's, if that is enough."""
@@ -121,10 +121,9 @@ def prepare_sides(
         }
         if mapping is not None:
             update["mapping"] = mapping(evaluator)
-        # Worked examples may set required parameters themselves.
-        worked = request.dataset == "cases"
         side = request.model_copy(update=update)
-        sides.append(prepare(side, evaluator=evaluator, worked=worked, lock=lock))
+        # Worked examples may set required parameters themselves.
+        sides.append(prepare(side, evaluator=evaluator, worked=request.dataset == "cases", lock=lock))
     return sides
 
 
@@ -174,7 +173,7 @@ async def together(sides: Sequence[Prepared], cases: Cases) -> AsyncGenerator[tu
             rows = await Detached(lambda: stack.enter_context(cases()), "evalcell-dataset").get()
             streams.append(await stack.enter_async_context(aclosing(_scored(side, rows, opened))))
         while True:
-            # One after another is not slower: each side works ahead in the meantime.
+            # Each side works ahead, so waiting for one after another is not slower.
             found = [await anext(stream, None) for stream in streams]
             if len({result and (result.number, result.id) for result in found}) > 1:
                 raise DatasetError("the dataset changed while it was read; run it again")
@@ -184,7 +183,7 @@ async def together(sides: Sequence[Prepared], cases: Cases) -> AsyncGenerator[tu
             yield row
 
 
-class Comparison:
+class ParityTally:
     """Compares rows of results, and counts them."""
 
     def __init__(self, sides: Sequence[Prepared], tolerance: float = TOLERANCE) -> None:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import templates
-from runner import InputMapping, check_examples, compare, evaluate, stream
+from runner import InputMapping, check_examples, evaluate, parity, stream
 from runner.cli.main import cli
 from runner.evaluators.resolve import choose, find_evaluator, find_files
 from runner.types import Result
@@ -116,7 +116,7 @@ class Doors:
         return found
 
     def compare(self, dataset: str) -> dict[str, Any]:
-        found = compare(
+        found = parity(
             self._name,
             dataset,
             sandboxes=[self._config] * 2,

@@ -212,9 +212,9 @@ def parity(**given: Any) -> int:
     DATASET is a file, `demo`, or `cases` for the worked examples of `evalcell test`. Outcome, label, score,
     explanation and the kind of an error must agree; error messages may differ.
     """
-    from runner.cli import compare
+    from runner.cli import parity
 
-    return compare.parity(compare.Options(**given))
+    return parity.parity(parity.Options(**given))
 
 
 @cli.command()

@@ -16,7 +16,7 @@ from runner.text import printable
 from runner.types import OutputConfig
 from sandboxes.base import Model
 
-Comparison = Literal[">", ">=", "<", "<=", "==", "!="]
+Operator = Literal[">", ">=", "<", "<=", "==", "!="]
 
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -43,7 +43,7 @@ class Gate(Model):
     metric: str
     label: str | None = None
     """The label, if the metric is its count."""
-    comparison: Comparison
+    comparison: Operator
     number: float
 
     def value(self, summary: Summary) -> float | None:
@@ -157,7 +157,7 @@ def parse_gate(text: str, outputs: Mapping[str, OutputConfig]) -> Gate:
         raise InputError(f"the gate {text!r} is not METRIC OP NUMBER; write for example 'mean>0.2'")
     output, metric, label = _metric(text, found["metric"], outputs)
     _refuse_hopeless(text, output, metric, outputs)
-    comparison = next(c for c in get_args(Comparison) if c == found["op"])
+    comparison = next(c for c in get_args(Operator) if c == found["op"])
     return Gate(
         text=text.strip(),
         output=output,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from runner import DatasetError, InputError, InputMapping, Parity, compare
-from runner.comparison import SHOWN, Comparison, names, open_cases, pair, together
+from runner import DatasetError, InputError, InputMapping, Parity, parity
+from runner.comparison import SHOWN, ParityTally, names, open_cases, pair, together
 from runner.evaluators.resolve import find_evaluator
 from runner.request import Prepared
 from runner.types import Case, Result
@@ -28,7 +28,7 @@ def side(script: Answer = echo, **changes: Any) -> Prepared:
 
 
 def ran(sides: Sequence[Prepared], count: int = 5) -> Parity:
-    comparison = Comparison(sides)
+    tally = ParityTally(sides)
 
     @contextmanager
     def read() -> Iterator[list[Case]]:
@@ -36,10 +36,10 @@ def ran(sides: Sequence[Prepared], count: int = 5) -> Parity:
 
     async def collect() -> None:
         async for row in together(sides, read):
-            comparison.add(row)
+            tally.add(row)
 
     asyncio.run(collect())
-    return comparison.report()
+    return tally.report()
 
 
 def result(**said: Any) -> Result:
@@ -48,9 +48,9 @@ def result(**said: Any) -> Result:
 
 
 def unlike(a: Result, b: Result, tolerance: float = 1e-9) -> dict[str, tuple[Any, ...]]:
-    comparison = Comparison([side(), side()], tolerance)
-    comparison.add([a, b])
-    report = comparison.report()
+    tally = ParityTally([side(), side()], tolerance)
+    tally.add([a, b])
+    report = tally.report()
     assert report.rows == report.same + report.different + report.lost == 1
     return report.differences[0].values if report.different else {}
 
@@ -178,14 +178,14 @@ def test_the_door_for_python(tmp_path: Path) -> None:
     script.write_text("def evaluate(output, by=1):\n    return len(output) * by\n")
     data = [{"output": "x" * n} for n in range(10)]
     both = [SandboxConfig(backend="wasm", jobs=1), SandboxConfig(backend="process", jobs=1)]
-    report = compare(script, iter(data), sandboxes=both, mapping=InputMapping(literals={"by": 2}), limit=4)
+    report = parity(script, iter(data), sandboxes=both, mapping=InputMapping(literals={"by": 2}), limit=4)
     assert (report.rows, report.same) == (4, 4)
     other = find_evaluator("json-distance")
-    report = compare(script, data, other=other, sandboxes=both[:1], tolerance=0.5)
+    report = parity(script, data, other=other, sandboxes=both[:1], tolerance=0.5)
     assert (report.rows, report.different) == (10, 10)
-    report = compare("json-distance", "cases", sandboxes=both, limit=5)
+    report = parity("json-distance", "cases", sandboxes=both, limit=5)
     assert (report.rows, report.same) == (5, 5)
-    report = compare(find_evaluator("json-distance"), "demo", sandboxes=both, limit=5)
+    report = parity(find_evaluator("json-distance"), "demo", sandboxes=both, limit=5)
     assert (report.rows, report.same) == (5, 5)
 
 

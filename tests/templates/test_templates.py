@@ -11,7 +11,7 @@ import pytest
 
 import templates
 from runner import Continuous, evaluate
-from runner.comparison import Comparison
+from runner.comparison import ParityTally
 from runner.evaluators.resolve import find_evaluator
 from runner.examples.check import compare_result
 from runner.examples.load import for_language, read_examples
@@ -69,10 +69,10 @@ def test_all_ways_agree_on_the_worked_examples(every: list[Way], opened: Opened)
     for way in able:
         cases = for_language(cases, way.language)
     sides = [prepared(way.evaluator, sandbox) for way, sandbox in found if not isinstance(sandbox, str)]
-    comparison = Comparison(sides)
+    tally = ParityTally(sides)
     for row in zip(*(opened.results(way, cases) for way in able), strict=True):
-        comparison.add(row)
-    report = comparison.report()
+        tally.add(row)
+    report = tally.report()
     assert (report.rows, report.same) == (len(cases), len(cases)), report.differences
     assert report.rows > report.failed
 

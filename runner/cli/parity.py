@@ -18,7 +18,7 @@ from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTE
 from runner.cli.messages import in_options
 from runner.cli.progress import Progress
 from runner.cli.sandbox_options import SandboxOptions
-from runner.comparison import Cases, Comparison, Parity, RowDifference, open_cases, prepare_sides, together
+from runner.comparison import Cases, Parity, ParityTally, RowDifference, open_cases, prepare_sides, together
 from runner.request import Prepared
 from runner.results.diff import TOLERANCE, windows
 from runner.text import printable
@@ -42,7 +42,7 @@ class Options(SandboxOptions):
 
 
 def parity(options: Options) -> int:
-    """Compare all rows; return the exit code. Raises what `compare` does."""
+    """Compare all rows; return the exit code. Raises what `prepare_sides` does."""
     request = options.request(options.evaluator, options.dataset, seed=options.seed, limit=options.limit)
     sides = prepare_sides(
         request,
@@ -53,9 +53,9 @@ def parity(options: Options) -> int:
         mapping=options.mapping,
     )
     cases = open_cases(request, None, sides)
-    comparison = Comparison(sides, TOLERANCE if options.tolerance is None else options.tolerance)
-    interrupted = signals.run(_compare(sides, cases, comparison, options), quiet=options.quiet)
-    result = comparison.report()
+    tally = ParityTally(sides, TOLERANCE if options.tolerance is None else options.tolerance)
+    interrupted = signals.run(_compare(sides, cases, tally, options), quiet=options.quiet)
+    result = tally.report()
     _print(result, options)
     if interrupted:
         render.err().say(render.text(f"interrupted after {result.rows:,} rows", "yellow"))
@@ -63,11 +63,11 @@ def parity(options: Options) -> int:
     return _code(result)
 
 
-async def _compare(sides: Sequence[Prepared], cases: Cases, comparison: Comparison, options: Options) -> None:
+async def _compare(sides: Sequence[Prepared], cases: Cases, tally: ParityTally, options: Options) -> None:
     with Progress(not options.quiet) as progress:
         async with aclosing(together(sides, cases)) as rows:
             async for row in rows:
-                comparison.add(row)
+                tally.add(row)
                 progress.add(row[0])
 
 

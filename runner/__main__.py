@@ -1,4 +1,4 @@
-"""Where the command line begins: from here on a signal ends it with 130 and no traceback, while imports go on, too."""
+"""The start of the command line. From here on, also during imports, a signal ends it with 130 and no traceback."""
 
 from __future__ import annotations
 

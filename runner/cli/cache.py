@@ -31,19 +31,19 @@ def list_cache() -> int:
         out.print(made)
     out.say(render.text(f"{_sum(found) if found else 'nothing'} in {cache_dir()}, which {VARIABLE} can move"))
     if found:
-        out.print(Text("evalcell cache prune deletes what no run has wanted for 30 days"))
+        out.print(Text("evalcell cache prune deletes what no run has used for 30 days"))
     return DONE
 
 
 def prune_cache(days: int) -> int:
-    """Deletes what no run has wanted for so many days; says what was freed, and what stays because it is in use."""
+    """Delete what no run has used for so many days; print what was freed, and what is kept because it is in use."""
     done, out = prune(days * _DAY), render.out()
     for entry, why in done.skipped:
         out.say(render.text(f"kept: {entry.kind}, {entry.holds}: {why}"))
     if done.removed:
         out.say(render.text(f"deleted {_sum(done.removed)}"))
     elif not done.skipped:
-        out.say(render.text(f"nothing to delete{f' that no run has wanted for {days} days' if days else ''}"))
+        out.say(render.text(f"nothing to delete{f' that no run has used for {days} days' if days else ''}"))
     return DONE
 
 

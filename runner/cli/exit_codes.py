@@ -1,4 +1,4 @@
-"""What a command ends with."""
+"""Exit codes of the commands."""
 
 from __future__ import annotations
 

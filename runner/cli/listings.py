@@ -67,7 +67,7 @@ def _is_elsewhere(backend: Backend) -> bool:
 
 
 def _state(backend: Backend) -> tuple[str, Capabilities | None]:
-    """How it is here, and what it can do; None where its module cannot be imported."""
+    """Its state on this machine, and its capabilities: None if its module cannot be imported."""
     try:
         found = find(backend.name)
     except SandboxError as e:

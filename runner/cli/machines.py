@@ -23,7 +23,7 @@ _FATES = {"killed": "ended", "gone": "was never made", "unknown": "not there yet
 
 @dataclass
 class _Answers:
-    """What the providers said, and by name the errors of those that failed."""
+    """The providers' answers, and the errors of those that failed, by name."""
 
     machines: list[Known] = field(default_factory=list)
     reaped: list[Reaped] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""`evalcell new`: a script of one's own and cases for it."""
+"""`evalcell new`: write a new script and worked examples for it."""
 
 from __future__ import annotations
 

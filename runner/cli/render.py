@@ -1,4 +1,4 @@
-"""What the command line prints, as rich renderables. Every text in them is data, never markup."""
+"""Tables and lines that the command line prints. All text in them is data, never markup."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class Terminal(Console):
         super().__init__(file=file, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width)
 
     def say(self, words: Text) -> None:
-        """Prints a message on one line, however long: a message that is cut in two is hard to find or to copy."""
+        """Print a message on one line, however long: a wrapped message is hard to search for or to copy."""
         self.print(words, soft_wrap=True)
 
 
 def out() -> Terminal:
-    """Where results go."""
+    """Standard output, for results."""
     return Terminal(sys.stdout)
 
 
 def err() -> Terminal:
-    """Where everything else goes."""
+    """Standard error, for everything else."""
     return Terminal(sys.stderr)
 
 
@@ -71,7 +71,7 @@ def facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
 
 
 def rows_table(entries: Sequence[Entry]) -> Table:
-    """Single results: outcome, score, label and what there is to say."""
+    """Single results: outcome, score, label, and explanation or error."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     made.add_column("row", max_width=22, no_wrap=True, overflow="ellipsis")
     made.add_column("outcome", no_wrap=True)
@@ -98,7 +98,7 @@ def worst_view(worst: Worst) -> RenderableType:
 
 
 def summary_view(summary: Summary) -> RenderableType:
-    """All figures, each with the count that it rests on."""
+    """All figures, each with the number of rows behind it."""
     rows: list[tuple[str, RenderableType]] = []
     if summary.evaluator:
         rows.append(("evaluator", text(f"{summary.evaluator}, version {summary.version}")))
@@ -117,10 +117,10 @@ def summary_view(summary: Summary) -> RenderableType:
 
 
 def gate_line(result: GateResult) -> Text:
-    """How a gate went that did not pass."""
+    """The line about a gate that did not pass."""
     if result.verdict == "failed":
         return text(f"gate {result.gate!r} failed: {result.reason}", "bold red")
-    step = "; mend them, or say how many may, as with --max-failed 5%" if result.missing_rows else ""
+    step = "; fix them, or allow some with --max-failed 5%" if result.missing_rows else ""
     return text(f"gate {result.gate!r}: could not be judged, {result.reason}{step}", "yellow")
 
 

@@ -23,13 +23,13 @@ def sandboxes(
     live: bool, name: str | None, packages: tuple[str, ...], language: Language | None, env_file: str | None
 ) -> int:
     """
-    List the sandboxes: available or what to install, and what they can do here.
+    List the sandboxes: whether each is available or what to install, and what it can do here.
 
     --live and --try ask the providers themselves; a machine that --try makes is ended, and may cost some seconds. It
     takes the steps of a run: with --with those of one with packages, with --lang ts those of one in TypeScript.
     """
     if live and name is not None:
-        raise click.UsageError("--live and --try are two questions; ask one at a time")
+        raise click.UsageError("--live and --try cannot be combined; use one of them")
     if name is None and (packages or language):
         raise click.UsageError("--with and --lang go with --try NAME")
     if live:
@@ -75,7 +75,7 @@ def reap(name: str | None, older_than: timedelta | None, dry_run: bool, env_file
 @click.group(invoke_without_command=True)
 @click.pass_context
 def cache(context: click.Context) -> int | None:
-    """List what is kept on this machine so that runs start sooner, and how large it is."""
+    """List what is cached on this machine so that runs start faster, and its size."""
     if context.invoked_subcommand is not None:
         return None
     from runner.cli.cache import list_cache
@@ -91,14 +91,14 @@ def cache(context: click.Context) -> int | None:
     show_default=True,
     metavar="DAYS",
     cls=options.Plain,
-    help="What no run has wanted for so long.",
+    help="Delete what no run has used for so long.",
 )
-@click.option("--all", "everything", is_flag=True, help="All of it, whenever it was wanted.")
+@click.option("--all", "everything", is_flag=True, help="Delete all of it, whenever it was used.")
 def prune(unused: int, everything: bool) -> int:
     """
-    Delete what no run has wanted for a while.
+    Delete what no run has used for a while.
 
-    What a run is using stays. What is deleted is built or downloaded again when a run wants it.
+    What a run is using is kept. What is deleted is built or downloaded again when a run needs it.
     """
     from runner.cli.cache import prune_cache
 

@@ -105,7 +105,7 @@ _COMMAND: ContextVar[_Command[Any] | None] = ContextVar("_COMMAND", default=None
 
 
 class _Stop:
-    """What becomes of signals: the first one cancels the work of an event loop, or raises KeyboardInterrupt."""
+    """Handles signals: the first cancels the work of an event loop, or raises KeyboardInterrupt."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -161,7 +161,7 @@ class _Stop:
 
 
 def _say_no_more() -> None:
-    """Words for a terminal that is gone go nowhere: writing them there would fail, and so would what says them."""
+    """Discard output for a terminal that is gone: writing to it would fail."""
     with open(os.devnull, "wb") as nowhere:
         for descriptor in (1, 2):
             with suppress(OSError):

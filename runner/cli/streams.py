@@ -39,7 +39,7 @@ def lost() -> OSError | None:
 
 
 class _Lasting(FileIO):
-    """A descriptor that is written to as long as that goes; then the rest goes nowhere."""
+    """A file on a descriptor that discards everything after the first write that fails."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor, "w", closefd=False)
@@ -48,7 +48,7 @@ class _Lasting(FileIO):
         self._terminal = self.isatty()
 
     def write(self, data: Buffer) -> int:
-        """Writes all of it, or gives up. Never fails."""
+        """Write all of it, or give up. Never fails."""
         left = memoryview(data).cast("B")
         size = len(left)
         while left and not self._ended:

@@ -1,4 +1,4 @@
-"""One row of Python values -> JSON text, or why not. Imports little: a process starts with it for each Parquet file."""
+"""Write a row of Python values as JSON text. Imports little: each Parquet file starts a process that imports this."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runner.text import printable, shown
 MAX_ROW = 8 << 20
 """Bytes of one row as it stands in the file. A longer one is skipped without being held."""
 MAX_DEPTH = 500
-"""Lists and objects within one another; beyond, most code that a row meets runs out of stack."""
+"""Nested lists and objects. Beyond this, most code that handles a row runs out of stack."""
 
 
 class RowError(ValueError):
@@ -23,7 +23,7 @@ class RowError(ValueError):
 
 
 class UnreadError(RowError):
-    """Neither this row nor anything behind it can be read."""
+    """Neither this row nor the rows after it can be read."""
 
 
 class TooLong(RowError):

@@ -1,4 +1,4 @@
-"""jsonl, json, csv, parquet -> a lazy stream of cases. The rules stand as tables in docs/rules.md."""
+"""Read jsonl, json, csv and parquet files as a lazy stream of cases. docs/rules.md has the rules."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Dataset:
         self._ids = Ids()
         self._reading = threading.Lock()
         self.complete = True
-        """False once the rest of the file could not be read: nobody knows how many rows it has."""
+        """False once the rest of the file could not be read; its number of rows is then unknown."""
 
     def __iter__(self) -> Iterator[Case]:
         """Raises DatasetError when the file fails under way, or was read before."""
@@ -77,12 +77,12 @@ class Dataset:
             yield case
 
     def total(self) -> int | None:
-        """How many cases there are, where that is cheap to know."""
+        """The number of cases, if it is cheap to find."""
         return self._count()
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the results should know about the rows that were read so far."""
+        """Notes for people about the rows that were read so far."""
         found = []
         if repeated := self._ids.repeated:
             rows = "1 row repeats an id" if repeated == 1 else f"{repeated:,} rows repeat an id"

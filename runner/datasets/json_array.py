@@ -15,7 +15,7 @@ from runner.errors import DatasetError
 
 CHUNK = 1 << 16
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
-"""How the decoder passes on what is not UTF-8, so that one bad row costs no other."""
+"""How the decoder passes on bytes that are not UTF-8, so that a bad row affects no other."""
 _SPACE = " \t\n\r"
 _NEAR_END = 32
 """An error this close to the end of what was read may only mean that more has to be read."""
@@ -113,7 +113,7 @@ class _Text:
         return f"line {line:,}, column {self._columns(at) + 1:,}"
 
     def _columns(self, at: int) -> int:
-        """How far `at` lies behind the beginning of its line."""
+        """The distance of `at` from the beginning of its line."""
         start = self.buffer.rfind("\n", 0, at)
         return at - start - 1 if start >= 0 else self._column + at
 

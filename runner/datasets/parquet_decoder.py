@@ -142,7 +142,7 @@ class _Rows:
                 yield batch.slice(left).select(self._wanted)
 
     def _group(self) -> tuple[int, int]:
-        """Which row group the next row is in, and how many of its rows are done."""
+        """The row group of the next row, and the number of its rows that are done."""
         about = self._file.metadata
         if not self._done:
             return 0, 0
@@ -155,7 +155,7 @@ class _Rows:
         return about.num_row_groups, 0
 
     def _where(self, error: Exception) -> str:
-        """Which column cannot be decoded, where each alone tells."""
+        """The column that cannot be decoded, found by decoding each alone."""
         wanted = self._wanted
         for column in wanted if 1 < len(wanted) <= _TRIED else ():
             self._wanted = [column]

@@ -21,7 +21,7 @@ _OWN = frozenset({"id", *COLUMNS})
 
 
 Row = tuple[str, "dict[str, Any] | RowError"]
-"""Where it stands, and its columns."""
+"""The row's place, for messages, and its columns or its error."""
 
 
 def parse_json(text: str) -> Any:
@@ -94,7 +94,7 @@ def as_json(row: object, columns: Collection[str] | None = None) -> dict[str, An
 
 
 def read_json(text: str) -> dict[str, Any]:
-    """What `json_text` has written, with NaN as null. Raises RowError for what JSON has no words for."""
+    """Parse the output of `json_text`, with NaN as null. Raises RowError for what JSON cannot express."""
     try:
         value: dict[str, Any] = _MISSING_DECODER.decode(text)
     except RecursionError:

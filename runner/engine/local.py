@@ -1,4 +1,4 @@
-"""Cases through a program: batches, concurrency, one retry; results in the dataset's order as they come."""
+"""Run cases through a program in batches, with workers and one retry; results come in the dataset's order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A blocking iterator, read in a thread of its own: a slow disk or pipe never stalls the event loop."""
+"""Read a blocking iterator ahead, in a separate thread, so that a slow disk never stalls the event loop."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Prefetcher(Generic[T]):
         self._thread.start()
 
     async def take(self, most: int) -> list[T]:
-        """What is there, up to `most`; waits for the first one. Empty at the end."""
+        """The items read so far, up to `most`; waits for the first one. Empty at the end."""
         taken: list[T] = []
         while True:
             ended = self._ended  # read first: whatever came before the end is among the items by then

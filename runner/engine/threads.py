@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Outcome(Generic[T]):
-    """What a function returned or raised, for another thread."""
+    """The value or exception of a function, for another thread."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._error: BaseException | None = None
@@ -38,14 +38,14 @@ class Detached(Generic[T]):
         self._thread.start()
 
     def wait(self, seconds: float | None) -> T:
-        """What it returns or raises. Raises TimeoutError when that takes longer."""
+        """Return or raise what the function does. Raises TimeoutError if that takes longer."""
         self._thread.join(seconds)
         if self._outcome is None:
             raise TimeoutError
         return self._outcome.get()
 
     async def get(self) -> T:
-        """As `wait`, for as long as it takes."""
+        """Like `wait`, without a time limit."""
         import asyncio  # not for a command that only prints its help
 
         ended, loop = asyncio.Event(), asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""A script's PEP 723 header: what it needs, and the table `[tool.evalcell]`."""
+"""Read a script's PEP 723 header: its dependencies, and the table `[tool.evalcell]`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_TEXT = 4000
 """Characters of a description or a dependency."""
 
 COMMENTS: dict[Language, str] = {"python": "#", "typescript": "//"}
-"""What begins each line of a header."""
+"""The beginning of each line of a header."""
 NO_PACKAGES = "npm packages are not available to TypeScript evaluators yet"
 
 _START = re.compile(r"(?:#|//) /// ([a-zA-Z0-9-]+)")
@@ -34,7 +34,7 @@ _OUTPUT: TypeAdapter[OutputConfig] = TypeAdapter(OutputConfig)
 
 
 class Header(Model):
-    """What a header says. Without one, nothing."""
+    """The content of a header; empty if there is none."""
 
     requires_python: str | None = None
     packages: tuple[str, ...] = ()

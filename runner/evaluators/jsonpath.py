@@ -26,7 +26,7 @@ from runner.text import listed, printable
 MAX_PATH = 1000
 """Characters of a path."""
 MAX_VISITED = 1_000_000
-"""Places that one path may look at in one row, about 2 s of work."""
+"""Nodes that one path may visit in one row, about 2 s of work."""
 
 _ENVIRONMENT = JSONPathEnvironment()
 
@@ -45,7 +45,7 @@ class Path:
 
     @property
     def singular(self) -> bool:
-        """Whether it can match once at most."""
+        """True if it can match at most once."""
         return self._keys is not None
 
     @property
@@ -162,7 +162,7 @@ def _keys(query: JSONPathQuery) -> tuple[str | int, ...] | None:
 
 
 def _names(segment: JSONPathSegment) -> frozenset[str] | None:
-    """What a segment selects, where it does so by names alone."""
+    """The names that a segment selects; None if it selects by anything else."""
     names = [selector.name for selector in segment.selectors if isinstance(selector, NameSelector)]
     by_names = len(names) == len(segment.selectors) and not isinstance(segment, JSONPathRecursiveDescentSegment)
     return frozenset(names) if by_names else None

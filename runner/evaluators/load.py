@@ -1,4 +1,4 @@
-"""A script on disk -> Evaluator: header, signature, version. Nothing of it is run."""
+"""Read a script as an Evaluator: its header, signature and version; nothing is run."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _signature(text: str, where: str, language: Language) -> Signature:
 
 
 def _declared(signature: Signature, declared: dict[str, Declared], where: str) -> tuple[Parameter, ...]:
-    """The script's parameters with what its header declares of them."""
+    """The script's parameters with their declarations from the header."""
     names = [parameter.name for parameter in signature.parameters]
     strangers = [name for name in declared if name not in names]
     for name in strangers:

@@ -1,4 +1,4 @@
-"""case -> arguments: RFC 9535 paths, literals, names. The rules stand as a table in docs/rules.md."""
+"""Fill an evaluator's arguments from a case, by RFC 9535 paths, literals and names. docs/rules.md has the rules."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class _Source:
     literal: Any = None
     by_name: bool = False
     default: bool = False
-    """Whether the literal is the header's default."""
+    """True if the literal is the header's default."""
     declared: Declared | None = None
 
 
 class Binding:
-    """How one evaluator's parameters are filled, for any number of cases."""
+    """The sources of one evaluator's parameters, for any number of cases."""
 
     def __init__(self, sources: Iterable[_Source], defaults: Iterable[str]) -> None:
         self._sources = tuple(sources)
@@ -74,7 +74,7 @@ class Binding:
 
     @property
     def columns(self) -> frozenset[str] | None:
-        """The columns that are needed of a row, whose id is always one; None for all of them."""
+        """The columns that are needed, which always include the id; None for all."""
         found = {"id"}
         for source in self._sources:
             if _is_literal(source):
@@ -87,14 +87,14 @@ class Binding:
 
     @property
     def mapping(self) -> InputMapping:
-        """What is filled, with the columns that bind by name as the paths that they are."""
+        """The whole mapping, with columns that bind by name as paths."""
         return InputMapping(
             paths={s.name: s.path.text if s.path else f"$.{s.name}" for s in self._sources if s.path or s.by_name},
             literals={s.name: s.literal for s in self._sources if _is_literal(s)},
         )
 
     def describe(self) -> dict[str, str]:
-        """Where each parameter's value comes from, in words."""
+        """The source of each parameter's value, in words."""
         words = {source.name: _words(source) for source in self._sources}
         return words | dict.fromkeys(self._defaults, "left to its default")
 
@@ -179,7 +179,7 @@ def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
 
 
 def _any_names(evaluator: Evaluator, asked: InputMapping) -> list[Parameter]:
-    """What is mapped into `**kwargs`."""
+    """The parameters that are mapped into `**kwargs`."""
     known = {parameter.name for parameter in evaluator.parameters}
     own = evaluator.mapping
     names = dict.fromkeys((*own.paths, *own.literals, *asked.paths, *asked.literals))
@@ -191,12 +191,12 @@ def _by_position(evaluator: Evaluator, name: str) -> bool:
 
 
 def _document(case: Case) -> dict[str, Any]:
-    """What paths look into: the columns that the row has."""
+    """The document that paths query: the columns that the row has."""
     return {column: getattr(case, column) for column in BY_NAME if column in case.present}
 
 
 def _value(source: _Source, document: dict[str, Any], case: Case) -> Any:
-    """What the case gives the parameter, or _ABSENT. Raises MappingError for this row."""
+    """The parameter's value in this case, or _ABSENT. Raises MappingError for this row."""
     name = source.name
     if source.by_name:
         if name not in case.present and name != "id":

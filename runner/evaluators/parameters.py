@@ -1,4 +1,4 @@
-"""What a header declares of the parameters of `evaluate`: reading it, and holding values to it."""
+"""Parameters that a header declares: read the declarations, and check values against them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def accepted(declared: Declared, value: Any) -> Any:
 
 
 def expected(declared: Declared) -> str:
-    """What the parameter takes, in words: `a number from 0 to 1, or null`."""
+    """The accepted values, in words: `a number from 0 to 1, or null`."""
     if declared.choices:
         known = ", ".join(as_json(choice) for choice in declared.choices)
         return printable(f"one of {known}{' or null' if 'null' in declared.types else ''}", 300)

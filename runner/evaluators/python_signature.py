@@ -1,4 +1,4 @@
-"""What a Python script defines, found by parsing. Nothing of it is run."""
+"""Read the signature of `evaluate` from a Python script, by parsing it; nothing is run."""
 
 from __future__ import annotations
 

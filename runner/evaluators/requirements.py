@@ -1,4 +1,4 @@
-"""The packages that a run asks for: plain requirements, and in its lock where it has one."""
+"""Check that a run's packages are plain requirements, and in its lock if it has one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller named -> an evaluator, a sandbox config; and why."""
+"""Find the evaluator, the dataset and the sandbox that a caller names."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def find_files(dataset: object, evaluator: str | os.PathLike[str] | Evaluator) -
 
 
 def is_path(name: str) -> bool:
-    """Whether an evaluator's name means a file rather than a template."""
+    """True if an evaluator's name means a file, not a template."""
     separators = {os.sep, os.altsep or os.sep}
     return os.path.isfile(name) or bool(os.path.splitext(name)[1]) or any(s in name for s in separators)
 
@@ -153,12 +153,12 @@ def with_files(config: SandboxConfig, files: Mapping[str, str]) -> SandboxConfig
 
 
 def _is_named(config: SandboxConfig) -> bool:
-    """Whether the caller named a backend, be it by the class of its config."""
+    """True if the caller named a backend, or passed the config class of one."""
     return "backend" in config.model_fields_set or type(config) is not SandboxConfig
 
 
 class _Wants:
-    """What a backend must be able to do, and in words because of what."""
+    """The features that a backend must have, and the reasons in words."""
 
     def __init__(self, declared: tuple[str, ...], added: tuple[str, ...], config: SandboxConfig) -> None:
         found = (
@@ -193,7 +193,7 @@ def _fitting(evaluator: Evaluator, wants: _Wants) -> str:
 
 
 def _reason(evaluator: Evaluator, wants: _Wants) -> str:
-    """What decides which sandbox it is, in words."""
+    """The reason for the choice of the sandbox, in words."""
     if evaluator.language == "python":
         return wants.words or "no packages declared"
     language = DIALECTS[evaluator.language].name

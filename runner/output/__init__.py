@@ -1,1 +1,1 @@
-"""Where results go: files in several formats, run folders, their manifests."""
+"""Write results: files in several formats, run folders, their manifests."""

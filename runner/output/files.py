@@ -1,4 +1,4 @@
-"""Results files: what may be written where, checked before a run; then row by row while it goes on."""
+"""Results files: their paths are checked before a run, their rows are written during it."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class ResultsFiles:
 
     @property
     def rows(self) -> dict[str, int]:
-        """How many whole rows each file has, by its path."""
+        """The number of whole rows in each file, by path."""
         return {spool.path: spool.rows for spool in self._spools}
 
     @property
     def hang(self) -> bool:
-        """Whether some file was left behind: its disk or reader does nothing."""
+        """True if a file was left unfinished, because its disk or reader hangs."""
         return self._closed and not all(spool.closed for spool in self._spools)
 
     async def open(self) -> None:
@@ -134,7 +134,7 @@ class ResultsFiles:
 
 
 def as_row(result: Result) -> Row:
-    """A result as it stands in a file: these keys, in this order; `outputs` only where there are several."""
+    """A result as a row of a file: these keys, in this order; `outputs` only if there are several."""
     row: Row = {
         "id": result.id,
         "evaluator": result.evaluator,
@@ -174,7 +174,7 @@ def _check(path: str, inputs: Sequence[str], earlier: Sequence[str]) -> None:
 
 
 def same_file(a: str, b: str) -> bool:
-    """Whether both paths are one file, or would be."""
+    """True if both paths are, or would be, the same file."""
     try:
         return os.path.samefile(a, b)
     except OSError:

@@ -1,4 +1,4 @@
-"""A results folder, `-o run/`: the rows, how the run was done, and what to install to do it again."""
+"""A results folder, `-o run/`: the rows, a manifest of the run, and the lock of its packages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RESERVED = 64 << 10
 
 
 def is_folder(path: str) -> bool:
-    """Whether `-o` means a folder: it is one, or ends with a separator."""
+    """True if `-o` means a folder: it is one, or ends with a separator."""
     return path.endswith((os.sep, os.altsep or os.sep)) or os.path.isdir(path)
 
 
@@ -44,7 +44,7 @@ class ResultsFolder:
         self._rows: ResultsFiles | None = None
         self._reserve: IO[bytes] | None = None
         self._writing = threading.Lock()
-        """Whoever stops a run may say how it ended while its beginning is still being written."""
+        """A run that is stopped may write how it ended while its beginning is still being written."""
         self._begun = self._over = False
         _check_folder(path, self._folder)
         self._keeps_lock = lock is not None and same_file(lock, self.lock)
@@ -59,17 +59,17 @@ class ResultsFolder:
 
     @property
     def lock(self) -> str:
-        """Where the lock of a run with packages is."""
+        """The path of the lock of a run with packages."""
         return str(self._folder / LOCK)
 
     @property
     def rows(self) -> dict[str, int]:
-        """How many whole rows are in it, by its path."""
+        """The number of whole rows in it, by its path."""
         return {} if self._rows is None else {self.path: sum(self._rows.rows.values())}
 
     @property
     def hangs(self) -> bool:
-        """Whether its rows were left behind."""
+        """True if its rows file was left unfinished."""
         return self._rows is not None and self._rows.hang
 
     async def open(self, manifest: Mapping[str, Any], lock: str | None) -> None:

@@ -1,4 +1,4 @@
-"""manifest.json of a results folder: how a run was done, so that it can be traced and done again."""
+"""manifest.json of a results folder: a description of the run, to trace and repeat it."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def ended(
 
 
 def elapsed() -> float:
-    """Seconds on a clock that nobody sets, and that goes on while the machine sleeps, where there is one."""
+    """Seconds of a monotonic clock, which includes the time that the machine sleeps if the system has such a clock."""
     asleep_too = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if asleep_too is None else time.clock_gettime(asleep_too)
 
 
 def _command(prepared: Prepared, lock: str | None) -> list[str]:
-    """The command that does the same again: what it prints and writes is up to whoever runs it."""
+    """The command that repeats the run, without its options for output."""
     request, config = prepared.request, prepared.request.sandbox
     limits = request.limits.model_dump(exclude_unset=True)
     words = ["evalcell", "run", _named(request.evaluator), request.dataset or "-"]

@@ -1,4 +1,4 @@
-"""All that the `-o` options of one run name: any number of files, and at most one folder."""
+"""The results files of one run, and its folder, as `-o` names them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Outputs:
 
     @property
     def rows(self) -> dict[str, int]:
-        """How many whole rows are in each file and the folder, by its path."""
+        """The number of whole rows in each file and the folder, by path."""
         return self._files.rows | (self._folder.rows if self._folder else {})
 
     async def begin(self, prepared: Prepared) -> None:

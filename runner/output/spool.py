@@ -1,4 +1,4 @@
-"""Rows on their way to one file, written by a thread of its own: a slow disk or pipe never stalls the event loop."""
+"""Write the rows of one file in a separate thread, so that a slow disk or pipe never stalls the event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIZE = 4_000_000  # and the characters in them
 
 class Spool:
     """
-    What one writer is to write. To be made inside a running loop; the thread opens the file, and closes it.
+    The queue of rows for one writer. Make it inside a running loop; its thread opens and closes the file.
 
     `failure` is what went wrong. A thread that hangs in the file is left behind, and ends with the process.
     """
@@ -43,12 +43,12 @@ class Spool:
 
     @property
     def whole(self) -> bool:
-        """Whether the file can be read, and ends with a whole row."""
+        """True if the file can be read, and ends with a whole row."""
         return self._writer.whole
 
     @property
     def full(self) -> bool:
-        """Whether nothing should be added before there is `room`."""
+        """True if the caller should wait for `room` before adding a row."""
         return len(self._waiting) >= _ROWS or self._put - self._done >= _SIZE
 
     async def open(self) -> None:
@@ -72,7 +72,7 @@ class Spool:
 
     async def close(self, patience: float | None) -> bool:
         """
-        Lets the rest be written; whether that is done after `patience` seconds. None waits for it.
+        Write the rest, for at most `patience` seconds; return True if all is written. None waits for it.
 
         A file that is still being opened is not waited for: it has no rows.
         """

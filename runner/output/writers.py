@@ -41,7 +41,7 @@ class Writer(ABC, Generic[E]):
         self.rows = 0
         """Whole rows in the file."""
         self.whole = True
-        """Whether it can be read. Where cutting back failed too, or is not possible, as in a pipe, it may not."""
+        """True if the file can be read. After a failed write it may not, if it could not be cut back, as a pipe."""
 
     @abstractmethod
     def open(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""What `evaluate` returned, as label, score and explanation. The rules stand as a table in docs/rules.md."""
+"""Turn what `evaluate` returned into label, score and explanation. docs/rules.md has the rules."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _WHY = '"why"'
 
 
 class InvalidResultError(ValueError):
-    """The returned value is no result; the message shows what came and what is accepted."""
+    """The returned value is not a result. The message shows the value and what is accepted."""
 
 
 class ScoreTuple(NamedTuple):
-    """What one output config made of a returned value. No pydantic model: there is one for each row."""
+    """The score of one output. Not a pydantic model, because each row makes one."""
 
     label: str | None
     score: float | None
@@ -35,7 +35,7 @@ class ScoreTuple(NamedTuple):
 
 
 class Normalized(NamedTuple):
-    """A returned value that made sense."""
+    """A valid returned value."""
 
     outcome: Literal["scored", "abstained"]
     scores: dict[str, ScoreTuple]
@@ -43,7 +43,7 @@ class Normalized(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """What was returned, apart, before any config looked at it."""
+    """The parts of a returned value, before an output config is applied."""
 
     label: str | None = None
     score: float | None = None
@@ -90,7 +90,7 @@ def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Languag
 
 
 def _routed(value: Any, configs: Mapping[str, Any], dialect: Dialect) -> tuple[bool, str | None]:
-    """Whether each output has a value of its own in it, and the explanation that they share."""
+    """True if the value has one for each output, and the explanation that these share."""
     if not isinstance(value, dict) or "" in configs:
         return False, None
     # A dict of label, score and explanation alone may as well be a plain result.

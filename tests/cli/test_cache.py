@@ -36,7 +36,7 @@ def test_an_empty_cache_says_so_and_where_it_is(kept: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == f"nothing in {kept}, which EVALCELL_CACHE_DIR can move\n"
     result = evalcell("cache", "prune")
-    assert (result.exit_code, result.stdout) == (0, "nothing to delete that no run has wanted for 30 days\n")
+    assert (result.exit_code, result.stdout) == (0, "nothing to delete that no run has used for 30 days\n")
     assert evalcell("cache", "prune", "--all").stdout == "nothing to delete\n"
 
 
@@ -62,7 +62,7 @@ def test_prune_deletes_what_no_run_has_wanted(kept: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "deleted 1 thing, 3 KB\n")
     assert (old.exists(), new.exists()) == (False, True)
     assert evalcell("cache", "prune", "--unused", "11").stdout == (
-        "nothing to delete that no run has wanted for 11 days\n"
+        "nothing to delete that no run has used for 11 days\n"
     )
     assert evalcell("cache", "prune", "--unused", "9").stdout == "deleted 1 thing, 2 KB\n"
     assert not new.exists()

@@ -1,4 +1,4 @@
-"""What a TypeScript annotation says of the one object that `evaluate` is given."""
+"""Read the members of the object that `evaluate` takes from its TypeScript annotation."""
 
 from __future__ import annotations
 

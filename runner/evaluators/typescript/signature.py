@@ -1,4 +1,4 @@
-"""What a TypeScript script defines, found by parsing. Nothing of it is run."""
+"""Read the signature of `evaluate` from a TypeScript script, by parsing it; nothing is run."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _formals(function: Node) -> list[_Formal]:
 
 
 def _is_by_position(script: Module, formal: _Formal) -> bool:
-    """Whether a single parameter is meant to be a value rather than the object of all."""
+    """True if a single parameter is one value, not the object of all parameters."""
     if is_value(script, formal.annotation):
         return True
     # Nobody names the object of all so; a function that does would score the wrong thing without a word.
@@ -228,7 +228,7 @@ def _description(script: Module, function: Node) -> str:
 
 
 def _defines(script: Module, node: Node) -> bool:
-    """Whether a statement defines a function or a class."""
+    """True if a statement defines a function or a class."""
     declared = node.child_by_field_name("declaration") or node
     if declared.type == "lexical_declaration":
         name = declared.named_children[0].child_by_field_name("name")

@@ -1,4 +1,4 @@
-"""What is wrong with a TypeScript script's syntax."""
+"""Find and describe the first syntax error of a TypeScript script."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Problem(NamedTuple):
 
 
 class _Broken(NamedTuple):
-    """What the parser could make no sense of, in its surroundings."""
+    """A node that the parser could not parse, and its surroundings."""
 
     node: Node
     above: str
@@ -65,7 +65,7 @@ def _broken(root: Node) -> Iterator[_Broken]:
 
 
 def _explained(script: Module, node: Node) -> tuple[Node, str]:
-    """Where it is, and what."""
+    """The place of the error, and its message."""
     if node.is_missing:
         return node, "expected a name or a value" if node.is_named else f"expected `{node.type}`"
     unclosed: list[Node] = []

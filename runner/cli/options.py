@@ -80,7 +80,7 @@ def duration(_: click.Context, __: click.Parameter, given: str | None) -> timede
     if given is None:
         return None
     if not (found := re.fullmatch(r"(\d{1,6})([smhd])", given, re.ASCII)):
-        raise click.BadParameter(f"{given[:40]!r} is no duration; write for example 90s, 30m, 1h or 2d.")
+        raise click.BadParameter(f"{given[:40]!r} is not a duration; write for example 90s, 30m, 1h or 2d.")
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 

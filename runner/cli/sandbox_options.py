@@ -143,7 +143,7 @@ def _variables(names: Sequence[str], files: dict[str, str], env_file: str | None
             )
         _refuse_name("--env", name)
         if name in files:
-            raise InputError(f"--env {name} is also the name of a --file; name the file otherwise")
+            raise InputError(f"--env {name} is also the name of a --file; give the file another name")
         if name not in known:
             where = "your environment" if env_file is None else "your environment or the --env-file"
             raise InputError(f"--env {name}: there is no such variable in {where}; run: export {name}=…")
@@ -153,5 +153,5 @@ def _variables(names: Sequence[str], files: dict[str, str], env_file: str | None
 def _refuse_name(option: str, name: str) -> None:
     if not VARIABLE_NAME.fullmatch(name):
         raise InputError(
-            f"{option} {printable(whole(name), 80)!r} is no name of a variable; use letters, digits and underscores"
+            f"{option} {printable(whole(name), 80)!r} is not a variable name; use letters, digits and underscores"
         )

@@ -144,7 +144,7 @@ class _Reader:
         try:
             return str(SpecifierSet(self._text_of("requires-python", value)))
         except InvalidSpecifier:
-            self._refuse("requires-python", f'{shown(value, 60)} is no version specifier, such as ">=3.11"')
+            self._refuse("requires-python", f'{shown(value, 60)} is not a version specifier, such as ">=3.11"')
 
     def _packages(self, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or len(value) > MAX_ENTRIES:
@@ -160,7 +160,7 @@ class _Reader:
             try:
                 packages.append(str(Requirement(self._text_of("dependencies", item))))
             except InvalidRequirement:
-                self._refuse("dependencies", f'{shown(item, 60)} is no requirement, such as "numpy>=2"')
+                self._refuse("dependencies", f'{shown(item, 60)} is not a requirement, such as "numpy>=2"')
         return tuple(packages)
 
     def _description(self, value: Any) -> str | None:

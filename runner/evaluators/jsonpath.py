@@ -125,7 +125,7 @@ def parse_path(text: str, *, trusted: bool = False) -> Path:
     except RecursionError:
         raise PathError(f"the path {short} is nested too deeply") from None
     except (JSONPathError, ValueError) as error:
-        raise PathError(f"{short} is no RFC 9535 path: {_reason(error)}{_hint(full)}") from None
+        raise PathError(f"{short} is not an RFC 9535 path: {_reason(error)}{_hint(full)}") from None
     if costly:
         raise PathError(f"the path {short} {costly}, which a header must not; give it on the command line")
     return Path(short, query)

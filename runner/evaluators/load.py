@@ -62,7 +62,7 @@ def parse_evaluator(
     for mapped in (*header.mapping.paths, *header.mapping.literals):
         if mapped not in names and not signature.accepts_any:
             raise EvaluatorError(
-                f"{where}: the header maps `{printable(mapped, 60)}`, which is no parameter of "
+                f"{where}: the header maps `{printable(mapped, 60)}`, which is not a parameter of "
                 f"evaluate({', '.join(names)}){suggestion(mapped, names)}"
             )
     description = header.description if header.description is not None else signature.docstring
@@ -99,7 +99,7 @@ def _declared(signature: Signature, declared: dict[str, Declared], where: str) -
     for name in strangers:
         if not signature.accepts_any or not name.isidentifier():
             raise EvaluatorError(
-                f"{where}: the header declares `{printable(name, 60)}`, which is no parameter of "
+                f"{where}: the header declares `{printable(name, 60)}`, which is not a parameter of "
                 f"evaluate({', '.join(names)}){suggestion(name, names)}"
             )
     found = (*signature.parameters, *(Parameter(name=name, required=False) for name in strangers))
@@ -117,7 +117,7 @@ def _text(source: bytes | str, where: str) -> str:
     try:
         data = source.encode() if isinstance(source, str) else source
     except UnicodeEncodeError as error:
-        raise EvaluatorError(f"{where}: half of a surrogate pair at character {error.start + 1}") from None
+        raise EvaluatorError(f"{where}: a lone surrogate at character {error.start + 1}") from None
     if len(data) > MAX_SOURCE:
         raise EvaluatorError(f"{where} is larger than 256 KB; an evaluator is one script, keep data elsewhere")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):

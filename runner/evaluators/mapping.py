@@ -103,7 +103,7 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None) -> Binding:
     """
     Fills the evaluator's parameters by `mapping` over what its header maps, and by name.
 
-    Raises MappingError for a name that is no parameter, a path or literal that cannot be used, and a required
+    Raises MappingError for a name that is not a parameter, a path or literal that cannot be used, and a required
     parameter that nothing can fill.
     """
     asked = mapping or InputMapping()

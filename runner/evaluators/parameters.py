@@ -108,7 +108,7 @@ def _types(value: Any, wrong: Callable[[str], NoReturn]) -> tuple[JsonType, ...]
     for kind in named:
         if kind not in _TYPES:
             near = suggestion(kind, _TYPES) if isinstance(kind, str) else ""
-            wrong(f": {shown(kind, 60)} is no type{near}; known are {listed(_TYPES)}")
+            wrong(f": {shown(kind, 60)} is not a type{near}; known are {listed(_TYPES)}")
     return tuple(dict.fromkeys(named))
 
 

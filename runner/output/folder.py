@@ -150,7 +150,7 @@ class ResultsFolder:
         except OSError:
             return  # it is not there, nor the folder perhaps
         if not stat.S_ISREG(mode):  # a link might lead anywhere
-            raise OutputError(f"{shown} is no plain file; move it away, or choose another folder")
+            raise OutputError(f"{shown} is not a regular file; move it away, or choose another folder")
         if any(same_file(str(path), other) for other in inputs):
             raise OutputError(f"{shown} is what the run reads; choose another folder")
         if name == ROWS and not os.access(path, os.W_OK):  # the others are replaced
@@ -184,7 +184,7 @@ def _check_folder(path: str, folder: Path) -> None:
             raise OutputError(f"{shown} cannot be written (no permission); choose another folder")
         return
     if os.path.lexists(folder):
-        raise OutputError(f"{shown}: {printable(str(folder))} is no folder; move it away, or choose another name")
+        raise OutputError(f"{shown}: {printable(str(folder))} is not a folder; move it away, or choose another name")
     if not folder.parent.is_dir():
         raise OutputError(f"{shown}: there is no directory {printable(str(folder.parent))}; create it first")
     if not os.access(folder.parent, os.W_OK | os.X_OK):

@@ -176,7 +176,7 @@ def _take_apart(value: Any, dialect: Dialect) -> _Parts:
     if value is None:
         return _Parts()
     if not isinstance(value, dict):
-        raise InvalidResultError(f"evaluate returned {dialect.value(value)}: {_kind(value, dialect)} is no result")
+        raise InvalidResultError(f"evaluate returned {dialect.value(value)}: {_kind(value, dialect)} is not a result")
     if not value:
         raise InvalidResultError("evaluate returned {}, which says nothing")
     unknown = [key for key in value if key not in _KEYS]
@@ -245,7 +245,7 @@ def _categorical(parts: _Parts, config: Categorical, value: Any, dialect: Dialec
 def _continuous(parts: _Parts, config: Continuous, value: Any, dialect: Dialect) -> ScoreTuple:
     score = parts.score
     if score is None:
-        why = f"{dialect.boolean} is no score" if isinstance(value, bool) else "which has no score"
+        why = f"{dialect.boolean} is not a score" if isinstance(value, bool) else "which has no score"
         raise InvalidResultError(f"evaluate returned {dialect.value(value)}, {why}")
     for bound, past, name in (
         (config.lower_bound, -1, "below the lower bound"),

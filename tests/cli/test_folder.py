@@ -198,15 +198,15 @@ def manifest_given_twice(here: Path) -> list[str]:
 
 
 REFUSED = [
-    (blocked_file, "-o run/: run is no folder"),
-    (dangling_folder, "-o run/: run is no folder"),
+    (blocked_file, "-o run/: run is not a folder"),
+    (dangling_folder, "-o run/: run is not a folder"),
     (missing_parent, "-o no/run/: there is no directory no; create it first"),
     (second_folder, "-o other/ is a second folder"),
-    (linked_rows, "-o run: results.jsonl in it is no plain file; move it away"),
-    (linked_manifest, "-o run: manifest.json in it is no plain file"),
-    (pipe_for_rows, "-o run: results.jsonl in it is no plain file"),
-    (folder_for_lock, "-o run: requirements.lock in it is no plain file"),
-    (the_script_itself, "-o length.py/: length.py is no folder"),
+    (linked_rows, "-o run: results.jsonl in it is not a regular file; move it away"),
+    (linked_manifest, "-o run: manifest.json in it is not a regular file"),
+    (pipe_for_rows, "-o run: results.jsonl in it is not a regular file"),
+    (folder_for_lock, "-o run: requirements.lock in it is not a regular file"),
+    (the_script_itself, "-o length.py/: length.py is not a folder"),
     (file_given_twice, "-o run/results.jsonl is given twice"),
     (manifest_given_twice, "-o ./run/manifest.json is given twice"),
 ]

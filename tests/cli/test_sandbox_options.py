@@ -60,10 +60,10 @@ def test_everything_that_is_asked_is_in_the_config(here: Path, monkeypatch: pyte
     [
         ("model.json", "is not NAME=PATH; write for example --file MODEL=model.json"),
         ("MODEL=", "is not NAME=PATH"),
-        ("=model.json", "is no name of a variable"),
-        ("MY-MODEL=model.json", "'MY-MODEL' is no name of a variable"),
+        ("=model.json", "is not a variable name"),
+        ("MY-MODEL=model.json", "'MY-MODEL' is not a variable name"),
         ("\x1b[2J=model.json", r"\\x1b"),
-        ("MÖDEL=model.json", "is no name of a variable"),
+        ("MÖDEL=model.json", "is not a variable name"),
         ("MODEL=modle.json", r"there is no such file \(did you mean `model.json`\?\)"),
         ("MODEL=sub", "is a folder"),
         ("MODEL=pipe", "is not a regular file"),

@@ -127,7 +127,7 @@ def test_a_case_that_cannot_be_filled_fails_alone(same: Path) -> None:
     assert result.exit_code == 1
     shown = words(result.stdout)
     assert "mapping: cases.jsonl:2: evaluate(output, reference, strict) has no parameter `stric`" in shown
-    assert "mapping: cases.jsonl:3: `strict`: $.output[ is no RFC 9535 path" in shown
+    assert "mapping: cases.jsonl:3: `strict`: $.output[ is not an RFC 9535 path" in shown
     assert "1 passed, 2 failed" in shown
 
 

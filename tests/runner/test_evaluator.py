@@ -80,7 +80,7 @@ def test_signature() -> None:
         ("\n# vim: set fileencoding=cp1252 :\n" + GOOD, "x.py:2: the encoding is declared as 'cp1252'"),
         ("a = 1\0", "a null byte at byte 6"),
         ("#" * (MAX_SOURCE + 1), "larger than 256 KB"),
-        ("x = '\ud800'", "half of a surrogate pair"),
+        ("x = '\ud800'", "a lone surrogate"),
         (b"x = '\xff'", "not UTF-8 at byte 6"),
         (GOOD.encode("utf-16"), "is UTF-16"),
     ],

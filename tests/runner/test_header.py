@@ -76,10 +76,10 @@ OUTPUT = "[tool.evalcell]\noutput = {kind = "
         ("\na = ]", "x.py:3: the header is not TOML: Invalid value"),
         ("a = " + "[" * 9000, "x.py:1: the header is nested too deeply"),
         ("a = 1\n" * (MAX_HEADER // 4), "longer than 16 KB"),
-        ('requires-python = "new"', "x.py:2: 'new' is no version specifier"),
+        ('requires-python = "new"', "x.py:2: 'new' is not a version specifier"),
         ("requires-python = 3", "x.py:2: `requires-python` must be text"),
         ('dependencies = "numpy"', "x.py:2: `dependencies` must be a list"),
-        ('dependencies = ["a",\n"--index-url=b"]', "'--index-url=b' is no requirement"),
+        ('dependencies = ["a",\n"--index-url=b"]', "'--index-url=b' is not a requirement"),
         ("dependencies = [1]", "`dependencies` must be text"),
         ("tool = 1", "`tool.evalcell` must be a table"),
         ("[tool]\nevalcell = 1", "`tool.evalcell` must be a table"),
@@ -114,7 +114,7 @@ OUTPUT = "[tool.evalcell]\noutput = {kind = "
         ("[tool.evalcell]\nmapping = 1", "`mapping` must be a table"),
         ("[tool.evalcell]\nmapping.gold = 1", 'x.py:3: `mapping.gold` must be "PATH", {path = "PATH"} or'),
         ('[tool.evalcell]\nmapping.gold = {path = "a", literal = 1}', "`mapping.gold` must be"),
-        ('[tool.evalcell]\nmapping.gold = "a["', "x.py:3: `mapping.gold`: $.a[ is no RFC 9535 path"),
+        ('[tool.evalcell]\nmapping.gold = "a["', "x.py:3: `mapping.gold`: $.a[ is not an RFC 9535 path"),
         (
             "[tool.evalcell]\nmapping.gold = {literal = 2024-01-01}",
             "`mapping.gold`: datetime.date(2024, 1, 1) is not",
@@ -122,7 +122,7 @@ OUTPUT = "[tool.evalcell]\noutput = {kind = "
         ("[tool.evalcell]\nmapping.gold = {literal = nan}", "`mapping.gold`: nan is not a JSON value"),
         (
             '[tool.evalcell]\nmapping.gol = "input"',
-            "the header maps `gol`, which is no parameter of evaluate(output, gold)",
+            "the header maps `gol`, which is not a parameter of evaluate(output, gold)",
         ),
         (
             "[tool.evalcell.mapping]\n" + "\n".join(f'a{n} = "input"' for n in range(65)),

@@ -70,7 +70,7 @@ def test_names_for_keyword_arguments_may_be_declared() -> None:
     assert bind(evaluator).arguments(case(output=1, input=3)) == ((), {"output": 1, "k": 2, "input": 3})
     with pytest.raises(MappingError, match="`k` must be a number, not 'x'"):
         bind(evaluator, InputMapping(literals={"k": "x"}))
-    assert "declares `a b`, which is no parameter" in refusal(script('"a b" = {}', "evaluate(output, **rest)"))
+    assert "declares `a b`, which is not a parameter" in refusal(script('"a b" = {}', "evaluate(output, **rest)"))
 
 
 def test_columns_are_held_to_what_is_declared() -> None:
@@ -103,10 +103,10 @@ def test_set_says_to_quote_where_text_is_not_declared() -> None:
     [
         ("k = 1", "x.py:3: `parameters.k` must be a table such as {type ="),
         ('k = {typ = "string"}', "x.py:3: `parameters.k` has the unknown key 'typ' (did you mean `type`?)"),
-        ('k = {type = "text"}', "`parameters.k`: 'text' is no type; known are `string`"),
-        ('\nk = {type = "bolean"}', "x.py:4: `parameters.k`: 'bolean' is no type (did you mean `boolean`?)"),
+        ('k = {type = "text"}', "`parameters.k`: 'text' is not a type; known are `string`"),
+        ('\nk = {type = "bolean"}', "x.py:4: `parameters.k`: 'bolean' is not a type (did you mean `boolean`?)"),
         ("k = {type = []}", "`parameters.k`: type must be one of"),
-        ("k = {type = [[]]}", "[] is no type"),
+        ("k = {type = [[]]}", "[] is not a type"),
         ("k = {type = 1}", "type must be one of"),
         (f"k = {{type = {['string'] * 9}}}", "type must be one of"),
         ("k = {description = 1}", "description must be text of at most 4,000 characters"),
@@ -127,7 +127,7 @@ def test_set_says_to_quote_where_text_is_not_declared() -> None:
         ("k = {type = 'number', maximum = 1, default = 2}", "the default must be a number to 1, not 2"),
         ("k = {default = 2024-01-01}", "the default datetime.date(2024, 1, 1) is not a JSON value"),
         ("k = {default = [nan]}", "the default [nan] is not a JSON value"),
-        ("z = {}", "x.py: the header declares `z`, which is no parameter of evaluate(output, k)"),
+        ("z = {}", "x.py: the header declares `z`, which is not a parameter of evaluate(output, k)"),
         ("\n".join(f"a{n} = {{}}" for n in range(MAX_DECLARED + 1)), "`parameters` must be a table of at most 64"),
         ("k = {default = " + "[" * (MAX_HEADER // 2) + "]" * (MAX_HEADER // 4), "nested too deeply"),
     ],

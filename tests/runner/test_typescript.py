@@ -191,7 +191,7 @@ def test_types_that_stand_beside_the_function(source: str, expected: str) -> Non
         ("import x from '/etc/passwd' with { type: 'text' };\n" + GOOD, "copy what it needs of '/etc/passwd'"),
         ("a = 1\0", "a null byte at byte 6"),
         ("/" * (MAX_SOURCE + 1), "larger than 256 KB"),
-        ("x = '\ud800'", "half of a surrogate pair"),
+        ("x = '\ud800'", "a lone surrogate"),
         (GOOD.encode("utf-16"), "is UTF-16"),
     ],
 )
@@ -293,7 +293,7 @@ def test_header() -> None:
     ("text", "message"),
     [
         ("a = ]", "x.ts:2: the header is not TOML"),
-        ("\n[tool.evalcell]\nmapping.a = 'b'", "maps `a`, which is no parameter of evaluate(output, reference)"),
+        ("\n[tool.evalcell]\nmapping.a = 'b'", "maps `a`, which is not a parameter of evaluate(output, reference)"),
         ('requires-python = ">=3.11"', "x.ts:2: `requires-python` is for Python scripts"),
         ('dependencies = ["zod"]', "x.ts:2: npm packages are not available to TypeScript evaluators yet"),
         ("# ///\n// ///\n// /// script", "x.ts:3: the header is not TOML"),

@@ -52,7 +52,8 @@ class Stopping:
             self._strike = victim.cancel  # where it is the task that runs now, it is cancelled as soon as it waits
         try:
             await asyncio.wait({victim})
-            assert asyncio.all_tasks() == others
+            left = asyncio.all_tasks() - others
+            assert not left, left
             after()
         finally:
             loop.set_task_factory(None)

@@ -109,7 +109,8 @@ class Box(Channel):
             return "ended", BROKE.encode()
         status: int | None = None
         with contextlib.suppress(TimeoutError):
-            status = await asyncio.wait_for(self._first.exit(), GRACE)
+            async with asyncio.timeout(GRACE):  # `wait_for` would leave a task behind when it is cancelled twice
+                status = await self._first.exit()
         await self.close()
         if status not in (None, INNER_ENDED, INNER_KILLED):
             return "lost", f"the sandbox was ended from outside (status {status})".encode()

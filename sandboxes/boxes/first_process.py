@@ -64,7 +64,8 @@ class FirstProcess:
     async def last_words(self) -> str:
         """The last line that it said, at its end where that comes soon."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.exit(), 1)
+            async with asyncio.timeout(1):
+                await self.exit()
         said = self._words.cut()[0].decode("utf-8", "replace").strip().splitlines()
         return said[-1] if said else ""
 
@@ -87,10 +88,12 @@ class FirstProcess:
         Returns after as many seconds more at the latest: there are processes that the kernel itself cannot end.
         """
         try:
-            await asyncio.wait_for(self.exit(), grace)
+            async with asyncio.timeout(grace):
+                await self.exit()
         except TimeoutError:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._killed(), grace)
+                async with asyncio.timeout(grace):
+                    await self._killed()
         finally:
             self._words.close()
 

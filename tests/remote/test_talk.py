@@ -252,7 +252,7 @@ def test_where_loading_failed_each_row_repeats_it() -> None:
 
 def test_loading_again_takes_the_rows_that_are_left() -> None:
     listener = ready()
-    assert [e.call for e in listener.feed(frame(listener, row=0, told=told("ended", b"", status=9)))] == [100]
+    assert [e.call for e in listener.feed(frame(listener, row=0, told=told("ended", b"")))] == [100]
     waited = listener.patience()
     listener.feed(frame(listener, loading=True))
     assert listener.patience() > waited
@@ -264,7 +264,7 @@ def test_loading_again_takes_the_rows_that_are_left() -> None:
 
 def test_how_a_child_ended_is_said_in_words() -> None:
     listener = ready()
-    (found,) = listener.feed(frame(listener, row=2, told=told("ended", b"", status=9)))
+    (found,) = listener.feed(frame(listener, row=2, told=told("ended", b"it was killed by SIGKILL")))
     assert found.error is not None
     assert (found.status, found.error.message) == ("crash", "its process has ended: it was killed by SIGKILL")
 

@@ -62,18 +62,20 @@ def test_it_reads_ahead_a_little_and_less_of_what_is_large() -> None:
             read.append(n)
             yield n
 
-    async def wait(source: Iterator[int]) -> int:
+    async def wait(source: Iterator[int], most: int) -> int:
         read.clear()
         prefetcher = Prefetcher(source, 64)
-        await asyncio.sleep(0.4)
+        while len(read) < most:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)  # in which it would read more
         before = len(read)
         await prefetcher.take(1)
         await prefetcher.close()
         return before
 
     read: list[int] = []
-    assert asyncio.run(wait(small())) == 65
-    assert asyncio.run(wait(large())) == 2
+    assert asyncio.run(wait(small(), 65)) == 65
+    assert asyncio.run(wait(large(), 2)) == 2
 
 
 def test_what_the_source_raises_comes_after_its_items() -> None:

@@ -16,7 +16,7 @@ import pytest
 from runner import read_evaluator
 from sandboxes import Call, Execution, Limits, SandboxConfig, SandboxUnavailableError, create, find
 from sandboxes.packages import install, resolve
-from tests.scripts import python
+from tests.scripts import script
 
 PLACES = [
     ("json_distance.py", "wasm"),
@@ -66,7 +66,7 @@ def boxed(recipe: Path, place: str, pairs: list[dict[str, Any]]) -> list[Executi
     async def body() -> list[Execution]:
         config = SandboxConfig(backend=place, packages=PACKAGES.get(recipe.name, ()), jobs=1)
         async with create(config) as sandbox:
-            program = await sandbox.load(python(recipe.read_text("utf-8")), LIMITS)
+            program = await sandbox.load(script(recipe.read_text("utf-8"), sandbox.language), LIMITS)
             wanted = [Call(id=number, arguments=pair) for number, pair in enumerate(pairs)]
             found = []
             for start in range(0, len(wanted), sandbox.batch):

@@ -31,6 +31,8 @@ class Box(Channel):
         self._plan = plan
         self._ending: asyncio.Task[None] | None = None
         self._inner = 0
+        self._beside: asyncio.Future[None] | None = None
+        """What was begun beside; it must not wait for the end of the box, which waits for it."""
         self._shortage = shortage.Shortage()
         self._watch = Watch(self._watched, self.wake, self.end)
         try:
@@ -126,7 +128,7 @@ class Box(Channel):
         await finish(work)
 
     def aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        task = asyncio.ensure_future(work())
+        task = self._beside = asyncio.ensure_future(work())
         return lambda: asyncio.shield(task)
 
     async def close(self) -> None:

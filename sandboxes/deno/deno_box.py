@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes import protocol
@@ -56,3 +57,5 @@ class DenoBox(FolderBox, LoadingBox):
         for pipe in self._pipes:
             pipe.close()
         self.wake()  # for who waits for what will not come
+        if self._beside is not None:
+            await asyncio.wait({self._beside})

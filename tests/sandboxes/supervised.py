@@ -92,7 +92,7 @@ class Place:
             self.full = "memory"
         elif name == "gone":
             self.gone = True
-            self.end()
+            self.kill()
         else:
             self.act(name, value)
         self.happened.add(name)
@@ -100,8 +100,8 @@ class Place:
     def act(self, name: str, value: Any) -> None:
         """What is not of every box."""
 
-    def end(self) -> None:
-        """All its processes."""
+    def kill(self) -> None:
+        """Ends all its processes."""
 
     async def say(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
         if not self.alive:
@@ -153,8 +153,11 @@ class Place:
     def aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         return work
 
-    async def close(self) -> None:
+    def end(self) -> None:
         self.closed = True
+        self.kill()
+
+    async def close(self) -> None:
         self.end()
 
 
@@ -246,7 +249,7 @@ class ForkingPlace(Place):
         if child is self.child and child.place == child.calls and not (child.rest or self.lingers):
             self._ended(0)
 
-    def end(self) -> None:
+    def kill(self) -> None:
         for child in (self.child, self.announced):
             if child is not None:
                 child.close()
@@ -324,7 +327,7 @@ class DenoPlace(Place):
         elif name == "wrong":
             self._tells(deno_fifo.RESULT, b"{}", 77)
         elif name == "ended":
-            self.end()
+            self.kill()
         elif self._calls and name in ("reply", "worker gone"):
             last = self._place + 1 == len(self._calls) or name != "reply"
             self._prints(self._mark)
@@ -335,7 +338,7 @@ class DenoPlace(Place):
                 self._calls = []
                 self._tells(deno_fifo.READY, b"")
 
-    def end(self) -> None:
+    def kill(self) -> None:
         for fd in (self._in, self._out, self._printed):
             if fd >= 0:
                 os.close(fd)

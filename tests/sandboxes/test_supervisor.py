@@ -98,7 +98,7 @@ def test_whatever_happens_each_request_is_told_of_once(
     assert loads or not any(told[5] for told in found)
     assert place.child is None or place.closed, "a child goes on that nobody waits for"
     assert not place.watching
-    place.end()
+    place.kill()
     assert open_files() == before
 
 
@@ -140,7 +140,7 @@ def of_deno(events: list[Event], shared: bool, most: int) -> tuple[bool, list[To
         finally:
             for pipe in (line, asked, printed):
                 pipe.close()
-            place.end()
+            place.kill()
 
 
 OF_DENO = st.lists(

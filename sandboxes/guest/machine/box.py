@@ -173,6 +173,10 @@ class Box(Channel, ABC):
         """Nothing is done beside: when it is waited for."""
         return work
 
+    def end(self) -> None:
+        """Closes it."""
+        done(self.close())
+
     async def close(self) -> None:
         if self.closed:
             return

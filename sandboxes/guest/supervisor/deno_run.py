@@ -153,21 +153,21 @@ class DenoSupervisor:
 
     async def _settle(self) -> None:
         """
-        Waits until the next Worker is ready and the threads of the run before are gone; else closes the box.
+        Waits until the next Worker is ready and the threads of the run before are gone; else has the box end.
 
         `terminate()` does not end a Worker in an endless chain of microtasks, nor what the engine computes for it in
         another thread, such as a key that takes hours to derive.
         """
         box = self._box
-        ready = False
-        with contextlib.suppress(Broken):  # the box may be closed meanwhile
-            ready = (await self._next((READY,), 0, box.now() + START))[0] == "frame"
-        until = box.now() + SETTLE
+        until = box.now() + START
+        while (found := self._happened((READY,), 0, until)) is None:
+            await box.wait(until)
+        ready, until = found[0] == "frame", box.now() + SETTLE
         while ready and not procfs.deno_is_quiet(box.inner):
             ready = box.now() < until and box.alive
             await box.wait(box.now() + 0.002)
         if not ready:
-            await box.close()
+            box.end()
 
     async def _result(self, run: Run, timeout: float) -> tuple[str, bytes, float]:
         found = await self._next((RESULT, GONE), run.place, run.timing.until(timeout, False))

@@ -88,7 +88,10 @@ if TYPE_CHECKING:
             """Does it to its end, whatever is cancelled meanwhile."""
 
         def aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-            """Begins it where it can be done beside; gives what waits for its end."""
+            """Begins it where it can be done beside; gives what waits for its end, for which `close` waits too."""
+
+        def end(self) -> object:
+            """Begins to close it, where that can be done beside."""
 
         async def close(self) -> None:
             """Ends every process of the box; safe twice."""

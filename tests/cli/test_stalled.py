@@ -102,7 +102,7 @@ def test_a_signal_ends_a_run_whose_output_nobody_reads_and_keeps_the_others(
     assert process.returncode == 130
     (told,) = [line for line in err.splitlines() if line.startswith("interrupted after")]
     rows = [json.loads(line)["id"] for line in (here / "run" / "results.jsonl").read_text().splitlines()]
-    assert f"after {len(rows):,} rows; they are in y.json, run/; x.jsonl took " in told
+    assert f"after {len(rows):,} rows; they are in y.json, run/; x.jsonl has " in told
     assert [row["id"] for row in json.loads((here / "y.json").read_text())] == rows
     manifest = json.loads((here / "run" / "manifest.json").read_text())
     assert (manifest["state"], manifest["dataset"]["rows"]) == ("interrupted", len(rows))

@@ -1,4 +1,8 @@
-"""What goes over the pipes between evalcell and its worker processes. There: a JSON header, then bytes as they are."""
+"""
+What goes over the pipes between evalcell and its worker processes.
+
+There: a JSON header, then bytes as they are. Back: one reply for each request, in their order.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ if TYPE_CHECKING:
     import asyncio  # a worker does without
 
 _HEAD = struct.Struct("<II")
-_TOLD = struct.Struct("<iBdI")
+_TOLD = struct.Struct("<BdI")
 
 _CHUNK = 1 << 18
 
@@ -58,22 +62,22 @@ def read(pipe: BinaryIO) -> Frame | None:
 def told(raw: Raw) -> bytes:
     """What became of a call, or of loading."""
     how = raw.how.encode()
-    return _TOLD.pack(raw.call, len(how), raw.duration, len(raw.payload)) + how + raw.payload
+    return _TOLD.pack(len(how), raw.duration, len(raw.payload)) + how + raw.payload
 
 
 class Replies:
-    """What a worker tells, as it comes."""
+    """What a worker replies, as it comes."""
 
     def __init__(self, stream: asyncio.StreamReader) -> None:
         self._stream = stream
         self._data = bytearray()
 
-    def next(self) -> Raw | None:
-        """The next that has come whole."""
+    def next(self, call: int) -> Raw | None:
+        """The next that has come whole: what became of `call`."""
         data = self._data
         if len(data) < _TOLD.size:
             return None
-        call, how, duration, length = _TOLD.unpack_from(data)
+        how, duration, length = _TOLD.unpack_from(data)
         start = _TOLD.size + how
         end = start + length
         if len(data) < end:

@@ -9,7 +9,7 @@ import queue
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,7 +196,7 @@ class ProcessLane(Lane):
             with contextlib.suppress(OSError):  # it has died: who asks it will be told
                 self._process.stdin.write(frames.pack({"do": "open", **paths}))
 
-    async def _ask(self, header: dict[str, Any], payload: bytes, count: int) -> AsyncGenerator[Raw]:
+    async def _ask(self, header: dict[str, Any], payload: bytes, calls: Sequence[int]) -> AsyncGenerator[Raw]:
         process = await finish(self.start) if self._process is None else self._process
         assert process.stdin
         assert process.stdout
@@ -207,15 +207,15 @@ class ProcessLane(Lane):
             process.stdin.write(frames.pack(header, payload))
             await process.stdin.drain()
             replies = frames.Replies(process.stdout)
-            for number in range(count):
-                if (raw := replies.next()) is None:
+            for number, call in enumerate(calls, 1):
+                if (raw := replies.next(call)) is None:
                     async with asyncio.timeout(patience):
-                        while (raw := replies.next()) is None:
+                        while (raw := replies.next(call)) is None:
                             await replies.more()
                 if raw.how == frames.FAILED:
                     finished = True
                     raise SandboxError(raw.payload.decode())
-                finished = number == count - 1
+                finished = number == len(calls)
                 yield raw
         except (OSError, EOFError) as e:  # OSError: TimeoutError and a broken pipe too
             reason = await self._kill()
@@ -247,16 +247,16 @@ class ProcessLane(Lane):
 
     async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
         header = {"do": "load", "program": program, "bounds": list(bounds)}
-        async with contextlib.aclosing(self._ask(header, text, 1)) as told:
+        async with contextlib.aclosing(self._ask(header, text, [-1])) as told:
             raw = await anext(told)
             await anext(told, None)
         self.programs.add(program)
         return raw
 
     def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Raw]:
-        calls = [(r.call, r.random, len(r.text)) for r in requests]
+        calls = [(r.random, len(r.text)) for r in requests]
         header = {"do": "run", "program": program, "bounds": list(bounds), "shared": shared, "calls": calls}
-        return self._ask(header, b"".join(r.text for r in requests), len(requests))
+        return self._ask(header, b"".join(r.text for r in requests), [r.call for r in requests])
 
     async def forget(self, program: int) -> None:
         self.programs.discard(program)

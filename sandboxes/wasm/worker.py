@@ -90,7 +90,7 @@ def _answer(guests: Guests, header: dict[str, object], payload: bytes, replies: 
 
 def _requests(header: dict[str, object], payload: bytes) -> list[Request]:
     found, at = [], 0
-    for call, random, size in cast(list[tuple[int, int | None, int]], header["calls"]):
-        found.append(Request(call, random, payload[at : at + size]))
+    for number, (random, size) in enumerate(cast(list[tuple[int | None, int]], header["calls"])):
+        found.append(Request(number, random, payload[at : at + size]))
         at += size
     return found

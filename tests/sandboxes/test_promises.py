@@ -153,6 +153,13 @@ def test_a_name_without_a_function_is_told(backend: Backend, name: str) -> None:
 
 
 @pytest.mark.needs("names")
+def test_the_number_of_a_call_may_be_any(backend: Backend) -> None:
+    numbers = [-5, 1 << 31, 1 << 70]
+    found = evaluate(backend, backend.script(ECHO), [Call(id=n, arguments={"x": str(n)}) for n in numbers])
+    assert [(e.call, e.value) for e in found] == [(n, str(n)) for n in numbers]
+
+
+@pytest.mark.needs("names")
 def test_a_script_in_another_language_is_refused(backend: Backend) -> None:
     other: Language = "typescript" if backend.language == "python" else "python"
     with pytest.raises(UnsupportedConfigError, match=f"was made for {backend.language}, and the script is {other}"):

@@ -166,9 +166,10 @@ class Ledger:
             raise self._unusable(e) from e
 
     def _take_over(self, db: sqlite3.Connection) -> None:
-        """What is open in a list as it was before: a line of JSON for each event."""
+        """What is open in a list as it was before: a line of JSON for each event. Of a long one, the latest."""
         with suppress(FileNotFoundError):  # another process was faster
             with self._before.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
                 lines = [e for line in file.read(_READ).splitlines() if (e := _entry(line)) is not None]
             still = [e for e in {e.key: e for e in lines}.values() if e.event not in ("ended", "failed")]
             with db:

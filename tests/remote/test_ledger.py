@@ -255,6 +255,15 @@ def test_a_list_as_it_was_before_is_taken_over_once(ledger: Ledger) -> None:
     assert [e.key for e in ledger.open_entries()] == ["c", "b", "d"]
 
 
+def test_of_a_long_list_the_latest_are_taken_over(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    order(ledger, "any")
+    lines = [line(ledger, f"k{number}", "created") for number in range(100)]
+    monkeypatch.setattr(module, "_READ", sum(map(len, lines[90:])) + 12)
+    ledger.path.with_name("machines.jsonl").write_bytes(b"\n".join(lines))
+    ledger.path.unlink()
+    assert [e.key for e in ledger.open_entries()] == [f"k{number}" for number in range(90, 100)]
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -80,7 +80,7 @@ def printable(text: str, limit: int = 200) -> str:
 
 def whole(text: str) -> str:
     """Half of a surrogate pair cannot be written as UTF-8, so U+FFFD stands for it."""
-    return _SURROGATE.sub("\ufffd", text)
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

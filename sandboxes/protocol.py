@@ -11,6 +11,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from sandboxes.base import Call, Execution, Limits, Script, ScriptError, Status
@@ -77,28 +78,23 @@ def bounds(limits: Limits) -> Bounds:
 def load_request(script: Script, limits: Limits) -> bytes:
     """The request to load a script."""
     body = {"source": script.source, "entrypoint": script.entrypoint}
-    return _encode(body | {"seed": 0, "output": limits.output, "flood": limits.flood})
+    return _write(body | {"seed": 0, "output": limits.output, "flood": limits.flood}).encode()
 
 
 def call_request(call: Call, limits: Limits) -> bytes | Execution:
     """The request for a call, or its execution where the arguments are no JSON at all."""
-    body = {
-        "positional": call.positional,
-        "arguments": call.arguments,
-        "seed": call.seed,
-        "output": limits.output,
-        "flood": limits.flood,
-        "result": limits.result,
-    }
+    body = {"positional": call.positional, "arguments": call.arguments, "seed": call.seed}
     try:
-        return _encode(body)
+        return f"{_write(body)[:-1]},{_bounds(limits.output, limits.flood, limits.result)}".encode()
     except (TypeError, ValueError, RecursionError) as e:
         why = ScriptError(type="Arguments", message=f"the arguments cannot be sent as JSON: {clean(str(e), TEXT)}")
         return Execution(call=call.id, status="error", error=why)
 
 
-def _encode(body: dict[str, Any]) -> bytes:
-    return _write(body).encode()
+@lru_cache(16)
+def _bounds(output: int, flood: int, result: int) -> str:
+    """The end of a request, which calls have in common."""
+    return _write({"output": output, "flood": flood, "result": result})[1:]
 
 
 def package_hint(module: str) -> str | None:

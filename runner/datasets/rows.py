@@ -113,6 +113,8 @@ _MISSING_DECODER = json.JSONDecoder(parse_constant=_nan_is_null)
 
 def cases(rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = ()) -> Iterator[Case]:
     """One case for each row, numbered from 1, with ids that differ. `unread` are columns that the rows lack."""
+    last: tuple[object, ...] = ()
+    present = frozenset[str]()
     for number, (where, row) in enumerate(rows, 1):
         name = str(number)
         try:
@@ -123,9 +125,8 @@ def cases(rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = ()) -> Iterat
         except RowError as error:
             yield Case(number=number, id=ids.take(name, number), where=where, broken=f"{where}: {error}")
             continue
-        present = [column for column in ("id", *COLUMNS) if column in row]
-        if metadata and "metadata" not in row:
-            present.append("metadata")
+        if (shape := (*row, bool(metadata))) != last:  # rows that follow each other mostly have the same columns
+            last, present = shape, _present(row, metadata)
         yield Case.trusted(
             {
                 "number": number,
@@ -135,7 +136,7 @@ def cases(rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = ()) -> Iterat
                 "output": row.get("output"),
                 "reference": row.get("reference"),
                 "metadata": metadata,
-                "present": frozenset(present),
+                "present": present,
                 "unread": unread,
                 "broken": None,
             }
@@ -165,6 +166,11 @@ def cases_from_rows(
         ids.close()
 
 
+def _present(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> frozenset[str]:
+    own = [column for column in ("id", *COLUMNS) if column in row]
+    return frozenset([*own, "metadata"] if metadata else own)
+
+
 def _id(value: Any, number: int) -> str:
     if value is None:
         return str(number)
@@ -178,7 +184,7 @@ def _id(value: Any, number: int) -> str:
 
 def _metadata(row: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata column and, below it in rank, every column without a meaning of its own."""
-    extra = {name: value for name, value in row.items() if name not in _OWN}
+    extra = {} if row.keys() <= _OWN else {name: value for name, value in row.items() if name not in _OWN}
     own = row.get("metadata")
     if isinstance(own, str):
         own = _object(own)

@@ -7,12 +7,13 @@ import threading
 from collections import deque
 from collections.abc import Generator, Iterable
 from contextlib import suppress
-from time import thread_time
+from time import perf_counter, thread_time
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 _AHEAD_SECONDS = 0.05  # of work in rows read ahead: fewer of the large ones, so that memory is bounded
+_SOON = 0.0005  # seconds: the thread's own clock, which is slow to ask, is not asked for less
 _PATIENCE = 0.5  # seconds; a thread that hangs in a read cannot be stopped, only left behind
 
 
@@ -67,16 +68,17 @@ class Prefetcher(Generic[T]):
     def _read(self) -> None:
         source = iter(self._source)
         try:
-            before = thread_time()
+            began, spent = perf_counter(), thread_time()
             for item in source:
-                cost = thread_time() - before
+                if (cost := perf_counter() - began) > _SOON:  # it may have waited
+                    cost, spent = thread_time() - spent, thread_time()
                 self._spent += cost
                 self._items.append((item, cost))
                 del item
                 self._tell()
                 if not self._may_go_on():
                     break
-                before = thread_time()
+                began = perf_counter()
             if isinstance(source, Generator):
                 source.close()
         except BaseException as e:

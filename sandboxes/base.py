@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,12 +33,12 @@ class Model(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    every: ClassVar[set[str]]
+    field_names: ClassVar[set[str]]
     """The names of all fields; nobody adds to it."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        cls.every = set(cls.model_fields)
+        cls.field_names = set(cls.model_fields)
 
     @classmethod
     def trusted(cls, values: dict[str, Any]) -> Self:
@@ -48,7 +49,7 @@ class Model(BaseModel):
         """
         made = cls.__new__(cls)
         _set_values(made, values)
-        _set_named(made, cls.every)
+        _set_named(made, cls.field_names)
         _set_extra(made, None)
         _set_private(made, None)
         return made
@@ -65,7 +66,7 @@ class Limits(Model):
     result: int = Field(default=1 * MB, gt=0)
     """The returned value, as JSON in UTF-8."""
 
-    @property
+    @cached_property
     def flood(self) -> int:
         """Printing more than this ends the call with the status `output`."""
         return max(self.output, 4096) * 256

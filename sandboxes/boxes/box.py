@@ -111,7 +111,7 @@ class Box(Channel):
             return "ended", BROKE.encode()
         status: int | None = None
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):  # `wait_for` would leave a task behind when it is cancelled twice
+            async with asyncio.timeout(GRACE):
                 status = await self._first.exit()
         await self.close()
         if status not in (None, INNER_ENDED, INNER_KILLED):

@@ -25,7 +25,7 @@ class Channel(Inbox):
     def __init__(self) -> None:
         ours, self.theirs = socket.socketpair()
         self.loop = asyncio.get_running_loop()
-        self.now = monotonic  # the loop's own clock
+        self.now = monotonic
         self._event = asyncio.Event()
         self.wake = self._event.set
         super().__init__(ours, self.loop, self.wake)
@@ -56,7 +56,7 @@ class Channel(Inbox):
 
     async def wait(self, until: float) -> None:
         """Until something has happened, or the time has come."""
-        timer = self.loop.call_at(until + 0.001, self._event.set)
+        timer = self.loop.call_later(until - monotonic() + 0.001, self._event.set)
         try:
             await self._event.wait()
         finally:

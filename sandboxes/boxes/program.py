@@ -13,6 +13,7 @@ from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor import shortage
+from sandboxes.guest.supervisor.driver import Told
 from sandboxes.protocol import Raw
 from sandboxes.shield import every, finish
 
@@ -110,8 +111,7 @@ class BoxedProgram(Program):
             try:
                 async with contextlib.aclosing(lane.box.run(payloads, bounds, shared)) as all_told:
                     async for told in all_told:
-                        if told[0] == "lost":
-                            raise SandboxLostError(told[1].decode("utf-8", "replace"))
+                        _refuse_lost(told)
                         raw = Raw(begun[done].call, *told)
                         done += 1
                         yield self._sandbox.told(raw, limits, self._entrypoint)
@@ -134,6 +134,12 @@ class BoxedProgram(Program):
     async def close(self) -> None:
         self.closed = True
         await finish(lambda: every(lane.close for lane in self._lanes))
+
+
+def _refuse_lost(told: Told) -> None:
+    """Raises SandboxLostError for what was neither the script's doing nor its reply."""
+    if told[0] == "lost":
+        raise SandboxLostError(told[1].decode("utf-8", "replace"))
 
 
 class _Lane:
@@ -171,8 +177,7 @@ class _Lane:
             if why := shortage.why(e):
                 raise SandboxLostError(why) from e
             raise
-        if told[0] == "lost":
-            raise SandboxLostError(told[1].decode("utf-8", "replace"))
+        _refuse_lost(told)
         loaded = self._sandbox.told(Raw(0, *told), self._limits, self._script.entrypoint, loading=True)
         if loaded.status != "ok":
             await self.box.close()

@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sandboxes import protocol
-from sandboxes.base import (
-    Call,
-    Capabilities,
-    Execution,
-    Language,
-    Limits,
-    SandboxConfig,
-    Script,
-)
+from sandboxes.base import Call, Capabilities, Execution, Language, Limits, SandboxConfig, Script
 from sandboxes.deno import launch
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.refusals import refuse_unsupported

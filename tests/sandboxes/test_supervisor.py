@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from hypothesis import given
@@ -51,6 +52,17 @@ SCRIPT = b'{"status":"ok","value":null}'
 """Which a child gives back as how loading it went."""
 
 
+async def first(all_told: AsyncGenerator[Told], most: int) -> list[Told]:
+    """So many at most; what comes after is not waited for."""
+    found: list[Told] = []
+    async with aclosing(all_told):
+        async for told in all_told:
+            found.append(told)
+            if len(found) == most:
+                break
+    return found
+
+
 def outcome(place: ForkingPlace, shared: bool, ahead: bool, loads: bool, most: int) -> list[Told]:
     """What is told of a run, of which the caller takes so many; `loads`: each child loads the script."""
 
@@ -58,13 +70,7 @@ def outcome(place: ForkingPlace, shared: bool, ahead: bool, loads: bool, most: i
         supervisor = PythonSupervisor(place, ahead)
         if loads:
             assert (await supervisor.imports(b"", SCRIPT, BOUNDS))[0] == "reply"
-        found: list[Told] = []
-        async with aclosing(supervisor.run(PAYLOADS, BOUNDS, shared)) as all_told:
-            async for told in all_told:
-                found.append(told)
-                if len(found) == most:
-                    break
-        return found
+        return await first(supervisor.run(PAYLOADS, BOUNDS, shared), most)
 
     return done(body())
 
@@ -125,13 +131,7 @@ def of_deno(events: list[Event], shared: bool, most: int) -> tuple[bool, list[To
             if (await supervisor.load(b"{}", BOUNDS))[0] != "reply":
                 await place.close()
                 return []
-            found: list[Told] = []
-            async with aclosing(supervisor.run(PAYLOADS, BOUNDS, shared)) as all_told:
-                async for told in all_told:
-                    found.append(told)
-                    if len(found) == most:
-                        break
-            return found
+            return await first(supervisor.run(PAYLOADS, BOUNDS, shared), most)
 
         line = place.line
         try:

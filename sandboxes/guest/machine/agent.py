@@ -75,6 +75,7 @@ def main(part: Part, rooms: Callable[[Settings], Room]) -> NoReturn:
     """
     confine.closed_to_others()
     settings = json.loads(part())
+    settings["limits"] = Bounds(**settings["limits"])
     host_facts.forget_environment()
     room = rooms(settings)
     places = host_facts.files(room.shown, settings["network"])
@@ -111,7 +112,7 @@ def main(part: Part, rooms: Callable[[Settings], Room]) -> NoReturn:
 def _answer(boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[bytes]) -> None:
     first_box = boxes.open()
     voice.say(hello=boxes.hello(first_box))
-    bounds = Bounds(**settings["limits"])
+    bounds = settings["limits"]
     place = barren = 0
     box: Box | None = first_box
     if settings["script"] is not None:
@@ -137,7 +138,7 @@ def _answer(boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[b
 
 def _loaded(box: Box, boxes: _Boxes, voice: frames.Voice, settings: Settings, rows: list[bytes]) -> Box | None:
     """The box to go on with, None where loading did not go well; says how it went."""
-    script, bounds = settings["script"].encode(), Bounds(**settings["limits"])
+    script, bounds = settings["script"].encode(), settings["limits"]
     how, payload, took, kept, said, _ = done(box.load(script, bounds))
     well = is_well(how, payload)
     loaded = frames.told(how, _WELL if well else payload, took, kept, said, False)

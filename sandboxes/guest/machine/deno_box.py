@@ -93,7 +93,7 @@ class DenoBox(Box):
 
     async def _launch(self, room: Room) -> None:
         """Has the inner process become Deno. Raises Broken."""
-        bounds, deno = Bounds(**room.settings["limits"]), room.settings["deno"]
+        bounds, deno = room.settings["limits"], room.settings["deno"]
         self._line = Line(f"{room.pipes}/told", nothing, self.loop)
         self._pipes.append(self._line)
         printed = Printed(nothing, bounds.output, bounds.flood, loop=self.loop)

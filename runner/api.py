@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from runner.comparison import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
-from runner.examples.load import Example, examples_from_rows, find_examples, read_examples
+from runner.examples.load import examples_from_rows, find_examples, read_examples
 from runner.request import Path, Rows, make_request, prepare
 from runner.results.diff import TOLERANCE
 from runner.results.summary import Summary
@@ -136,8 +136,11 @@ def check_examples(
     """
     # A template's own examples may need files, which come with the template.
     own = "cases" if examples is None else examples
-    request, _ = make_request(evaluator, own, sandbox=sandbox, limits=limits, mapping=mapping, language=language)
-    every = _examples(evaluator, examples)
+    request, rows = make_request(evaluator, own, sandbox=sandbox, limits=limits, mapping=mapping, language=language)
+    if rows is not None:
+        every = examples_from_rows(rows)
+    else:
+        every = read_examples(find_examples(evaluator) if examples is None else request.dataset or "")
     prepared, fitting = prepare_examples(request, every)
 
     async def collect() -> list[ExampleResult]:
@@ -185,12 +188,6 @@ def _results(path: Path) -> str:
     """The path as `-o` takes it. A Path cannot end with a separator, so one without a suffix is a folder."""
     name = os.fspath(path)
     return name if isinstance(path, str) or os.path.splitext(name)[1] else os.path.join(name, "")
-
-
-def _examples(evaluator: Path | Evaluator, examples: Path | Rows | None) -> tuple[Example, ...]:
-    if examples is None:
-        examples = find_examples(evaluator)
-    return read_examples(examples) if isinstance(examples, str | os.PathLike) else examples_from_rows(examples)
 
 
 def _wait(work: Callable[[], Coroutine[Any, Any, T]]) -> T:

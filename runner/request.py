@@ -12,8 +12,10 @@ from typing import Annotated, Any, BinaryIO, TypeAlias
 from pydantic import Field, PlainValidator, SerializeAsAny, ValidationError, field_serializer
 
 from runner.datasets.dataset import cases_from_rows, open_dataset
+from runner.datasets.frames import frame_rows
+from runner.datasets.not_rows import refuse_what_has_no_rows
 from runner.engine.local import refuse_unfit, score
-from runner.errors import DatasetError, InputError
+from runner.errors import InputError
 from runner.evaluators.mapping import bind
 from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
 from runner.text import shown
@@ -144,7 +146,7 @@ def prepare(
 
 def make_request(
     evaluator: Path | Evaluator,
-    dataset: Path | Rows | None,
+    dataset: Path | Rows,
     *,
     sandbox: str | SandboxConfig | None = None,
     limits: Limits | None = None,
@@ -158,8 +160,7 @@ def make_request(
     ):
         if given is not None and not isinstance(given, kind):
             raise InputError(f"`{name}` must be such as {example}, not {shown(given, 60)}")
-    if isinstance(dataset, Mapping):
-        raise DatasetError("the dataset is one row; put it into a list: [row]")
+    rows = None if isinstance(dataset, str | os.PathLike) else _rows(dataset)
     config = SandboxConfig(backend=sandbox) if isinstance(sandbox, str) else sandbox or SandboxConfig()
     if isinstance(evaluator, os.PathLike):
         evaluator = os.fspath(evaluator)
@@ -177,4 +178,12 @@ def make_request(
     except ValidationError as e:
         first = e.errors()[0]
         raise InputError(f"`{first['loc'][0]}`: {first['msg']}, not {shown(first['input'], 60)}") from None
-    return request, None if dataset is None or isinstance(dataset, str | os.PathLike) else dataset
+    return request, rows
+
+
+def _rows(dataset: Rows) -> Rows:
+    """Raises DatasetError for what has no rows."""
+    frame = frame_rows(dataset)
+    if frame is None:
+        refuse_what_has_no_rows(dataset)
+    return frame or dataset

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import BinaryIO
 
 from runner.datasets.dataset import Dataset
+from runner.datasets.frames import row_count
 from runner.output.files import WriteError
 from runner.output.manifest import State
 from runner.output.sinks import Outputs
@@ -34,11 +35,13 @@ class Run:
         self._outputs = Outputs(files, inputs=inputs, lock=lock, outputs=tuple(evaluator.outputs))
         self._tally = Tally(evaluator.outputs)
         self._cases: Iterable[Case] = ()
+        self._count: int | None = None
         self._seconds = 0.0
 
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[None]:
         """Open the dataset, or use these rows. Raises DatasetError."""
+        self._count = None if rows is None else row_count(rows)
         with self.prepared.open(rows, stdin) as self._cases:
             yield
 
@@ -49,7 +52,10 @@ class Run:
 
     def total(self) -> int | None:
         """The number of rows to score, if it is known before they are read."""
-        total, limit = self._cases.total() if isinstance(self._cases, Dataset) else None, self.prepared.request.limit
+        total, limit = (
+            self._cases.total() if isinstance(self._cases, Dataset) else self._count,
+            self.prepared.request.limit,
+        )
         return total if limit is None or total is None else min(total, limit)
 
     @property

@@ -85,12 +85,13 @@ def test_a_command_ends_as_it_says(here: Path, command: str, code: int) -> None:
 
 def test_the_commands_and_python_are_short() -> None:
     python = [b for b in blocks("python") if "import" in b]
-    assert len(python) == 2
     assert all(len(b.strip().splitlines()) <= 10 for b in python)
 
 
 def test_the_synchronous_door(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (script,) = [b for b in blocks("python") if "import evaluate" in b]
+    script, *others = [b for b in blocks("python") if "import evaluate" in b]
+    for other in others:
+        exec(compile(other, "README.md", "exec"), {})
     exec(compile(script, "README.md", "exec"), {})
     assert capsys.readouterr().out.splitlines() == ["0.5", "1 scored same 1.0", "2 scored different 0.0"]
 

@@ -81,8 +81,11 @@ def _plain(value: Any) -> Any:
     """For what is no JSON type by itself."""
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
-    if isinstance(value, date | time):
-        return value.isoformat()
+    if type(value).__name__ in ("datetime64", "timedelta64"):
+        # Otherwise numpy gives nanoseconds as an integer.
+        value = value.astype(f"{type(value).__name__}[us]").tolist()
+    if value is None or isinstance(value, date | time):
+        return None if value is None else value.isoformat()
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, Decimal):

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from runner.datasets.column_values import MAX_DEPTH, RowError, json_text, too_deep
+from runner.datasets.frames import FrameRows
 from runner.datasets.ids import Ids
 from runner.text import printable, shown, whole
 from runner.types import Case
@@ -18,6 +19,7 @@ MAX_ID = 1000
 
 COLUMNS = ("input", "output", "reference", "metadata")
 _OWN = frozenset({"id", *COLUMNS})
+_INT64 = 1 << 63
 
 
 Row = tuple[str, "dict[str, Any] | RowError"]
@@ -82,15 +84,44 @@ def as_json(row: object, columns: Collection[str] | None = None) -> dict[str, An
 
     Raises RowError for what has no such form, unless that is in no column that is needed: None is all.
     """
+    if isinstance(row, RowError):
+        raise row
     if not isinstance(row, Mapping):
-        hint = '; a data frame gives its rows by to_dict("records")' if isinstance(row, str) else ""
-        raise RowError(f"a row must be a mapping, not {shown(row)}{hint}")
+        raise RowError(f"a row must be a mapping, not {shown(row)}")
+    if (plain := _scalars(row)) is not None:
+        return plain
     try:
         return read_json(json_text(row))
     except RowError:
         if columns is None:
             raise
     return read_json(json_text({name: value for name, value in row.items() if name in columns}))
+
+
+def _scalars(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A row of short text and common numbers, as most are, without writing and reading JSON; None for any other."""
+    if type(row) is not dict:
+        return None
+    found, size = {}, 0
+    for name, value in row.items():
+        kind = type(value)
+        if kind is str:
+            size += len(value)
+        elif kind is float:
+            if not math.isfinite(value):
+                if not math.isnan(value):
+                    return None
+                value = None
+        elif kind is int:
+            if not -_INT64 <= value < _INT64:
+                return None
+        elif not (value is None or kind is bool):
+            return None
+        if type(name) is not str:
+            return None
+        found[name] = value
+    # Each character is at most 6 bytes of JSON, so that the row is not too long.
+    return found if size < 1 << 20 else None
 
 
 def read_json(text: str) -> dict[str, Any]:
@@ -151,9 +182,10 @@ def cases_from_rows(
 
     What is wrong with others than `columns` does no harm; None is all.
     """
+    frame = rows if isinstance(rows, FrameRows) else None
 
     def read() -> Iterator[Row]:
-        for number, row in enumerate(rows, 1):
+        for number, row in enumerate(frame.read(columns) if frame else rows, 1):
             try:
                 yield f"{where} {number}", as_json(row, columns)
             except RowError as error:
@@ -161,7 +193,7 @@ def cases_from_rows(
 
     ids = Ids()
     try:
-        yield from cases(read(), ids)
+        yield from cases(read(), ids, frame.unread(columns) if frame else ())
     finally:
         ids.close()
 

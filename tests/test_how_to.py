@@ -1,0 +1,43 @@
+"""What the how-to pages show is run: each page's Python, from its top to its end, and its commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGES = Path(__file__).parents[1] / "docs" / "how-to"
+SAME = "def evaluate(output, reference):\n    return float(output == reference)\n"
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return [text for named, text in found if named == language]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the script and the dataset that the pages name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "same.py").write_text(SAME)
+    (tmp_path / "data.jsonl").write_text('{"output": "4", "reference": "4"}\n{"output": "five", "reference": "5"}\n')
+    return tmp_path
+
+
+PRINTED = {
+    "data-frames.md": ["0.5", 'pandas\'s Series is one column; name it: data.to_frame("output")'],
+}
+
+
+def test_every_page_is_run() -> None:
+    assert {page.name for page in PAGES.glob("*.md") if blocks(page, "python")} == set(PRINTED)
+
+
+@pytest.mark.parametrize("page", PRINTED)
+def test_the_python_of_a_page_prints_what_it_says(page: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pandas")
+    names: dict[str, object] = {}
+    for block in blocks(PAGES / page, "python"):
+        exec(compile(block, page, "exec"), names)
+    assert capsys.readouterr().out.splitlines() == PRINTED[page]

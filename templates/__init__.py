@@ -72,6 +72,11 @@ def starter(language: Language) -> tuple[str, str]:
     return (folder / _FILES[language]).read_text("utf-8"), (folder / "cases.jsonl").read_text("utf-8")
 
 
+def starter_file(name: str) -> str:
+    """Another file of a new evaluator's folder: `rows.csv`, `workflow.yml`."""
+    return (_HERE / _STARTER / name).read_text("utf-8")
+
+
 def demo(name: str) -> Path | None:
     """A dataset to try the template on, if there is one. Raises KeyError for an unknown name."""
     folder = _folder(name)

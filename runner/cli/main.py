@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
-from runner.cli import options, sandboxes, signals, streams
+from runner.cli import authoring, options, sandboxes, signals, streams
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE
 from runner.version import installed
-
-if TYPE_CHECKING:
-    from sandboxes.base import Language
 
 
 def _epilog(failed: str) -> str:
@@ -55,8 +52,8 @@ def _report(error: Exception) -> int:
     from runner.text import printable
 
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        error.show()
-        return error.exit_code
+        click.echo(_FIRST_STEPS)
+        return WRONG_USAGE  # in a script, whose arguments came to nothing, this must not pass
     if isinstance(error, click.ClickException):
         step = f" (see {error.ctx.command_path} --help)" if isinstance(error, click.UsageError) and error.ctx else ""
         click.echo(f"evalcell: {printable(error.format_message().rstrip('.'), 600)}{step}", err=True)
@@ -83,6 +80,19 @@ def _report(error: Exception) -> int:
     words = f"{type(error).__name__}: {lines}" if lines else type(error).__name__
     click.echo(f"evalcell failed unexpectedly: {words}; run `evalcell --debug …` and report it", err=True)
     return COULD_NOT_JUDGE
+
+
+_FIRST_STEPS = """\
+evalcell scores datasets with evaluator scripts that run in a sandbox.
+
+  evalcell run json-distance demo         see it work: 200 rows, scored by a template
+  evalcell templates                      the evaluators that come with evalcell
+  evalcell run exact-match data.csv       score a file of your own
+  evalcell new polite                     write an evaluator: a script, and examples for it
+  evalcell init                           a folder with all of it, and a workflow for your CI
+
+`evalcell --help` lists all commands, `evalcell run --help` what a run can do.\
+"""
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -112,8 +122,8 @@ def cli(debug: bool) -> None:
     "such rows a gate on scores (mean to pass_rate) is not judged, and the run ends with 3. --max-failed 5% allows 5% "
     "of all rows to fail or be lost. " + _epilog("a gate (--fail-if, --max-failed) failed"),
 )
-@click.argument("evaluator")
-@click.argument("dataset")
+@options.evaluator("evaluator")
+@options.dataset("dataset")
 @options.rows
 @options.limits
 @options.resources
@@ -140,8 +150,8 @@ def run(**given: Any) -> int:
 
 
 @cli.command(cls=options.Command, epilog=_epilog("a type error"))
-@click.argument("script")
-@click.argument("dataset", required=False)
+@options.evaluator("script")
+@options.dataset("dataset", required=False)
 @options.mapping
 @options.sandbox
 @options.resources
@@ -161,8 +171,8 @@ def check(**given: Any) -> int:
     epilog="Exit codes: 0 all examples passed; 1 some failed; 2 wrong usage, such as a line of EXAMPLES that cannot be "
     "used; 3 no verdict; 130 interrupted.",
 )
-@click.argument("script")
-@click.argument("examples", required=False)
+@options.evaluator("script")
+@options.dataset("examples", required=False)
 @options.mapping
 @options.limits
 @options.resources
@@ -192,8 +202,8 @@ def test(**given: Any) -> int:
     epilog="Exit codes: 0 all rows agree; 1 some differ; 2 wrong usage; 3 no verdict, for example because nothing was "
     "scored; 130 interrupted.",
 )
-@click.argument("evaluator")
-@click.argument("dataset")
+@options.evaluator("evaluator")
+@options.dataset("dataset")
 @options.rows
 @options.tolerance
 @options.other
@@ -217,41 +227,10 @@ def parity(**given: Any) -> int:
     return parity.parity(parity.Options(**given))
 
 
-@cli.command()
-def templates() -> int:
-    """List the evaluators that come with evalcell."""
-    from runner.cli.listings import list_templates
-
-    return list_templates()
-
-
-@cli.command()
-@click.argument("name")
-@options.language("The language of a template that has several.")
-def show(name: str, language: Language | None) -> int:
-    """Print the source of the template NAME, to save and change it."""
-    from runner.cli.listings import show_template
-
-    return show_template(name, language)
-
-
-@cli.command()
-@click.argument("name")
-@options.language("The language of the script.  [default: py, or what the template has]")
-@click.option("--from", "template", metavar="TEMPLATE", help="Copy this template and its examples.")
-def new(name: str, language: Language | None, template: str | None) -> int:
-    """
-    Write a first script, NAME.py or NAME.ts, and worked examples for it, NAME.cases.jsonl.
-
-    `evalcell test` then tries the script on the examples. Existing files are not overwritten.
-    """
-    from runner.cli import new
-
-    return new.new(name, language, template)
-
-
-for _command in (sandboxes.sandboxes, sandboxes.reap, sandboxes.cache):
-    cli.add_command(_command)
+for _module in (authoring, sandboxes):
+    for _command in vars(_module).values():
+        if isinstance(_command, click.Command):
+            cli.add_command(_command)
 
 
 def begin() -> NoReturn:

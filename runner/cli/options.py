@@ -70,6 +70,28 @@ def several(*options: _Decorator) -> _Decorator:
     return decorate
 
 
+def offered(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
+    """What the shell's completion offers: a function of `completion`."""
+
+    def offer(context: click.Context, parameter: click.Parameter, begun: str) -> list[Any]:
+        from runner.cli import completion  # not for a command that runs
+
+        found: list[Any] = getattr(completion, kind)(context, parameter, begun)
+        return found
+
+    return offer
+
+
+def evaluator(name: str) -> _Decorator:
+    """Declare the argument that names a script or a template."""
+    return click.argument(name, shell_complete=offered("evaluators"))
+
+
+def dataset(name: str, *, required: bool = True) -> _Decorator:
+    """Declare the argument that names a dataset, or examples."""
+    return click.argument(name, required=required, shell_complete=offered("datasets"))
+
+
 def seconds(heading: str, *words: str, help: str) -> _Decorator:
     """Declare an option for a time in seconds, at most a day."""
     return option(heading, *words, type=click.FloatRange(0, 86_400, min_open=True), metavar="S", help=help)
@@ -122,10 +144,22 @@ other = option(
     _ROWS, "--other", metavar="SCRIPT", help="Compare with this evaluator, which runs in the last --sandbox."
 )
 
-sandbox = option(_SANDBOX, "--sandbox", metavar="NAME", help="Where the script runs.  [default: what fits it]")
+sandbox = option(
+    _SANDBOX,
+    "--sandbox",
+    metavar="NAME",
+    shell_complete=offered("sandboxes"),
+    help="Where the script runs.  [default: what fits it]",
+)
 
 sandboxes = option(
-    _SANDBOX, "--sandbox", "sandboxes", metavar="NAME", multiple=True, help="Where it runs; give two or more."
+    _SANDBOX,
+    "--sandbox",
+    "sandboxes",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=offered("sandboxes"),
+    help="Where it runs; give two or more.",
 )
 
 bounds = several(

@@ -1,0 +1,84 @@
+"""Commands for who writes an evaluator: templates to look at, a first script, a first folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli import options
+
+if TYPE_CHECKING:
+    from sandboxes.base import Language
+
+
+@click.command()
+def templates() -> int:
+    """List the evaluators that come with evalcell."""
+    from runner.cli.listings import list_templates
+
+    return list_templates()
+
+
+@click.command()
+@click.argument("name", shell_complete=options.offered("templates"))
+@options.language("The language of a template that has several.")
+def show(name: str, language: Language | None) -> int:
+    """Print the source of the template NAME, to save and change it."""
+    from runner.cli.listings import show_template
+
+    return show_template(name, language)
+
+
+@click.command()
+@click.argument("name")
+@options.language("The language of the script.  [default: py, or what the template has]")
+@click.option(
+    "--from",
+    "template",
+    metavar="TEMPLATE",
+    shell_complete=options.offered("templates"),
+    help="Copy this template and its examples.",
+)
+def new(name: str, language: Language | None, template: str | None) -> int:
+    """
+    Write a first script, NAME.py or NAME.ts, and worked examples for it, NAME.cases.jsonl.
+
+    `evalcell test` then tries the script on the examples. Existing files are not overwritten.
+    """
+    from runner.cli import new
+
+    return new.new(name, language, template)
+
+
+@click.command()
+@click.argument("folder", default="evals")
+@options.language("The language of the evaluator.  [default: py]")
+def init(folder: str, language: Language | None) -> int:
+    """
+    Make FOLDER with an evaluator, examples for it, ten rows to score, and a workflow for GitHub.
+
+    The default for FOLDER is `evals`. The workflow scores the rows on each pull request; in a git repository it is
+    written to the repository's .github/workflows. Existing files are not overwritten.
+    """
+    from runner.cli import init
+
+    return init.init(folder, language or "python")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> int:
+    """
+    Print what SHELL reads to complete evalcell's commands, options and templates.
+
+    \b
+    bash: add to ~/.bashrc                      eval "$(evalcell completion bash)"
+    zsh:  add to ~/.zshrc, after compinit       eval "$(evalcell completion zsh)"
+    fish: evalcell completion fish > ~/.config/fish/completions/evalcell.fish
+    """
+    from runner.cli import completion
+
+    click.echo(completion.script(shell, context.find_root().command))
+    return 0

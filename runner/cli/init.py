@@ -1,0 +1,118 @@
+"""`evalcell init`: a folder with an evaluator, examples, rows, and a workflow that scores them on each pull request."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from contextlib import suppress
+from pathlib import Path
+
+from rich.text import Text
+
+import templates
+from runner.cli import render
+from runner.cli.exit_codes import DONE
+from runner.errors import InputError, OutputError
+from runner.text import printable, whole
+from sandboxes.base import Language
+
+_SCRIPTS: dict[Language, str] = {"python": "evaluator.py", "typescript": "evaluator.ts"}
+_PACKAGES: dict[Language, str] = {"python": "evalcell", "typescript": "'evalcell[deno]'"}
+_WORKFLOWS = Path(".github", "workflows")
+
+
+def init(folder: str, language: Language) -> int:
+    """
+    Write the files, where none of them is yet; return the exit code.
+
+    Inside a git repository the workflow goes to its top folder, as no other place is looked at. Raises InputError for a
+    folder that cannot be used, OutputError for a file that exists or cannot be written.
+    """
+    place = Path(folder)
+    top = _repository(place)
+    source, examples = templates.starter(language)
+    script = _SCRIPTS[language]
+    name = _workflow_name(place)
+    workflow = (top or place) / _WORKFLOWS / f"{name}.yml"
+    _write(
+        {
+            place / script: source,
+            place / "evaluator.cases.jsonl": examples,
+            place / "rows.csv": templates.starter_file("rows.csv"),
+            workflow: _workflow(name, _inside(place, top), language),
+        }
+    )
+    out = render.out()
+    shown = [_shown(place / file) for file in (script, "evaluator.cases.jsonl", "rows.csv")]
+    out.print(Text(f"wrote {', '.join(shown)} and {_shown(workflow)}; next:"), soft_wrap=True)
+    path, rows = (shlex.quote(str(place / file)) for file in (script, "rows.csv"))
+    out.print(Text(f"  evalcell test {path}"), soft_wrap=True)
+    out.print(Text(f"  evalcell run {path} {rows}"), soft_wrap=True)
+    if top is None:
+        out.print(Text("The workflow runs once this folder is the top of a git repository."))
+    return DONE
+
+
+def _repository(place: Path) -> Path | None:
+    """The top folder of the git repository that the folder is in, relative where the folder is."""
+    here = place if place.is_dir() else place.parent
+    if not here.is_dir():
+        raise InputError(f"there is no folder {_shown(here)}; make it first: mkdir -p {shlex.quote(str(here))}")
+    resolved = here.resolve()
+    for above in (resolved, *resolved.parents):
+        if (above / ".git").exists():
+            return Path(os.path.relpath(above)) if not place.is_absolute() else above
+    return None
+
+
+def _inside(place: Path, top: Path | None) -> str:
+    return "." if top is None else Path(os.path.relpath(place, top)).as_posix()
+
+
+def _workflow_name(place: Path) -> str:
+    name = re.sub(r"[^A-Za-z0-9]+", "-", place.resolve().name).strip("-").lower()
+    return f"evalcell-{name}"[:100].rstrip("-")
+
+
+def _workflow(name: str, inside: str, language: Language) -> str:
+    values = {
+        "name": name,
+        "folder": inside,
+        "package": _PACKAGES[language],
+        "script": _SCRIPTS[language],
+        "results": "results.jsonl" if inside == "." else f"{inside}/results.jsonl",
+    }
+    plain = re.compile(r"[A-Za-z0-9_./'\[\]-]+")
+    text = templates.starter_file("workflow.yml")
+    for key, value in values.items():  # JSON's way of quoting is YAML's too
+        text = text.replace(f"{{{key}}}", value if plain.fullmatch(value) else json.dumps(value, ensure_ascii=False))
+    return text
+
+
+def _write(files: dict[Path, str]) -> None:
+    """All or none of them."""
+    for path in files:
+        if os.path.lexists(path):
+            raise OutputError(f"{_shown(path)} exists already; choose another folder, or move it away")
+    made: list[Path] = []
+    try:
+        for path, text in files.items():
+            for folder in reversed([path.parent, *path.parent.parents]):
+                if not folder.is_dir():
+                    folder.mkdir()
+                    made.append(folder)
+            with path.open("x", encoding="utf-8", newline="\n") as file:
+                made.append(path)
+                file.write(text)
+    except OSError as error:
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
+        where = _shown(Path(os.fsdecode(error.filename or "")))
+        raise OutputError(f"{where} cannot be written ({error.strerror}); choose another folder") from None
+
+
+def _shown(path: Path) -> str:
+    return printable(whole(str(path)))

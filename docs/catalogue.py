@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import templates
-from runner.evaluators.mapping import BY_NAME
+from runner.evaluators.column import BY_NAME
 from runner.evaluators.parameters import as_json, expected
 from runner.evaluators.resolve import find_evaluator
 from runner.types import Categorical, Continuous, Evaluator, OutputConfig, Parameter

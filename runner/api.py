@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import Any, TypeVar
 
+from runner.call import with_whole_call
 from runner.comparison import Parity, ParityTally, open_cases, prepare_sides, together
+from runner.engine.threads import Detached
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.examples.load import examples_from_rows, find_examples, read_examples
-from runner.request import Path, Rows, make_request, prepare
+from runner.request import Columns, Path, Rows, make_request, prepare
 from runner.results.diff import TOLERANCE
 from runner.results.summary import Summary
 from runner.run import Run
-from runner.types import Evaluator, InputMapping, Result
+from runner.types import Evaluator, Result
 from sandboxes.base import Language, Limits, Model, SandboxConfig
 
 T = TypeVar("T")
@@ -38,7 +40,7 @@ def evaluate(
     *,
     sandbox: str | SandboxConfig | None = None,
     limits: Limits | None = None,
-    mapping: InputMapping | None = None,
+    mapping: Columns | None = None,
     seed: int | None = None,
     language: Language | None = None,
     limit: int | None = None,
@@ -52,7 +54,8 @@ def evaluate(
     `evaluator` is a path, a template's name or an `Evaluator`; `language` selects one of a template's languages.
     `dataset` is a path, `demo`, or rows, which are read in another thread. `limit` is the number of rows to score.
     `sandbox` is a backend's name or a config, whose packages are added to the script's own; without a backend, the one
-    that fits is chosen. `mapping` overrides the script's own. `seed` makes the script's random numbers repeat. `output`
+    that fits is chosen. `mapping`, such as `{"output": "prediction"}`, names columns or paths for parameters, over the
+    script's own. `seed` makes the script's random numbers repeat. `output`
     is one or several results files, or a folder: `run/`, or a Path without a suffix. The summary says how `gates`,
     such as `mean<0.8`, and `max_failed`, such as `5%`, went. Works inside a running event loop.
 
@@ -60,6 +63,7 @@ def evaluate(
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
     results cannot be written; rows that were written before stay in the files.
     """
+    given = dict(locals())
     request, rows = make_request(
         evaluator,
         dataset,
@@ -79,7 +83,9 @@ def evaluate(
         async with aclosing(run.results()) as found:
             return [result async for result in found]
 
-    with run.open(rows):
+    with ExitStack() as stack:
+        with with_whole_call("evaluate", given):
+            stack.enter_context(run.open(rows))
         try:
             results = _wait(collect)
         except BaseException as e:
@@ -95,7 +101,7 @@ async def stream(
     *,
     sandbox: str | SandboxConfig | None = None,
     limits: Limits | None = None,
-    mapping: InputMapping | None = None,
+    mapping: Columns | None = None,
     seed: int | None = None,
     language: Language | None = None,
 ) -> AsyncGenerator[Result, None]:
@@ -108,11 +114,15 @@ async def stream(
 
     The parameters and exceptions are those of `evaluate`.
     """
+    given = dict(locals())
     request, rows = make_request(
         evaluator, dataset, sandbox=sandbox, limits=limits, mapping=mapping, seed=seed, language=language
     )
     run = Run(prepare(request))
-    with run.open(rows):
+    with ExitStack() as stack:
+        with with_whole_call("stream", given):
+            # In a thread: the rows, of which the first is looked at, may wait for something in the caller's loop.
+            await Detached(lambda: stack.enter_context(run.open(rows)), "evalcell-dataset").get()
         async with aclosing(run.results()) as found:
             async for result in found:
                 yield result
@@ -124,7 +134,7 @@ def check_examples(
     *,
     sandbox: str | SandboxConfig | None = None,
     limits: Limits | None = None,
-    mapping: InputMapping | None = None,
+    mapping: Columns | None = None,
     language: Language | None = None,
 ) -> ExamplesReport:
     """
@@ -157,7 +167,7 @@ def parity(
     sandboxes: Sequence[str | SandboxConfig] = (),
     other: Path | Evaluator | None = None,
     limits: Limits | None = None,
-    mapping: InputMapping | None = None,
+    mapping: Columns | None = None,
     seed: int | None = None,
     limit: int | None = None,
     tolerance: float = TOLERANCE,
@@ -170,9 +180,11 @@ def parity(
     sandbox runs `evaluator` and the last one runs `other`. `dataset` may also be `demo`, or `cases` for the
     evaluator's worked examples. The other parameters and the exceptions are those of `evaluate`.
     """
+    given = dict(locals())
     request, rows = make_request(evaluator, dataset, limits=limits, mapping=mapping, seed=seed, limit=limit)
     sides = prepare_sides(request, sandboxes, other, language)
-    cases = open_cases(request, rows, sides)
+    with with_whole_call("parity", given | {"tolerance": None if tolerance == TOLERANCE else tolerance}):
+        cases = open_cases(request, rows, sides)
     tally = ParityTally(sides, tolerance)
 
     async def collect() -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import templates
 from runner.datasets.dataset import open_dataset
+from runner.datasets.lookahead import Lookahead
 from runner.datasets.rows import cases_from_rows
 from runner.engine.local import score
 from runner.engine.threads import Detached
@@ -19,7 +20,7 @@ from runner.evaluators.resolve import find_evaluator, find_files, is_path, with_
 from runner.examples.check import fill_example
 from runner.examples.load import Example, find_examples, for_language, read_examples
 from runner.request import Path as Named
-from runner.request import Prepared, Rows, RunRequest, prepare
+from runner.request import Prepared, Rows, RunRequest, prepare, refuse_lacking_columns
 from runner.results.diff import KEPT, TOLERANCE, fields, same, windows
 from runner.text import printable, whole
 from runner.types import Case, Evaluator, InputMapping, Result
@@ -141,9 +142,9 @@ def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[Prepared]
     Raises InputError, also for a dataset that cannot be read twice.
     """
     limit = request.limit
-    columns = _columns(sides)
     if rows is not None:
-        some = list(islice(rows, limit))
+        some, columns = list(islice(rows, limit)), _columns(sides)
+        refuse_lacking_columns("the dataset", Lookahead(cases_from_rows(some, columns=columns)), sides)
         return lambda: nullcontext(cases_from_rows(some, columns=columns))
     if request.dataset == "cases":
         worked: Iterable[Example] = read_examples(find_examples(request.evaluator))
@@ -156,7 +157,8 @@ def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[Prepared]
         raise DatasetError(
             f"{printable(whole(path))} can be read only once, and parity reads it twice; save it as a file first"
         )
-    return lambda: _read(path, limit, columns)
+    with _read(path, limit, sides):  # refuses it before any sandbox is opened
+        return lambda: _read(path, limit, sides)
 
 
 async def together(sides: Sequence[Prepared], cases: Cases) -> AsyncGenerator[tuple[Result, ...], None]:
@@ -265,8 +267,9 @@ def _columns(sides: Sequence[Prepared]) -> frozenset[str] | None:
 
 
 @contextmanager
-def _read(path: str, limit: int | None, columns: frozenset[str] | None) -> Iterator[Iterable[Case]]:
-    with open_dataset(path, columns=columns) as dataset:
+def _read(path: str, limit: int | None, sides: Sequence[Prepared]) -> Iterator[Iterable[Case]]:
+    with open_dataset(path, columns=_columns(sides)) as dataset:
+        refuse_lacking_columns(dataset.name, dataset, sides, dataset.header)
         yield islice(dataset, limit)
 
 
@@ -278,14 +281,8 @@ def _scored(side: Prepared, cases: Iterable[Case], opened: Sandbox) -> AsyncGene
 
 def _sides_of(sides: Sequence[Prepared]) -> Iterator[Side]:
     for side, name in zip(sides, names(sides), strict=True):
-        evaluator = side.evaluator
-        yield Side(
-            name=name,
-            evaluator=evaluator.name,
-            version=evaluator.version,
-            language=evaluator.language,
-            sandbox=side.sandbox.identity,
-        )
+        script, sandbox = side.evaluator, side.sandbox.identity
+        yield Side(name=name, evaluator=script.name, version=script.version, language=script.language, sandbox=sandbox)
 
 
 def names(sides: Sequence[Prepared]) -> list[str]:

@@ -7,6 +7,7 @@ Errors of the caller. Each message is one line that names the file, row or optio
         DatasetError      the file as a whole; a broken row is a `failed` result instead
         ExamplesError     worked examples that cannot be used: the file, or a line of it
         MappingError      a name, path or literal that cannot be bound
+          ColumnsError    a parameter for which the dataset has no column
         OutputError       a results file that cannot be written
       PathError           a JSONPath; callers see it as one of those above
 """
@@ -30,6 +31,26 @@ class ExamplesError(InputError):
 
 class MappingError(InputError):
     """The evaluator's parameters cannot be bound."""
+
+
+class ColumnsError(MappingError):
+    """
+    The dataset lacks columns that the run needs.
+
+    `why` names them, and the columns there are. The other fields are likely mappings: `paths` of parameters, with
+    `COLUMN` where no name is likely, and `values`, the parameters that take a setting rather than a column.
+    """
+
+    def __init__(self, why: str, paths: dict[str, str], values: tuple[str, ...] = ()) -> None:
+        self.why = why
+        self.paths = paths
+        self.values = values
+        super().__init__(why)
+
+    @property
+    def blanks(self) -> list[str]:
+        """The words in the place of which a person has to write something."""
+        return [*(["COLUMN"] if "COLUMN" in self.paths.values() else []), *(["VALUE"] if self.values else [])]
 
 
 class OutputError(InputError):

@@ -11,12 +11,14 @@ from typing import Annotated, Any, BinaryIO, TypeAlias
 
 from pydantic import Field, PlainValidator, SerializeAsAny, ValidationError, field_serializer
 
-from runner.datasets.dataset import cases_from_rows, open_dataset
-from runner.datasets.frames import frame_rows
+from runner.datasets.dataset import Dataset, cases_from_rows, open_dataset
+from runner.datasets.frames import FrameRows, frame_rows
+from runner.datasets.lacking import refuse_lacking
+from runner.datasets.lookahead import Lookahead
 from runner.datasets.not_rows import refuse_what_has_no_rows
 from runner.engine.local import refuse_unfit, score
 from runner.errors import InputError
-from runner.evaluators.mapping import bind
+from runner.evaluators.mapping import Binding, bind
 from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
 from runner.text import shown
 from runner.types import Case, Evaluator, InputMapping, Result
@@ -25,6 +27,8 @@ from sandboxes.registry import create
 
 Path: TypeAlias = str | os.PathLike[str]
 Rows: TypeAlias = Iterable[Mapping[str, Any]]
+Columns: TypeAlias = InputMapping | Mapping[str, str]
+"""A mapping as Python callers give it; a plain one has the column or path of each parameter."""
 
 
 def _name(value: object) -> str:
@@ -79,8 +83,13 @@ class Prepared:
     sandbox: Sandbox
     why: str
     """The sandbox, and the reason for it: `no packages declared -> wasm`."""
-    columns: frozenset[str] | None = None
-    """The columns that the mapping needs. None: it may need all."""
+    binding: Binding | None = None
+    """None: each row has a mapping of its own, as worked examples do."""
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The columns to read. None: all."""
+        return None if self.binding is None else self.binding.columns
 
     @property
     def dataset(self) -> str | None:
@@ -101,12 +110,16 @@ class Prepared:
 
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[Iterable[Case]]:
-        """The dataset, or these rows, as cases. Raises DatasetError."""
+        """The dataset, or these rows, as cases. Raises DatasetError, and ColumnsError if it lacks columns."""
         path = self.dataset
         if path is None:
-            yield cases_from_rows(() if rows is None else rows, columns=self.columns)
+            cases = Lookahead(cases_from_rows(() if rows is None else rows, columns=self.columns))
+            header = rows.names if isinstance(rows, FrameRows) else ()
+            refuse_lacking_columns("the dataset", cases, [self], header)
+            yield cases
             return
         with open_dataset(path, stdin=stdin, columns=self.columns) as dataset:
+            refuse_lacking_columns(dataset.name, dataset, [self], dataset.header)
             yield dataset
 
     def score(self, cases: Iterable[Case], opened: Sandbox) -> AsyncGenerator[Result, None]:
@@ -114,6 +127,31 @@ class Prepared:
         request = self.request
         some = cases if request.limit is None else islice(cases, request.limit)
         return score(self.evaluator, some, opened, limits=request.limits, mapping=request.mapping, seed=request.seed)
+
+
+def _mapping(given: Columns | None) -> InputMapping:
+    if given is None or isinstance(given, InputMapping):
+        return given or InputMapping()
+    wrong: object = given
+    if isinstance(given, Mapping):
+        wrong = next((pair for pair in given.items() if not all(isinstance(one, str) for one in pair)), None)
+        if wrong is None:
+            return InputMapping(paths=dict(given))
+    raise InputError(
+        f'`mapping` must name columns or paths, such as {{"output": "prediction"}}, not {shown(wrong, 60)}; '
+        'a value is given by InputMapping(literals={"limit": 3})'
+    )
+
+
+def refuse_lacking_columns(
+    name: str, cases: Dataset | Lookahead, runs: Iterable[Prepared], header: tuple[str, ...] = ()
+) -> None:
+    """
+    Look at the first rows. Raises ColumnsError if they lack columns that one of the runs needs.
+
+    `header` are the columns that are known before.
+    """
+    refuse_lacking(name, header, cases, [(run.evaluator, run.binding) for run in runs if run.binding is not None])
 
 
 def prepare(
@@ -125,13 +163,16 @@ def prepare(
     `evaluator` is the request's evaluator, if it was read already. `worked`: the rows are worked examples, which may
     map parameters themselves. `lock` is the name of the lock file for messages.
 
+    A parameter that nothing fills is refused when the dataset is opened: only then is it known which columns there are.
+
     Raises InputError for a script or mapping that cannot be used, UnsupportedConfigError for what the sandbox cannot
     do, and SandboxUnavailableError for a sandbox that is not installed.
     """
     named = request.evaluator
     if evaluator is None:
         evaluator = named if isinstance(named, Evaluator) else find_evaluator(named, request.language)
-    columns = None if worked else bind(evaluator, request.mapping).columns
+    # What is unfilled is told together with the columns that the dataset has.
+    binding = None if worked else bind(evaluator, request.mapping, partly=True)
     choice = choose(
         evaluator,
         request.sandbox,
@@ -141,7 +182,7 @@ def prepare(
     )
     sandbox = create(choice.config)
     refuse_unfit(evaluator, sandbox)
-    return Prepared(request, evaluator, sandbox, choice.why, columns)
+    return Prepared(request, evaluator, sandbox, choice.why, binding)
 
 
 def make_request(
@@ -150,16 +191,12 @@ def make_request(
     *,
     sandbox: str | SandboxConfig | None = None,
     limits: Limits | None = None,
-    mapping: InputMapping | None = None,
+    mapping: Columns | None = None,
     **more: Any,
 ) -> tuple[RunRequest, Rows | None]:
     """Make a request from a Python caller's arguments; also return the rows, if any. Raises InputError."""
-    for name, given, kind, example in (
-        ("limits", limits, Limits, "Limits(timeout=2)"),
-        ("mapping", mapping, InputMapping, 'InputMapping(paths={"output": "metadata.answer"})'),
-    ):
-        if given is not None and not isinstance(given, kind):
-            raise InputError(f"`{name}` must be such as {example}, not {shown(given, 60)}")
+    if limits is not None and not isinstance(limits, Limits):
+        raise InputError(f"`limits` must be such as Limits(timeout=2), not {shown(limits, 60)}")
     rows = None if isinstance(dataset, str | os.PathLike) else _rows(dataset)
     config = SandboxConfig(backend=sandbox) if isinstance(sandbox, str) else sandbox or SandboxConfig()
     if isinstance(evaluator, os.PathLike):
@@ -172,7 +209,7 @@ def make_request(
             dataset=os.fspath(dataset) if isinstance(dataset, str | os.PathLike) else None,
             sandbox=config,
             limits=limits or Limits(),
-            mapping=mapping or InputMapping(),
+            mapping=_mapping(mapping),
             **more,
         )
     except ValidationError as e:

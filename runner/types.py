@@ -60,7 +60,8 @@ class InputMapping(Model):
     """
     The source of each parameter's value. A literal takes precedence over a path, a path over a name.
 
-    A path is an RFC 9535 query over the row's `{id, input, output, reference, metadata}`; `$.` may be left out.
+    A path is the name of a column, or an RFC 9535 query over the row's `{id, input, output, reference, metadata}`; its
+    `$.` may be left out.
     """
 
     paths: dict[str, str] = Field(default_factory=dict)

@@ -20,7 +20,7 @@ ROOMS = (
     ("engine",),
     ("results", "datasets"),
     ("evaluators",),
-    ("types", "text", "errors", "version"),
+    ("call", "types", "text", "errors", "version"),
 )
 """Of the runner, from the doors down: each imports what stands below it, or beside it."""
 LINES = 300

@@ -42,13 +42,13 @@ def check(options: Options) -> int:
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
     sandbox = prepared.sandbox
     out = render.out()
-    out.print(render.facts(_facts(prepared)))
-    if dataset is None and not sandbox.capabilities.checks:
-        return DONE
     tried = _Tried()
     stdin = values.standard_input() if dataset == "-" else None
     # Opened here, where a file that hangs holds up no event loop.
     with nullcontext() if dataset is None else prepared.open(stdin=stdin) as cases:
+        out.print(render.facts(_facts(prepared)))
+        if dataset is None and not sandbox.capabilities.checks:
+            return DONE
         if signals.run(_try(prepared, cases, tried)):
             return INTERRUPTED
     if tried.problems:

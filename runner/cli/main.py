@@ -40,15 +40,15 @@ class Group(click.Group):
                 import traceback
 
                 traceback.print_exc()
-            code = _report(e)
+            code = _report(e, given)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             code = INTERRUPTED
         sys.exit(code if isinstance(code, int) else DONE)
 
 
-def _report(error: Exception) -> int:
-    """Print an error on stderr; return its exit code."""
+def _report(error: Exception, given: Sequence[str]) -> int:
+    """Print an error of this command line on stderr; return its exit code."""
     from runner.text import printable
 
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -61,11 +61,16 @@ def _report(error: Exception) -> int:
     if isinstance(error, click.Abort):
         return INTERRUPTED
     from runner.cli.messages import in_options
-    from runner.errors import InputError
+    from runner.errors import ColumnsError, InputError
     from runner.output.files import WriteError
     from sandboxes.errors import SandboxError, UnsupportedConfigError
     from sandboxes.guest.supervisor.shortage import why
 
+    if isinstance(error, ColumnsError):
+        from runner.cli.command_line import next_command
+
+        click.echo(f"evalcell: {next_command(given, error)}", err=True)
+        return WRONG_USAGE
     # The messages of InputError may hold a source line and a caret under it.
     lines = "\n".join(printable(line, 600) for line in in_options(str(error)).splitlines()[:6])
     if isinstance(error, InputError | UnsupportedConfigError):

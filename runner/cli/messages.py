@@ -18,7 +18,7 @@ OPTIONS = {
 
 FIELD = re.compile(r"\b(InputMapping|Limits|SandboxConfig)\((\w+)=(?:\{'(\w+)': (?:'([^']*)'|…)\}|True|…)\)")
 _PHRASES = (
-    (re.compile(r"\bmap another to `(\w+)`"), r"map another with --map \1=PATH"),
+    (re.compile(r"\bmap another to `(\w+)`"), r"map another with --map \1=COLUMN"),
     (re.compile(r"\bchoose the (\w+) sandbox\b"), r"choose --sandbox \1"),
     (re.compile(r"\badd (`dependencies = \[\"([^\"]+)\"\]`)"), r"add --with \2, or \1"),
     (

@@ -121,7 +121,12 @@ def language(help: str) -> _Decorator:
 mapping = several(
     language("The language of a template that has several."),
     option(
-        _ROWS, "--map", "paths", metavar="NAME=PATH", multiple=True, help="Take a parameter from a path: a=$.output.x."
+        _ROWS,
+        "--map",
+        "paths",
+        metavar="NAME=COLUMN",
+        multiple=True,
+        help="Take a parameter from a column, or from a path: output=prediction, a=$.output.x.",
     ),
     option(_ROWS, "--set", "literals", metavar="NAME=JSON", multiple=True, help="Give a parameter a value: limit=3."),
 )

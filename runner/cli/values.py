@@ -64,7 +64,7 @@ def _pairs(option: str, given: Sequence[str], value: Callable[[str, str], T]) ->
         name, equals, text = pair.partition("=")
         name = name.strip()
         if not equals or not name:
-            example = "--map answer=$.output.answer" if option == "--map" else "--set limit=3"
+            example = "--map output=prediction" if option == "--map" else "--set limit=3"
             raise InputError(f"{option} {printable(pair, 80)!r} is not NAME=VALUE; write for example {example}")
         if name in found:
             raise InputError(f"{option} names the parameter {printable(name, 80)!r} twice; give it once")
@@ -74,7 +74,7 @@ def _pairs(option: str, given: Sequence[str], value: Callable[[str, str], T]) ->
 
 def _path(name: str, text: str) -> str:
     if not text.strip():
-        raise InputError(f"--map {printable(name, 80)}= has no path; write for example --map {name}=$.output")
+        raise InputError(f"--map {printable(name, 80)}= has no column; write for example --map {name}=output")
     return text.strip()
 
 

@@ -16,6 +16,7 @@ from runner.datasets.column_values import UnreadError
 from runner.datasets.formats import csv_rows, jsonl_rows, lines
 from runner.datasets.ids import Ids
 from runner.datasets.json_array import array_rows
+from runner.datasets.lookahead import Lookahead
 from runner.datasets.parquet import ParquetRows
 from runner.datasets.rows import Row, cases, cases_from_rows
 from runner.errors import DatasetError
@@ -46,12 +47,17 @@ class Dataset:
         count: Callable[[], int | None] = lambda: None,
         unread: tuple[str, ...] = (),
         *,
+        header: tuple[str, ...] = (),
         ends_reads: bool = False,
     ) -> None:
         # `ends_reads`: whether `close` also ends a read that another thread waits for.
         self._ends_reads = ends_reads
         self.name = name
-        self._rows: Iterable[Row] | None = rows
+        self.header = header
+        """The columns, if they are known before the rows are read."""
+        self._rows = rows
+        self._cases = Lookahead(self._read())
+        self._iterated = False
         self._close = close
         self._count = count
         self._unread = unread
@@ -62,10 +68,17 @@ class Dataset:
 
     def __iter__(self) -> Iterator[Case]:
         """Raises DatasetError when the file fails under way, or was read before."""
-        rows, self._rows = self._rows, None
-        if rows is None:
+        if self._iterated:
             raise DatasetError(f"{self.name} has been read; open it again")
-        found = cases(self._watched(rows), self._ids, self._unread)
+        self._iterated = True
+        yield from self._cases
+
+    def look(self) -> Case | None:
+        """The next case, which `iter` yields again; None at the end. Raises DatasetError when the file fails."""
+        return self._cases.look()
+
+    def _read(self) -> Iterator[Case]:
+        found = cases(self._watched(self._rows), self._ids, self._unread)
         while True:
             with self._reading:
                 try:
@@ -138,13 +151,14 @@ def open_dataset(
     if suffix == ".parquet":
         file.close()
         rows = ParquetRows(path, columns)
-        return Dataset(name, rows, rows.close, lambda: rows.count, rows.unread, ends_reads=True)
+        return Dataset(name, rows, rows.close, lambda: rows.count, rows.unread, header=rows.header, ends_reads=True)
     try:
         _skip_bom(file, name)
         if suffix == ".json":
             return Dataset(name, array_rows(file, name), file.close)
         if suffix == ".csv":
-            return Dataset(name, csv_rows(file, name), file.close)
+            header, rows_of = csv_rows(file, name)
+            return Dataset(name, rows_of, file.close, header=tuple(header))
     except OSError as error:
         file.close()
         raise DatasetError(f"{name} cannot be read: {error.strerror or error}") from None

@@ -70,8 +70,8 @@ class _CsvLines:
         self.size, self.error = 0, None
 
 
-def csv_rows(file: BufferedReader, name: str) -> Iterator[Row]:
-    """Raises DatasetError for a header that cannot be used, at once."""
+def csv_rows(file: BufferedReader, name: str) -> tuple[list[str], Iterator[Row]]:
+    """The header, and the rows. Raises DatasetError for a header that cannot be used."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))
     text = _CsvLines(file)
     reader = csv.reader(text, strict=True)
@@ -81,7 +81,8 @@ def csv_rows(file: BufferedReader, name: str) -> Iterator[Row]:
             raise text.error
     except (csv.Error, RowError) as error:
         raise DatasetError(f"{name}:{text.number}: the header cannot be read: {error}") from None
-    return _csv_body(reader, text, _header(first, name), name)
+    header = _header(first, name)
+    return header, _csv_body(reader, text, header, name)
 
 
 def _header(cells: list[str] | None, name: str) -> list[str]:

@@ -66,6 +66,8 @@ class ParquetRows:
         self.count: int = about["rows"]
         self.unread: tuple[str, ...] = tuple(about["unread"])
         """Columns that were not asked for."""
+        self.header: tuple[str, ...] = (*about["read"], *self.unread)
+        """All columns, if only some were asked for."""
 
     def __iter__(self) -> Iterator[Row]:
         number = 0

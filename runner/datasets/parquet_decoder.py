@@ -60,7 +60,8 @@ def main(path: str) -> None:
         _tell(out, {"repeated": repeated})
         return
     others = [name[:_NAMED] for name in names if name in unread][:_NAMED]
-    _tell(out, {"rows": max(0, file.metadata.num_rows), "unread": others})
+    read = [] if asked is None else [name for name in names if name not in unread]
+    _tell(out, {"rows": max(0, file.metadata.num_rows), "read": read, "unread": others})
     flush = monotonic()
     for row in _Rows(file, [name for name in names if name not in unread]):
         out.write(row.encode("ascii") + b"\n")

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from pydantic import Field, TypeAdapter, ValidationError
 
 from runner.errors import EvaluatorError, PathError
+from runner.evaluators.column import parse_source
 from runner.evaluators.parameters import read_parameters
 from runner.text import listed, printable, shown, suggestion, whole
 from runner.types import Declared, InputMapping, OutputConfig
@@ -217,10 +218,8 @@ class _Reader:
         return InputMapping(paths=paths, literals=literals)
 
     def _path(self, name: str, text: str) -> str:
-        from runner.evaluators.jsonpath import parse_path
-
         try:
-            parse_path(text)
+            parse_source(text)
         except PathError as error:
             self._refuse(name, f"`mapping.{printable(name, 60)}`: {error}")
         return text

@@ -54,6 +54,12 @@ class Path:
         return self._keys[0] if self._keys and isinstance(self._keys[0], str) else None
 
     @property
+    def column(self) -> str | None:
+        """The one column that it looks into, one in `metadata` by its own name; None where it may be several."""
+        below = self._keys[1] if self.first == "metadata" and self._keys and len(self._keys) > 1 else None
+        return below if isinstance(below, str) else self.first
+
+    @property
     def columns(self) -> frozenset[str] | None:
         """The columns that it may look into, those in `metadata` by their own names; None where that may be all."""
         if "$" in self.text[1:]:

@@ -9,15 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import MappingError, PathError
+from runner.evaluators.column import BY_NAME, Column, parse_source, written
 from runner.evaluators.parameters import NotAcceptedError, about, accepted, as_json
 from runner.text import listed, printable, shown, suggestion
 from runner.types import Case, Declared, Evaluator, InputMapping, Parameter
 
 if TYPE_CHECKING:
     from runner.evaluators.jsonpath import Path
-
-BY_NAME = ("output", "reference", "input", "metadata", "id")
-"""Parameters of these names bind by themselves."""
 
 _ABSENT = object()
 
@@ -33,7 +31,7 @@ class _Source:
     name: str
     required: bool
     positional: bool
-    path: Path | None = None
+    path: Path | Column | None = None
     literal: Any = None
     by_name: bool = False
     default: bool = False
@@ -44,9 +42,11 @@ class _Source:
 class Binding:
     """The sources of one evaluator's parameters, for any number of cases."""
 
-    def __init__(self, sources: Iterable[_Source], defaults: Iterable[str]) -> None:
+    def __init__(self, sources: Iterable[_Source], defaults: Iterable[str], unfilled: Iterable[Parameter] = ()) -> None:
         self._sources = tuple(sources)
         self._defaults = tuple(defaults)
+        self.unfilled = tuple(unfilled)
+        """Required parameters that nothing fills."""
         self._has_paths = any(source.path for source in self._sources)
 
     def arguments(self, case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -85,6 +85,21 @@ class Binding:
             found |= named
         return frozenset(found)
 
+    def needs(self) -> dict[str, str]:
+        """
+        By parameter: the column without which each row fails. One that the row cannot have is told by its path.
+
+        Parameters without which `evaluate` can be called are not among them.
+        """
+        found = {}
+        for source in self._sources:
+            if source.by_name and source.required and source.name != "id":
+                found[source.name] = source.name
+            elif source.path and source.path.first is not None and source.path.first != "id":
+                misplaced = not isinstance(source.path, Column) and source.path.first not in BY_NAME
+                found[source.name] = source.path.text if misplaced else source.path.column or source.path.first
+        return found
+
     @property
     def mapping(self) -> InputMapping:
         """The whole mapping, with columns that bind by name as paths."""
@@ -99,18 +114,19 @@ class Binding:
         return words | dict.fromkeys(self._defaults, "left to its default")
 
 
-def bind(evaluator: Evaluator, mapping: InputMapping | None = None) -> Binding:
+def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, partly: bool = False) -> Binding:
     """
-    Fills the evaluator's parameters by `mapping` over what its header maps, and by name.
+    Fill the evaluator's parameters by `mapping` over what its header maps, and by name.
 
-    Raises MappingError for a name that is not a parameter, a path or literal that cannot be used, and a required
-    parameter that nothing can fill.
+    Raises MappingError for a name that is not a parameter, a path or literal that cannot be used, and, unless it may be
+    filled `partly`, for a required parameter that nothing can fill.
     """
     asked = mapping or InputMapping()
     for own in (evaluator.mapping, asked):
         _refuse_unknown(evaluator, own)
     sources: list[_Source] = []
     defaults: list[str] = []
+    unfilled: list[Parameter] = []
     for parameter in (*evaluator.parameters, *_any_names(evaluator, asked)):
         source = _source(parameter, evaluator, asked)
         if source:
@@ -121,15 +137,17 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None) -> Binding:
                 )
             sources.append(source)
         elif parameter.required:
-            raise MappingError(_unfilled(parameter))
+            unfilled.append(parameter)
         else:
             defaults.append(parameter.name)
-    return Binding(sources, defaults)
+    if unfilled and not partly:
+        raise MappingError(_unfilled(unfilled[0]))
+    return Binding(sources, defaults, unfilled)
 
 
 def _unfilled(parameter: Parameter) -> str:
     name, declared = parameter.name, parameter.declared
-    column = f"InputMapping(paths={{'{name}': 'metadata.{name}'}})"
+    column = f"InputMapping(paths={{'{name}': 'COLUMN'}})"
     if declared is None:
         return f"evaluate needs `{name}`, which no column fills by name; say where it comes from, such as {column}"
     value = f"InputMapping(literals={{'{name}': …}})"
@@ -143,10 +161,8 @@ def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> 
         if name in mapping.literals:
             return made(required=True, literal=_accepted(name, declared, _literal(name, mapping.literals[name])))
         if name in mapping.paths:
-            from runner.evaluators.jsonpath import parse_path  # here: few evaluators want it, and its import is long
-
             try:
-                path = parse_path(mapping.paths[name], trusted=trusted)
+                path = parse_source(mapping.paths[name], trusted=trusted)
             except PathError as error:
                 raise MappingError(f"`{name}`: {error}") from None
             return made(required=True, path=path)
@@ -225,7 +241,7 @@ def _is_literal(source: _Source) -> bool:
     return not (source.path or source.by_name)
 
 
-def _look_up(path: Path, document: dict[str, Any], name: str, case: Case) -> Any:
+def _look_up(path: Path | Column, document: dict[str, Any], name: str, case: Case) -> Any:
     if path.first == "id":  # every row has one, be it the row's number
         document = {"id": case.id}
     try:
@@ -234,9 +250,9 @@ def _look_up(path: Path, document: dict[str, Any], name: str, case: Case) -> Any
         raise MappingError(f"{case.where}: `{name}`: {error}{_in_metadata(path, case)}") from None
 
 
-def _in_metadata(path: Path, case: Case) -> str:
+def _in_metadata(path: Path | Column, case: Case) -> str:
     """A hint, where the path begins with a column that stands in `metadata`, or nothing."""
-    if path.first not in case.metadata and path.first not in case.unread:
+    if isinstance(path, Column) or (path.first not in case.metadata and path.first not in case.unread):
         return ""
     return f"; other columns are in metadata: {path.text.replace('$', '$.metadata', 1)}"
 
@@ -252,9 +268,8 @@ def _lacks(case: Case, name: str) -> str:
 def _others(case: Case) -> str:
     """The columns that could be mapped."""
     own = [column for column in BY_NAME if column in case.present - {"id", "metadata"}]
-    unread = [name if name in BY_NAME else f"metadata.{name}" for name in case.unread]
-    every = [*own, *(f"metadata.{key}" for key in case.metadata), *unread]
-    return f" (it has {listed(every)})" if every else ""
+    every = map(written, (*own, *case.metadata, *case.unread))
+    return f" (it has {listed(every)})" if own or case.metadata or case.unread else ""
 
 
 def _words(source: _Source) -> str:

@@ -260,7 +260,7 @@ USAGE = [
     (["run", "length.py", "nothing.jsonl"], "nothing.jsonl"),
     (["run", "length.py", "data.jsonl", "--sandbox", "nope"], "choose one of: wasm"),
     (["run", "length.py", "data.jsonl", "--map", "output"], "is not NAME=VALUE"),
-    (["run", "length.py", "data.jsonl", "--map", "output="], "has no path"),
+    (["run", "length.py", "data.jsonl", "--map", "output="], "has no column"),
     (["run", "length.py", "data.jsonl", "--map", "output=$.["], "output"),
     (["run", "length.py", "data.jsonl", "--set", "weight=abc"], "--set 'weight=\"abc\"'"),
     (["run", "length.py", "data.jsonl", "--set", "weight=NaN"], "is not JSON"),

@@ -35,12 +35,12 @@ def test_check_tries_the_first_three_rows(here: Path) -> None:
     assert "failed: mapping" in result.stdout
     assert "\n a " in result.stdout
     assert "\n d " not in result.stdout
-    write_rows(here / "bad.jsonl", [{"input": 1}] * 5)
+    write_rows(here / "bad.jsonl", [{"input": 1}] * 5 + [{"output": ""}])
     result = evalcell("check", "length.py", "bad.jsonl")
     assert result.exit_code == 3
     assert "none of the first 3 rows was scored; mapping in row 1: bad.jsonl:1: the row has no" in result.stderr
     assert result.stderr.endswith("or give the parameter a default\n"), "the next step is not cut off"
-    result = evalcell("check", "length.py", "bad.jsonl", "--map", "output=$.metadata", "--set", "weight=3")
+    result = evalcell("check", "length.py", "data.jsonl", "--map", "output=$.id", "--set", "weight=3")
     assert "weight <- " in result.stdout
     assert evalcell("check", "json-distance", "demo").exit_code == 0
 

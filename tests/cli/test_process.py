@@ -145,9 +145,10 @@ def test_ctrl_c_while_stdin_says_nothing_exits_130(here: Path) -> None:
 
 
 def test_ctrl_c_before_the_first_row_does_not_promise_any(here: Path) -> None:
-    process = start(here, "run", "slow.py", "-", "-o", "run/", stdin=subprocess.PIPE)
+    (here / "endless.py").write_text("def evaluate(output):\n    while True: pass\n")
+    process = start(here, "run", "endless.py", "-", "-o", "run/", "--timeout", "100", stdin=subprocess.PIPE)
     assert process.stdin is not None
-    process.stdin.write("\n")  # it does not begin before it has seen how its input begins
+    process.stdin.write('{"output": 1}\n')  # it does not begin before it has seen which columns its input has
     process.stdin.flush()
     wait_for_rows(here / "run" / "manifest.json", 1)
     process.send_signal(signal.SIGINT)

@@ -78,7 +78,10 @@ def test_evaluator_and_dataset_may_be_named_in_several_ways(script: Path, tmp_pa
     for name in ("json-distance", "json_distance"):
         [result] = evaluate(name, [{"output": "1", "reference": 2}], sandbox=ONE).results
         assert (result.evaluator, result.score) == ("json-distance", 1.0)
-    assert evaluate("json-distance", ROWS, language="python").summary.evaluator == "json-distance"
+    assert (
+        evaluate("json-distance", ROWS, mapping={"reference": "output"}, language="python").summary.evaluator
+        == "json-distance"
+    )
     with pytest.raises(EvaluatorError, match="is not written in typescript"):
         evaluate("classification", ROWS, language="typescript")
 
@@ -159,7 +162,7 @@ def test_what_the_caller_got_wrong_is_raised_in_words(script: Path, tmp_path: Pa
     wrong: Any = {"timeout": 1}  # what type checkers refuse, and notebooks do not
     with pytest.raises(InputError, match=r"`limits` must be such as Limits\(timeout=2\), not "):
         evaluate(script, ROWS, limits=wrong)
-    with pytest.raises(InputError, match=r"`mapping` must be such as InputMapping\(paths="):
+    with pytest.raises(InputError, match=r"`mapping` must name columns or paths, such as .*, not \('timeout', 1\); "):
         evaluate(script, ROWS, mapping=wrong)
     with pytest.raises(DatasetError, match=r"the dataset is one row; put it into a list: \[row\]"):
         evaluate(script, wrong)

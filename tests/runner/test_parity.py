@@ -181,6 +181,7 @@ def test_the_door_for_python(tmp_path: Path) -> None:
     report = parity(script, iter(data), sandboxes=both, mapping=InputMapping(literals={"by": 2}), limit=4)
     assert (report.rows, report.same) == (4, 4)
     other = find_evaluator("json-distance")
+    data = [row | {"reference": "y"} for row in data]
     report = parity(script, data, other=other, sandboxes=both[:1], tolerance=0.5)
     assert (report.rows, report.different) == (10, 10)
     report = parity("json-distance", "cases", sandboxes=both, limit=5)

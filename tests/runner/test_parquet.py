@@ -118,18 +118,18 @@ def test_the_mapping_says_which_columns_are_decoded(spoilt: Path, tmp_path: Path
 
 
 def test_a_mapping_that_misses_names_the_columns_that_were_not_read(spoilt: Path) -> None:
-    binding = bind(parsed("def evaluate(label):\n    pass\n"), InputMapping(paths={"label": "gold"}))
+    binding = bind(parsed("def evaluate(label):\n    pass\n"), InputMapping(paths={"label": "gold.text"}))
     with open_dataset(spoilt, columns=binding.columns) as dataset:
         first = next(iter(dataset))
     with pytest.raises(MappingError) as hint:
         binding.arguments(first)
-    assert "other columns are in metadata: $.metadata.gold" in str(hint.value)
+    assert "other columns are in metadata: $.metadata.gold.text" in str(hint.value)
     binding = bind(parsed("def evaluate(reference):\n    pass\n"))
     with open_dataset(spoilt, columns=binding.columns) as dataset:
         first = next(iter(dataset))
     with pytest.raises(MappingError) as hint:
         binding.arguments(first)
-    assert "(it has `output`, `metadata.outputs`, `metadata.gold`)" in str(hint.value)
+    assert "(it has `output`, `outputs`, `gold`)" in str(hint.value)
 
 
 @pytest.mark.parametrize(

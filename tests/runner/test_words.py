@@ -61,13 +61,13 @@ def test_each_field_that_a_message_names_has_an_option() -> None:
     [
         ("took too long; allow more seconds with SandboxConfig(install_timeout=…)", "--install-timeout"),
         ("SandboxConfig(allow_weak_isolation=True) runs scripts that you trust", "--allow-weak-isolation"),
-        ("such as InputMapping(paths={'gold': 'metadata.gold'})", "--map gold=metadata.gold"),
+        ("such as InputMapping(paths={'gold': 'COLUMN'})", "--map gold=COLUMN"),
         ("give it a value: InputMapping(literals={'least': …})", "--set least=…"),
         ('add `dependencies = ["six"]` to the', 'add --with six, or `dependencies = ["six"]` to the'),
         ("the env-file keys.env cannot be read", "--env-file keys.env cannot be read"),
         ("the file MODEL=m.json is not a regular file", "--file MODEL=m.json is not"),
         ("choose the wasm sandbox, or", "choose --sandbox wasm, or"),
-        ("add the column, map another to `gold` (it has `x`)", "map another with --map gold=PATH (it has"),
+        ("add the column, map another to `gold` (it has `x`)", "map another with --map gold=COLUMN (it has"),
     ],
 )
 def test_on_the_command_line_it_is_an_option(said: str, shown: str) -> None:

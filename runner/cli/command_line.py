@@ -1,0 +1,43 @@
+"""The command line as it was typed, with the mapping that a dataset likely needs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from runner.errors import ColumnsError
+from runner.text import whole
+
+
+def next_command(given: Sequence[str], error: ColumnsError) -> str:
+    """What is wrong, and the whole command to run instead."""
+    how = f"with the right {' and '.join(error.blanks)}" if error.blanks else "if these columns are the right ones"
+    return f"{error.why}\nRun this, {how}:\n  {_command(given, error)}"
+
+
+def _command(given: Sequence[str], error: ColumnsError) -> str:
+    words = ["evalcell", *_without(given, error.paths)]
+    added = [word for name, path in error.paths.items() for word in ("--map", f"{name}={path}")]
+    added += [word for name in error.values for word in ("--set", f"{name}=VALUE")]
+    at = words.index("--") if "--" in words else len(words)
+    return _printed(shlex.join(map(whole, [*words[:at], *added, *words[at:]])))
+
+
+def _without(given: Sequence[str], mapped: dict[str, str]) -> Iterator[str]:
+    """The words without `--map` of these parameters."""
+    words = iter(given)
+    for word in words:
+        if word == "--":
+            yield word
+            yield from words
+        elif word == "--map":
+            pair = next(words, "")
+            if pair.partition("=")[0].strip() not in mapped:
+                yield from (word, pair)
+        elif not word.startswith("--map=") or word[len("--map=") :].partition("=")[0].strip() not in mapped:
+            yield word
+
+
+def _printed(command: str) -> str:
+    """The command without what a terminal would obey, which may only be in a file's name."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in command)

@@ -1,0 +1,131 @@
+"""Refuse a dataset that lacks columns which a run needs, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from runner.errors import ColumnsError
+from runner.evaluators.column import BY_NAME, written
+from runner.evaluators.likely import COLUMNS, likely_columns
+from runner.evaluators.mapping import Binding
+from runner.evaluators.parameters import about
+from runner.text import listed, suggestion
+from runner.types import Case, Evaluator
+
+ROWS = 100
+"""Rows that are looked at for a column that the first one lacks."""
+SIZE = 16 << 20
+"""Characters and values in them, at most: they are held until they are scored."""
+PLACEHOLDER = "COLUMN"
+
+_NAMED = 20  # columns in a message
+
+
+class Cases(Protocol):
+    """Cases of which the first can be looked at."""
+
+    def look(self) -> Case | None:
+        """The next case; None at the end."""
+        ...
+
+
+def refuse_lacking(
+    name: str, header: tuple[str, ...], cases: Cases, bound: Iterable[tuple[Evaluator, Binding]]
+) -> None:
+    """
+    Look at the first rows, until they have all columns that the bindings need. `header`: columns known before.
+
+    Raises ColumnsError if a parameter has no column in any of them. One that single rows lack fails those rows.
+    """
+    pairs = [(evaluator, binding, binding.needs()) for evaluator, binding in bound]
+    wanted = {column for _, _, needs in pairs for column in needs.values()}
+    if not wanted and not any(binding.unfilled for _, binding, _ in pairs):
+        return
+    columns, rows = _look(header, cases, wanted)
+    for evaluator, binding, needs in pairs:
+        lacking = {parameter: column for parameter, column in needs.items() if column not in columns}
+        if binding.unfilled or (lacking and (rows or header)):
+            raise _error(
+                name if rows < 2 else f"{name}, in its first {rows} rows,", columns, evaluator, binding, lacking
+            )
+
+
+def _look(header: tuple[str, ...], cases: Cases, wanted: set[str]) -> tuple[dict[str, None], int]:
+    """The columns of the first rows, in their order, and the number of rows that were looked at."""
+    columns = dict.fromkeys(header)
+    rows = size = read = 0
+    most = ROWS if not header or "metadata" in header else 0  # a file with a header has no other columns
+    while (not rows or not wanted <= columns.keys()) and read < most and size < SIZE:
+        if (case := cases.look()) is None:
+            break
+        read += 1
+        if case.broken is None:
+            rows += 1
+            names = (*sorted(case.present, key=BY_NAME.index), *case.metadata, *case.unread)
+            columns |= dict.fromkeys(names)
+        if read > 1:
+            size += weight((case.input, case.output, case.reference, case.metadata))
+    return columns, rows
+
+
+def weight(value: Any) -> int:
+    """The size of a JSON value: its characters, and some for each value in it."""
+    total, left = 0, [value]
+    while left:
+        one = left.pop()
+        total += len(one) if isinstance(one, str) else 8
+        if isinstance(one, dict):
+            total += sum(map(len, one))
+            left.extend(one.values())
+        elif isinstance(one, list | tuple):
+            left.extend(one)
+    return total
+
+
+def _error(
+    name: str, columns: dict[str, None], evaluator: Evaluator, binding: Binding, lacking: Mapping[str, str]
+) -> ColumnsError:
+    own = [column for column in columns if column != "metadata"]
+    settings = {p.name: p.declared for p in binding.unfilled if p.declared is not None and p.name not in own}
+    parameters = [*lacking, *(p.name for p in binding.unfilled if p.name not in settings)]
+    # A column that another parameter has is not the likeliest for this one.
+    taken = set(binding.needs().values()) - set(lacking.values())
+    free = [column for column in own if column not in taken and column != "id"]
+    likely = likely_columns({name: lacking.get(name, name) for name in parameters}, free)
+    given = {*binding.mapping.literals, *binding.needs(), *own}
+    optional = [
+        p.name for p in evaluator.parameters if not p.required and p.name in BY_NAME[:3] and p.name not in given
+    ]
+    likely |= likely_columns(
+        dict(zip(optional, optional, strict=True)), [column for column in free if column not in likely.values()]
+    )
+    paths = dict.fromkeys(parameters, PLACEHOLDER)
+    paths |= {parameter: written(column) for parameter, column in likely.items()}
+    paths |= {p: moved for p, path in lacking.items() if (moved := _moved(path, own))}
+    return ColumnsError(_why(name, own, lacking, parameters, settings), paths, tuple(settings))
+
+
+def _moved(path: str, columns: Iterable[str]) -> str | None:
+    """The path below `metadata`, where it begins with a column that stands there."""
+    return next((path.replace("$", "$.metadata", 1) for c in columns if path.startswith((f"$.{c}.", f"$.{c}["))), None)
+
+
+def _why(
+    name: str, columns: list[str], lacking: Mapping[str, str], parameters: list[str], settings: Mapping[str, Any]
+) -> str:
+    words = []
+    plain = [parameter for parameter in parameters if lacking.get(parameter, parameter) == parameter]
+    if plain:
+        words.append(f"no column for {listed(plain)}")
+    for parameter, column in lacking.items():
+        if parameter not in plain:
+            is_path = column.startswith("$")
+            what = f"nothing at {listed([column])}" if is_path else f"no column {listed([column])}"
+            near = "" if is_path else suggestion(column, columns[:COLUMNS])
+            words.append(f"{what}{near}, which `{parameter}` is mapped to")
+    text = f"{name} has {', and '.join(words)}" if words else ""
+    for setting, declared in settings.items():
+        text += f"{'; ' if text else ''}evaluate needs `{setting}` ({about(declared)})"
+    # Nothing in a message may be obeyed by a terminal, and a name may be long.
+    return f"{text}; the columns are {listed(columns, _NAMED)}" if columns else f"{text}; it has no columns"

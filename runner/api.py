@@ -17,11 +17,11 @@ from runner.comparison import Parity, ParityTally, open_cases, prepare_sides, to
 from runner.engine.threads import Detached
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.examples.load import examples_from_rows, find_examples, read_examples
-from runner.request import Columns, Path, Rows, make_request, prepare
+from runner.request import Columns, Path, Rows, Scorer, make_request, prepare, scorer
 from runner.results.diff import TOLERANCE
 from runner.results.summary import Summary
 from runner.run import Run
-from runner.types import Evaluator, Result
+from runner.types import Result
 from sandboxes.base import Language, Limits, Model, SandboxConfig
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Report(Model):
 
 
 def evaluate(
-    evaluator: Path | Evaluator,
+    evaluator: Scorer,
     dataset: Path | Rows,
     *,
     sandbox: str | SandboxConfig | None = None,
@@ -51,13 +51,14 @@ def evaluate(
     """
     Score a dataset with an evaluator, and wait for all results.
 
-    `evaluator` is a path, a template's name or an `Evaluator`; `language` selects one of a template's languages.
-    `dataset` is a path, `demo`, or rows, which are read in another thread. `limit` is the number of rows to score.
-    `sandbox` is a backend's name or a config, whose packages are added to the script's own; without a backend, the one
-    that fits is chosen. `mapping`, such as `{"output": "prediction"}`, names columns or paths for parameters, over the
-    script's own. `seed` makes the script's random numbers repeat. `output`
-    is one or several results files, or a folder: `run/`, or a Path without a suffix. The summary says how `gates`,
-    such as `mean<0.8`, and `max_failed`, such as `5%`, went. Works inside a running event loop.
+    `evaluator` is a path, a template's name, a function or an `Evaluator`; `language` selects one of a template's
+    languages. Of a function, its source and that of what it uses in its file become the script. `dataset` is a path,
+    `demo`, a data frame or rows, which are read in another thread. `limit` is the number of rows to score. `sandbox`
+    is a backend's name or a config, whose packages are added to the script's own; without a backend, the one that fits
+    is chosen. `mapping`, such as `{"output": "prediction"}`, names columns or paths for parameters, over the script's
+    own. `seed` makes the script's random numbers repeat. `output` is one or several results files, or a folder:
+    `run/`, or a Path without a suffix. The summary says how `gates`, such as `mean<0.8`, and `max_failed`, such as
+    `5%`, went. Works inside a running event loop.
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
@@ -96,7 +97,7 @@ def evaluate(
 
 
 async def stream(
-    evaluator: Path | Evaluator,
+    evaluator: Scorer,
     dataset: Path | Rows,
     *,
     sandbox: str | SandboxConfig | None = None,
@@ -129,7 +130,7 @@ async def stream(
 
 
 def check_examples(
-    evaluator: Path | Evaluator,
+    evaluator: Scorer,
     examples: Path | Rows | None = None,
     *,
     sandbox: str | SandboxConfig | None = None,
@@ -150,7 +151,7 @@ def check_examples(
     if rows is not None:
         every = examples_from_rows(rows)
     else:
-        every = read_examples(find_examples(evaluator) if examples is None else request.dataset or "")
+        every = read_examples(find_examples(request.evaluator) if examples is None else request.dataset or "")
     prepared, fitting = prepare_examples(request, every)
 
     async def collect() -> list[ExampleResult]:
@@ -161,11 +162,11 @@ def check_examples(
 
 
 def parity(
-    evaluator: Path | Evaluator,
+    evaluator: Scorer,
     dataset: Path | Rows,
     *,
     sandboxes: Sequence[str | SandboxConfig] = (),
-    other: Path | Evaluator | None = None,
+    other: Scorer | None = None,
     limits: Limits | None = None,
     mapping: Columns | None = None,
     seed: int | None = None,
@@ -182,7 +183,8 @@ def parity(
     """
     given = dict(locals())
     request, rows = make_request(evaluator, dataset, limits=limits, mapping=mapping, seed=seed, limit=limit)
-    sides = prepare_sides(request, sandboxes, other, language)
+    second = None if other is None else scorer(other, request.sandbox)
+    sides = prepare_sides(request, sandboxes, second, language)
     with with_whole_call("parity", given | {"tolerance": None if tolerance == TOLERANCE else tolerance}):
         cases = open_cases(request, rows, sides)
     tally = ParityTally(sides, tolerance)

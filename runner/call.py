@@ -43,7 +43,8 @@ def _positional(value: Any, name: str) -> str:
     if isinstance(value, Evaluator):
         return name
     if callable(value):
-        return getattr(value, "__name__", name)
+        own = getattr(value, "__name__", name)
+        return own if own.isidentifier() else "function"  # a lambda's is none
     return _expression(value, name)
 
 

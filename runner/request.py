@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -29,6 +29,8 @@ Path: TypeAlias = str | os.PathLike[str]
 Rows: TypeAlias = Iterable[Mapping[str, Any]]
 Columns: TypeAlias = InputMapping | Mapping[str, str]
 """A mapping as Python callers give it; a plain one has the column or path of each parameter."""
+Scorer: TypeAlias = Path | Evaluator | Callable[..., Any]
+"""A script's path, a template's name, an evaluator that was read, or a function."""
 
 
 def _name(value: object) -> str:
@@ -186,7 +188,7 @@ def prepare(
 
 
 def make_request(
-    evaluator: Path | Evaluator,
+    evaluator: Scorer,
     dataset: Path | Rows,
     *,
     sandbox: str | SandboxConfig | None = None,
@@ -199,13 +201,9 @@ def make_request(
         raise InputError(f"`limits` must be such as Limits(timeout=2), not {shown(limits, 60)}")
     rows = None if isinstance(dataset, str | os.PathLike) else _rows(dataset)
     config = SandboxConfig(backend=sandbox) if isinstance(sandbox, str) else sandbox or SandboxConfig()
-    if isinstance(evaluator, os.PathLike):
-        evaluator = os.fspath(evaluator)
-    elif not isinstance(evaluator, str | Evaluator):
-        find_evaluator(evaluator)  # says what an evaluator is
     try:
         request = RunRequest(
-            evaluator=evaluator,
+            evaluator=scorer(evaluator, config),
             dataset=os.fspath(dataset) if isinstance(dataset, str | os.PathLike) else None,
             sandbox=config,
             limits=limits or Limits(),
@@ -216,6 +214,19 @@ def make_request(
         first = e.errors()[0]
         raise InputError(f"`{first['loc'][0]}`: {first['msg']}, not {shown(first['input'], 60)}") from None
     return request, rows
+
+
+def scorer(given: Scorer, config: SandboxConfig) -> str | Evaluator:
+    """The evaluator as a request has it. Raises EvaluatorError."""
+    if isinstance(given, str | Evaluator):
+        return given
+    if isinstance(given, os.PathLike):
+        return os.fspath(given)
+    if not callable(given):
+        find_evaluator(given)  # says what an evaluator is
+    from runner.evaluators.functions.read import read_function  # here: most evaluators are files
+
+    return read_function(given, packages=bool(config.packages or config.lock))
 
 
 def _rows(dataset: Rows) -> Rows:

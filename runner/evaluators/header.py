@@ -58,6 +58,12 @@ def read_header(source: str, where: str, language: Language = "python") -> Heade
     return _Reader(where, *blocks[0][1:], language).header()
 
 
+def header_lines(source: str) -> tuple[int, int] | None:
+    """The first and last line of a Python script's header, from 1; None if it has none."""
+    found = next((block for block in _blocks(source.split("\n")) if block[0] == "script"), None)
+    return None if found is None else (found[1], found[1] + found[2].count("\n") + 2)
+
+
 def _blocks(lines: list[str], mark: str = "#") -> Iterable[tuple[str, int, str]]:
     """
     The type, first line and content of each metadata block.

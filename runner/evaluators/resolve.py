@@ -40,8 +40,7 @@ def find_evaluator(name: str | os.PathLike[str], language: Language | None = Non
     """
     if not isinstance(name, str | os.PathLike):
         raise EvaluatorError(
-            f"an evaluator is a script's path, a template's name or an Evaluator, not {shown(name, 60)}; "
-            "a function does not run here but in a sandbox: write it into a file"
+            f"an evaluator is a script's path, a template's name, a function or an Evaluator, not {shown(name, 60)}"
         )
     path = os.fspath(name)
     if is_path(path):

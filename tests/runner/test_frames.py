@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from runner import DatasetError, InputMapping, SandboxConfig, check_examples, evaluate, parity, stream
+from runner import DatasetError, SandboxConfig, check_examples, evaluate, parity, stream
 from runner.datasets import frames
 from runner.datasets.frames import FrameRows, frame_rows
 from runner.datasets.rows import cases_from_rows
@@ -101,7 +101,7 @@ def test_every_kind_is_scored(kind: str, tmp_path: Path) -> None:
     script = tmp_path / "length.py"
     script.write_text(LENGTH)
     data = KINDS[kind](pa.table({"prediction": ["a", "abc", None], "n": [1, 2, 3]}))
-    report = evaluate(script, data, mapping=InputMapping(paths={"output": "metadata.prediction"}), sandbox=ONE)
+    report = evaluate(script, data, mapping={"output": "prediction"}, sandbox=ONE)
     assert [r.score for r in report.results] == [1.0, 3.0, None]
     assert report.summary.failed == 1
 

@@ -44,6 +44,8 @@ def evaluate(
     seed: int | None = None,
     language: Language | None = None,
     limit: int | None = None,
+    id: str | None = None,
+    keep: str | Sequence[str] = (),
     output: Path | Sequence[Path] = (),
     gates: Sequence[str] = (),
     max_failed: str | None = None,
@@ -53,12 +55,13 @@ def evaluate(
 
     `evaluator` is a path, a template's name, a function or an `Evaluator`; `language` selects one of a template's
     languages. Of a function, its source and that of what it uses in its file become the script. `dataset` is a path,
-    `demo`, a data frame or rows, which are read in another thread. `limit` is the number of rows to score. `sandbox`
-    is a backend's name or a config, whose packages are added to the script's own; without a backend, the one that fits
-    is chosen. `mapping`, such as `{"output": "prediction"}`, names columns or paths for parameters, over the script's
-    own. `seed` makes the script's random numbers repeat. `output` is one or several results files, or a folder:
-    `run/`, or a Path without a suffix. The summary says how `gates`, such as `mean<0.8`, and `max_failed`, such as
-    `5%`, went. Works inside a running event loop.
+    `demo`, a data frame or rows, which are read in another thread. `limit` is the number of rows to score. `id` is the
+    column with their ids. `keep` are columns that each result carries in its `row`, or `all`. `sandbox` is a backend's
+    name or a config, whose packages are added to the script's own; without a backend, the one that fits is chosen.
+    `mapping`, such as `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed`
+    makes the script's random numbers repeat. `output` is one or several results files, or a folder: `run/`, or a Path
+    without a suffix. The summary says how `gates`, such as `mean<0.8`, and `max_failed`, such as `5%`, went. Works
+    inside a running event loop.
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
@@ -74,6 +77,8 @@ def evaluate(
         seed=seed,
         language=language,
         limit=limit,
+        id=id,
+        keep=keep,
         gates=tuple(gates),
         max_failed=max_failed,
     )
@@ -105,6 +110,8 @@ async def stream(
     mapping: Columns | None = None,
     seed: int | None = None,
     language: Language | None = None,
+    id: str | None = None,
+    keep: str | Sequence[str] = (),
 ) -> AsyncGenerator[Result, None]:
     """
     Yield each result as it comes, in the dataset's order. Opens and closes the sandbox.
@@ -117,7 +124,15 @@ async def stream(
     """
     given = dict(locals())
     request, rows = make_request(
-        evaluator, dataset, sandbox=sandbox, limits=limits, mapping=mapping, seed=seed, language=language
+        evaluator,
+        dataset,
+        sandbox=sandbox,
+        limits=limits,
+        mapping=mapping,
+        seed=seed,
+        language=language,
+        id=id,
+        keep=keep,
     )
     run = Run(prepare(request))
     with ExitStack() as stack:
@@ -171,6 +186,7 @@ def parity(
     mapping: Columns | None = None,
     seed: int | None = None,
     limit: int | None = None,
+    id: str | None = None,
     tolerance: float = TOLERANCE,
     language: Language | None = None,
 ) -> Parity:
@@ -182,7 +198,7 @@ def parity(
     evaluator's worked examples. The other parameters and the exceptions are those of `evaluate`.
     """
     given = dict(locals())
-    request, rows = make_request(evaluator, dataset, limits=limits, mapping=mapping, seed=seed, limit=limit)
+    request, rows = make_request(evaluator, dataset, limits=limits, mapping=mapping, seed=seed, limit=limit, id=id)
     second = None if other is None else scorer(other, request.sandbox)
     sides = prepare_sides(request, sandboxes, second, language)
     with with_whole_call("parity", given | {"tolerance": None if tolerance == TOLERANCE else tolerance}):

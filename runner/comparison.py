@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager, nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -143,9 +144,10 @@ def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[Prepared]
     """
     limit = request.limit
     if rows is not None:
-        some, columns = list(islice(rows, limit)), _columns(sides)
-        refuse_lacking_columns("the dataset", Lookahead(cases_from_rows(some, columns=columns)), sides)
-        return lambda: nullcontext(cases_from_rows(some, columns=columns))
+        some = list(islice(rows, limit))
+        read = partial(cases_from_rows, some, columns=_columns(sides), id_source=sides[0].id_source)
+        refuse_lacking_columns("the dataset", Lookahead(read()), sides)
+        return lambda: nullcontext(read())
     if request.dataset == "cases":
         worked: Iterable[Example] = read_examples(find_examples(request.evaluator))
         for side in sides:
@@ -268,8 +270,8 @@ def _columns(sides: Sequence[Prepared]) -> frozenset[str] | None:
 
 @contextmanager
 def _read(path: str, limit: int | None, sides: Sequence[Prepared]) -> Iterator[Iterable[Case]]:
-    with open_dataset(path, columns=_columns(sides)) as dataset:
-        refuse_lacking_columns(dataset.name, dataset, sides, dataset.header)
+    with open_dataset(path, columns=_columns(sides), id_source=sides[0].id_source) as dataset:
+        refuse_lacking_columns(dataset.name, dataset, sides)
         yield islice(dataset, limit)
 
 

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, BinaryIO, TypeAlias
 
-from pydantic import Field, PlainValidator, SerializeAsAny, ValidationError, field_serializer
+from pydantic import Field, PlainValidator, SerializeAsAny, ValidationError, field_serializer, field_validator
 
 from runner.datasets.dataset import Dataset, cases_from_rows, open_dataset
 from runner.datasets.frames import FrameRows, frame_rows
-from runner.datasets.lacking import refuse_lacking
+from runner.datasets.lacking import Cases, refuse_lacking
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.not_rows import refuse_what_has_no_rows
+from runner.datasets.row_columns import RowColumns, parse_column
 from runner.engine.local import refuse_unfit, score
 from runner.errors import InputError
+from runner.evaluators.column import Source, needed_column
 from runner.evaluators.mapping import Binding, bind
 from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
 from runner.text import shown
@@ -65,10 +67,19 @@ class RunRequest(Model):
     """Makes the script's random numbers repeat."""
     limit: int | None = Field(default=None, ge=1)
     """The number of rows to score, from the first."""
+    id: str | None = None
+    """The column that has the rows' ids, or a path to them. None: `id`."""
+    keep: tuple[str, ...] = ()
+    """Columns, or paths, that each result carries; `all` is every column."""
     gates: tuple[str, ...] = ()
     """Conditions that fail the run, such as `mean<0.8`; docs/rules.md explains them."""
     max_failed: str | None = None
     """The number of rows that may fail, or their share of all rows, such as `5%`."""
+
+    @field_validator("keep", mode="before")
+    @classmethod
+    def _several(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
 
     @field_serializer("sandbox")
     def _as_set(self, config: SandboxConfig) -> dict[str, Any]:
@@ -88,10 +99,27 @@ class Prepared:
     binding: Binding | None = None
     """None: each row has a mapping of its own, as worked examples do."""
 
+    keep: RowColumns | None = None
+    """The columns that results carry."""
+    id_source: Source | None = None
+    """None: the column `id`."""
+
     @property
     def columns(self) -> frozenset[str] | None:
         """The columns to read. None: all."""
-        return None if self.binding is None else self.binding.columns
+        found = [None if self.binding is None else self.binding.columns]
+        found += [part.columns for part in (self.keep, self.id_source) if part is not None]
+        every = [part for part in found if part is not None]
+        return frozenset[str]().union(*every) if len(every) == len(found) else None
+
+    @property
+    def other_needs(self) -> dict[str, str]:
+        """The columns that are needed beside those of parameters, and what for."""
+        found = {} if self.keep is None else dict.fromkeys(self.keep.needs().values(), "to keep")
+        found.pop("id", None)  # each row has one
+        if self.id_source is not None and (column := needed_column(self.id_source)):
+            found[column] = "for the id"
+        return found
 
     @property
     def dataset(self) -> str | None:
@@ -111,24 +139,33 @@ class Prepared:
         return [*script, *rows, *self.sandbox.config.files.values()]
 
     @contextmanager
-    def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[Iterable[Case]]:
+    def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[Dataset | Lookahead]:
         """The dataset, or these rows, as cases. Raises DatasetError, and ColumnsError if it lacks columns."""
         path = self.dataset
         if path is None:
-            cases = Lookahead(cases_from_rows(() if rows is None else rows, columns=self.columns))
+            given = () if rows is None else rows
             header = rows.names if isinstance(rows, FrameRows) else ()
-            refuse_lacking_columns("the dataset", cases, [self], header)
+            cases = Lookahead(cases_from_rows(given, columns=self.columns, id_source=self.id_source), header)
+            refuse_lacking_columns("the dataset", cases, [self])
             yield cases
             return
-        with open_dataset(path, stdin=stdin, columns=self.columns) as dataset:
-            refuse_lacking_columns(dataset.name, dataset, [self], dataset.header)
+        with open_dataset(path, stdin=stdin, columns=self.columns, id_source=self.id_source) as dataset:
+            refuse_lacking_columns(dataset.name, dataset, [self])
             yield dataset
 
     def score(self, cases: Iterable[Case], opened: Sandbox) -> AsyncGenerator[Result, None]:
         """The results of the cases, up to the request's `limit`. `opened` is the open sandbox."""
         request = self.request
         some = cases if request.limit is None else islice(cases, request.limit)
-        return score(self.evaluator, some, opened, limits=request.limits, mapping=request.mapping, seed=request.seed)
+        return score(
+            self.evaluator,
+            some,
+            opened,
+            limits=request.limits,
+            mapping=request.mapping,
+            seed=request.seed,
+            keep=None if self.keep is None else self.keep.of,
+        )
 
 
 def _mapping(given: Columns | None) -> InputMapping:
@@ -145,15 +182,12 @@ def _mapping(given: Columns | None) -> InputMapping:
     )
 
 
-def refuse_lacking_columns(
-    name: str, cases: Dataset | Lookahead, runs: Iterable[Prepared], header: tuple[str, ...] = ()
-) -> None:
-    """
-    Look at the first rows. Raises ColumnsError if they lack columns that one of the runs needs.
-
-    `header` are the columns that are known before.
-    """
-    refuse_lacking(name, header, cases, [(run.evaluator, run.binding) for run in runs if run.binding is not None])
+def refuse_lacking_columns(name: str, cases: Cases, runs: Iterable[Prepared]) -> None:
+    """Raises ColumnsError or MappingError if the dataset lacks columns that one of the runs needs."""
+    runs = list(runs)
+    others = {column: use for run in runs for column, use in run.other_needs.items()}
+    bound = [(run.evaluator, run.binding) for run in runs if run.binding is not None]
+    refuse_lacking(name, cases, bound, others)
 
 
 def prepare(
@@ -184,7 +218,9 @@ def prepare(
     )
     sandbox = create(choice.config)
     refuse_unfit(evaluator, sandbox)
-    return Prepared(request, evaluator, sandbox, choice.why, binding)
+    keep = RowColumns(request.keep) if request.keep else None
+    id_source = None if request.id is None else parse_column("id", request.id)
+    return Prepared(request, evaluator, sandbox, choice.why, binding, keep, id_source)
 
 
 def make_request(

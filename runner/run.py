@@ -9,8 +9,10 @@ from typing import BinaryIO
 
 from runner.datasets.dataset import Dataset
 from runner.datasets.frames import row_count
+from runner.datasets.lacking import Cases, kept_columns
 from runner.output.files import WriteError
 from runner.output.manifest import State
+from runner.output.row_cells import Layout, layout
 from runner.output.sinks import Outputs
 from runner.request import Prepared, Rows
 from runner.results.gates import judge, parse_gate, parse_max_failed
@@ -32,18 +34,29 @@ class Run:
         self._gates = [parse_gate(text, evaluator.outputs) for text in request.gates]
         self._max_failed = None if request.max_failed is None else parse_max_failed(request.max_failed)
         inputs = prepared.inputs if files else ()
-        self._outputs = Outputs(files, inputs=inputs, lock=lock, outputs=tuple(evaluator.outputs))
+        self._outputs = Outputs(files, inputs=inputs, lock=lock)
         self._tally = Tally(evaluator.outputs)
         self._cases: Iterable[Case] = ()
         self._count: int | None = None
+        self._layout = Layout()
         self._seconds = 0.0
 
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[None]:
         """Open the dataset, or use these rows. Raises DatasetError."""
         self._count = None if rows is None else row_count(rows)
-        with self.prepared.open(rows, stdin) as self._cases:
+        with self.prepared.open(rows, stdin) as cases:
+            self._cases = cases
+            self._layout = self._table(cases)
             yield
+
+    def _table(self, cases: Cases) -> Layout:
+        """The columns of results files that are tables."""
+        outputs, keep = tuple(self.prepared.evaluator.outputs), self.prepared.keep
+        if keep is None or not keep.all or not self._outputs.tables:
+            return layout(outputs, keep.names if keep else (), complete=True)
+        columns, complete = kept_columns(cases)
+        return layout(outputs, columns, complete)
 
     @property
     def notes(self) -> Sequence[str]:
@@ -70,7 +83,7 @@ class Run:
         Opens and closes the sandbox. Raises what `score` does, OutputError and WriteError.
         """
         async with self.prepared.sandbox as opened, self._outputs:
-            await self._outputs.begin(self.prepared)
+            await self._outputs.begin(self.prepared, self._layout)
             began = perf_counter()
             async with aclosing(self.prepared.score(self._cases, opened)) as found:
                 try:

@@ -83,6 +83,20 @@ def whole(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
+def weight(value: Any) -> int:
+    """The size of a JSON value: its characters, and some for each value in it."""
+    total, left = 0, [value]
+    while left:
+        one = left.pop()
+        total += len(one) if isinstance(one, str) else 8
+        if isinstance(one, dict):
+            total += sum(map(len, one))
+            left.extend(one.values())
+        elif isinstance(one, list | tuple):
+            left.extend(one)
+    return total
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """` (did you mean …?)`, or nothing."""
     close = difflib.get_close_matches(word[:100], list(known), 1, 0.6)

@@ -166,3 +166,5 @@ class Result(Model):
     stdout: str = ""
     truncated: bool = False
     duration_ms: float = 0.0
+    row: dict[str, Any] = Field(default_factory=dict)
+    """The columns of the dataset's row that the request keeps, by the names that it gave."""

@@ -39,6 +39,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 COMMANDS = {
     "evalcell check same.py data.jsonl": 0,
     "evalcell run same.py data.jsonl -o results.jsonl": 0,
+    "evalcell run same.py data.jsonl -o results.csv --keep output": 0,
     "evalcell run same.py data.jsonl --fail-if 'mean<0.9' --max-failed 5%": 1,
     "evalcell init": 0,
     "evalcell new polite": 0,

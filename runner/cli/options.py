@@ -133,6 +133,7 @@ mapping = several(
 
 rows = several(
     mapping,
+    option(_ROWS, "--id", metavar="COLUMN", help="The column with the rows' ids.  [default: id]"),
     option(_ROWS, "--limit", type=click.IntRange(1), metavar="N", help="Score the first N rows only."),
     option(_ROWS, "--seed", type=int, metavar="N", help="Make the script's random numbers repeat."),
 )
@@ -226,6 +227,13 @@ printed = several(
 verbose = option(_RESULTS, "-v", "--verbose", is_flag=True, help="Also print what passed.")
 
 results = several(
+    option(
+        _RESULTS,
+        "--keep",
+        metavar="COLUMN",
+        multiple=True,
+        help="Carry this column of the dataset, or `all`, into the results.",
+    ),
     option(
         _RESULTS, "-o", "--output", "files", metavar="FILE", multiple=True, help="Write each row here; FOLDER/ for all."
     ),

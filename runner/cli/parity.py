@@ -37,13 +37,14 @@ class Options(SandboxOptions):
     tolerance: float | None
     seed: int | None
     limit: int | None
+    id: str | None
     as_json: bool
     quiet: bool
 
 
 def parity(options: Options) -> int:
     """Compare all rows; return the exit code. Raises what `prepare_sides` does."""
-    request = options.request(options.evaluator, options.dataset, seed=options.seed, limit=options.limit)
+    request = options.request(options.evaluator, options.dataset, seed=options.seed, limit=options.limit, id=options.id)
     sides = prepare_sides(
         request,
         options.sandboxes,

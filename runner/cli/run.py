@@ -26,6 +26,8 @@ class Options(SandboxOptions):
     dataset: str
     seed: int | None
     limit: int | None
+    id: str | None
+    keep: tuple[str, ...]
     files: tuple[str, ...]
     as_json: bool
     quiet: bool
@@ -42,6 +44,8 @@ def run(options: Options) -> int:
         evaluator,
         seed=options.seed,
         limit=options.limit,
+        id=options.id,
+        keep=options.keep,
         gates=options.gates,
         max_failed=options.max_failed,
     )

@@ -27,6 +27,8 @@ class More(TypedDict, total=False):
 
     seed: int | None
     limit: int | None
+    id: str | None
+    keep: tuple[str, ...]
     gates: tuple[str, ...]
     max_failed: str | None
 

@@ -20,6 +20,7 @@ from runner.datasets.lookahead import Lookahead
 from runner.datasets.parquet import ParquetRows
 from runner.datasets.rows import Row, cases, cases_from_rows
 from runner.errors import DatasetError
+from runner.evaluators.column import Source
 from runner.text import CHECK, close_name, printable, whole
 from runner.types import Case
 
@@ -61,6 +62,8 @@ class Dataset:
         self._close = close
         self._count = count
         self._unread = unread
+        self.id_source: Source | None = None
+        """Where a row's id is; None: in the column `id`. To be set before the first row is read."""
         self._ids = Ids()
         self._reading = threading.Lock()
         self.complete = True
@@ -73,12 +76,12 @@ class Dataset:
         self._iterated = True
         yield from self._cases
 
-    def look(self) -> Case | None:
-        """The next case, which `iter` yields again; None at the end. Raises DatasetError when the file fails."""
-        return self._cases.look()
+    def look(self, at: int) -> Case | None:
+        """The case at this place, from 0; None beyond the end. Raises DatasetError when the file fails."""
+        return self._cases.look(at)
 
     def _read(self) -> Iterator[Case]:
-        found = cases(self._watched(self._rows), self._ids, self._unread)
+        found = cases(self._watched(self._rows), self._ids, self._unread, self.id_source)
         while True:
             with self._reading:
                 try:
@@ -129,18 +132,26 @@ class Dataset:
 
 
 def open_dataset(
-    path: str | os.PathLike[str], *, stdin: BinaryIO | None = None, columns: Collection[str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    stdin: BinaryIO | None = None,
+    columns: Collection[str] | None = None,
+    id_source: Source | None = None,
 ) -> Dataset:
     """
     Opens a dataset by its suffix; `-` is JSONL on `stdin`.
 
-    `columns` are those that are needed; others are left out where that saves decoding them. None is all.
+    `columns` are those that are needed; others are left out where that saves decoding them. None is all. `id_source` is
+    where a row's id is, if not in the column `id`.
 
     Raises DatasetError for what cannot be read as a whole; a row that cannot is a broken case instead.
     """
-    if os.fspath(path) == "-":
-        return _standard_input(stdin)
-    path = Path(path)
+    dataset = _standard_input(stdin) if os.fspath(path) == "-" else _open_file(Path(path), columns)
+    dataset.id_source = id_source
+    return dataset
+
+
+def _open_file(path: Path, columns: Collection[str] | None) -> Dataset:
     name, suffix = printable(whole(path.name)), path.suffix.lower()
     if suffix not in SUFFIXES:
         if path.is_dir():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from runner.errors import ColumnsError
+from runner.errors import ColumnsError, MappingError
 from runner.evaluators.column import BY_NAME, written
 from runner.evaluators.likely import COLUMNS, likely_columns
 from runner.evaluators.mapping import Binding
 from runner.evaluators.parameters import about
-from runner.text import listed, suggestion
+from runner.text import listed, suggestion, weight
 from runner.types import Case, Evaluator
 
 ROWS = 100
@@ -25,39 +25,65 @@ _NAMED = 20  # columns in a message
 class Cases(Protocol):
     """Cases of which the first can be looked at."""
 
-    def look(self) -> Case | None:
-        """The next case; None at the end."""
+    header: tuple[str, ...]
+    """The columns, if they are known before the rows are read."""
+
+    def look(self, at: int) -> Case | None:
+        """The case at this place, from 0; None beyond the end."""
         ...
 
 
 def refuse_lacking(
-    name: str, header: tuple[str, ...], cases: Cases, bound: Iterable[tuple[Evaluator, Binding]]
+    name: str,
+    cases: Cases,
+    bound: Iterable[tuple[Evaluator, Binding]],
+    others: Mapping[str, str] | None = None,
 ) -> None:
     """
-    Look at the first rows, until they have all columns that the bindings need. `header`: columns known before.
+    Look at the header, or else at the first rows, until they have all columns that the run needs.
 
-    Raises ColumnsError if a parameter has no column in any of them. One that single rows lack fails those rows.
+    `others` are needed besides: what for, by column. Raises ColumnsError if a parameter has no column in any of the
+    rows, and MappingError for one of the others. A column that single rows lack fails those rows.
     """
+    others = others or {}
     pairs = [(evaluator, binding, binding.needs()) for evaluator, binding in bound]
-    wanted = {column for _, _, needs in pairs for column in needs.values()}
+    wanted = {column for _, _, needs in pairs for column in needs.values()} | others.keys()
     if not wanted and not any(binding.unfilled for _, binding, _ in pairs):
         return
-    columns, rows = _look(header, cases, wanted)
+    columns, rows = _look(cases, wanted)
     for evaluator, binding, needs in pairs:
         lacking = {parameter: column for parameter, column in needs.items() if column not in columns}
-        if binding.unfilled or (lacking and (rows or header)):
-            raise _error(
-                name if rows < 2 else f"{name}, in its first {rows} rows,", columns, evaluator, binding, lacking
-            )
+        if binding.unfilled or (lacking and (rows or cases.header)):
+            raise _error(_place(name, rows), columns, evaluator, binding, lacking)
+    for column, use in others.items() if rows or cases.header else ():
+        if column not in columns:
+            near, there = suggestion(column, list(columns)[:COLUMNS]), f"the columns are {listed(columns, _NAMED)}"
+            if moved := _moved(column, columns):
+                near = f" (did you mean `{moved}`?)"
+            raise MappingError(f"{_place(name, rows)} has no {listed([column])} {use}{near}; {there}")
 
 
-def _look(header: tuple[str, ...], cases: Cases, wanted: set[str]) -> tuple[dict[str, None], int]:
-    """The columns of the first rows, in their order, and the number of rows that were looked at."""
+def _place(name: str, rows: int) -> str:
+    return name if rows < 2 else f"{name}, in its first {rows} rows,"
+
+
+def kept_columns(cases: Cases) -> tuple[tuple[str, ...], bool]:
+    """All columns but the id, as far as the header or the first rows have them, and whether no row has others."""
+    columns, _ = _look(cases, None)
+    complete = bool(cases.header) and "metadata" not in cases.header
+    return tuple(name for name in columns if name not in ("id", "metadata")), complete
+
+
+def _look(cases: Cases, wanted: set[str] | None) -> tuple[dict[str, None], int]:
+    """The columns of the first rows, in their order, and the number of rows that have any. None wants all columns."""
+    header = cases.header
     columns = dict.fromkeys(header)
+    if not columns.keys() <= set(BY_NAME):
+        columns["metadata"] = None
     rows = size = read = 0
     most = ROWS if not header or "metadata" in header else 0  # a file with a header has no other columns
-    while (not rows or not wanted <= columns.keys()) and read < most and size < SIZE:
-        if (case := cases.look()) is None:
+    while (not rows or wanted is None or not wanted <= columns.keys()) and read < most and size < SIZE:
+        if (case := cases.look(read)) is None:
             break
         read += 1
         if case.broken is None:
@@ -67,20 +93,6 @@ def _look(header: tuple[str, ...], cases: Cases, wanted: set[str]) -> tuple[dict
         if read > 1:
             size += weight((case.input, case.output, case.reference, case.metadata))
     return columns, rows
-
-
-def weight(value: Any) -> int:
-    """The size of a JSON value: its characters, and some for each value in it."""
-    total, left = 0, [value]
-    while left:
-        one = left.pop()
-        total += len(one) if isinstance(one, str) else 8
-        if isinstance(one, dict):
-            total += sum(map(len, one))
-            left.extend(one.values())
-        elif isinstance(one, list | tuple):
-            left.extend(one)
-    return total
 
 
 def _error(

@@ -9,18 +9,25 @@ from runner.types import Case
 
 
 class Lookahead:
-    """The cases of `source`, in its order. Those that were looked at come first, and are read once."""
+    """
+    The cases of `source`, in its order. Those that were looked at are held until they are read.
 
-    def __init__(self, source: Iterable[Case]) -> None:
+    `header`: the columns, if they are known before the rows are read.
+    """
+
+    def __init__(self, source: Iterable[Case], header: tuple[str, ...] = ()) -> None:
+        self.header = header
         self._source = iter(source)
         self._held: deque[Case] = deque()
 
-    def look(self) -> Case | None:
-        """Read and hold the next case; None at the end."""
-        case = next(self._source, None)
-        if case is not None:
+    def look(self, at: int) -> Case | None:
+        """The case at this place, from 0; None beyond the end. To be called before the first case is read."""
+        while len(self._held) <= at:
+            case = next(self._source, None)
+            if case is None:
+                return None
             self._held.append(case)
-        return case
+        return self._held[at]
 
     def __iter__(self) -> Iterator[Case]:
         while self._held:

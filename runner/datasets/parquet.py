@@ -67,7 +67,7 @@ class ParquetRows:
         self.unread: tuple[str, ...] = tuple(about["unread"])
         """Columns that were not asked for."""
         self.header: tuple[str, ...] = (*about["read"], *self.unread)
-        """All columns, if only some were asked for."""
+        """All columns; those that were not asked for may be incomplete. Empty if it is too long."""
 
     def __iter__(self) -> Iterator[Row]:
         number = 0

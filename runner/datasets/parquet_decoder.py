@@ -39,6 +39,8 @@ _TRIED = 16
 """Columns that are tried alone to find the one that cannot be decoded."""
 _NAMED = 200
 """Columns that are named to the parent, for its messages."""
+_HEADER = 1 << 20
+"""Characters of all columns' names up to which the parent is told them."""
 
 
 def main(path: str) -> None:
@@ -60,7 +62,9 @@ def main(path: str) -> None:
         _tell(out, {"repeated": repeated})
         return
     others = [name[:_NAMED] for name in names if name in unread][:_NAMED]
-    read = [] if asked is None else [name for name in names if name not in unread]
+    read = [name for name in names if name not in unread]
+    if asked is None and sum(map(len, read)) > _HEADER:
+        read = []
     _tell(out, {"rows": max(0, file.metadata.num_rows), "read": read, "unread": others})
     flush = monotonic()
     for row in _Rows(file, [name for name in names if name not in unread]):

@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 from runner.datasets.column_values import MAX_DEPTH, RowError, json_text, too_deep
 from runner.datasets.frames import FrameRows
 from runner.datasets.ids import Ids
+from runner.errors import PathError
+from runner.evaluators.column import Source
 from runner.text import printable, shown, whole
 from runner.types import Case
 from sandboxes.json_text import reader
@@ -142,8 +144,14 @@ def _nan_is_null(name: str) -> None:
 _MISSING_DECODER = json.JSONDecoder(parse_constant=_nan_is_null)
 
 
-def cases(rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = ()) -> Iterator[Case]:
-    """One case for each row, numbered from 1, with ids that differ. `unread` are columns that the rows lack."""
+def cases(
+    rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = (), id_source: Source | None = None
+) -> Iterator[Case]:
+    """
+    One case for each row, numbered from 1, with ids that differ. `unread` are columns that the rows lack.
+
+    The id is taken from `id_source`; without it, from the column `id`.
+    """
     last: tuple[object, ...] = ()
     present = frozenset[str]()
     for number, (where, row) in enumerate(rows, 1):
@@ -151,8 +159,12 @@ def cases(rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = ()) -> Iterat
         try:
             if isinstance(row, RowError):
                 raise row
-            name = _id(row.get("id"), number)
-            metadata = _metadata(row)
+            if id_source is None:
+                name = _id(row.get("id"), number)
+                metadata = _metadata(row)
+            else:
+                metadata = _metadata(row, frozenset(COLUMNS))
+                name = _id(_found(id_source, row, metadata), number)
         except RowError as error:
             yield Case(number=number, id=ids.take(name, number), where=where, broken=f"{where}: {error}")
             continue
@@ -175,7 +187,10 @@ def cases(rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = ()) -> Iterat
 
 
 def cases_from_rows(
-    rows: Iterable[Mapping[str, Any]], where: str = "row", columns: Collection[str] | None = None
+    rows: Iterable[Mapping[str, Any]],
+    where: str = "row",
+    columns: Collection[str] | None = None,
+    id_source: Source | None = None,
 ) -> Iterator[Case]:
     """
     Python rows as cases; one that cannot be used is a broken case. Messages name it by `where` and number.
@@ -193,7 +208,7 @@ def cases_from_rows(
 
     ids = Ids()
     try:
-        yield from cases(read(), ids, frame.unread(columns) if frame else ())
+        yield from cases(read(), ids, frame.unread(columns) if frame else (), id_source)
     finally:
         ids.close()
 
@@ -201,6 +216,14 @@ def cases_from_rows(
 def _present(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> frozenset[str]:
     own = [column for column in ("id", *COLUMNS) if column in row]
     return frozenset([*own, "metadata"] if metadata else own)
+
+
+def _found(source: Source, row: Mapping[str, Any], metadata: dict[str, Any]) -> Any:
+    document = {name: row[name] for name in ("id", *COLUMNS) if name in row} | {"metadata": metadata}
+    try:
+        return source.value(document)
+    except PathError:
+        return None
 
 
 def _id(value: Any, number: int) -> str:
@@ -214,9 +237,9 @@ def _id(value: Any, number: int) -> str:
     return whole(text) if text.strip() else str(number)
 
 
-def _metadata(row: Mapping[str, Any]) -> dict[str, Any]:
+def _metadata(row: Mapping[str, Any], named: frozenset[str] = _OWN) -> dict[str, Any]:
     """The metadata column and, below it in rank, every column without a meaning of its own."""
-    extra = {} if row.keys() <= _OWN else {name: value for name, value in row.items() if name not in _OWN}
+    extra = {} if row.keys() <= _OWN else {name: value for name, value in row.items() if name not in named}
     own = row.get("metadata")
     if isinstance(own, str):
         own = _object(own)

@@ -16,7 +16,7 @@ from runner.errors import MappingError
 from runner.evaluators.entrypoint import script
 from runner.evaluators.mapping import bind
 from runner.results.outcome import ResultFactory
-from runner.text import whole
+from runner.text import weight, whole
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Call, Limits, Program, Sandbox
 from sandboxes.errors import SandboxLostError, UnsupportedConfigError
@@ -24,6 +24,8 @@ from sandboxes.shield import finish
 
 Fill: TypeAlias = Callable[[Case], tuple[tuple[Any, ...], dict[str, Any]]]
 """Makes a case's positional and keyword arguments. Raises MappingError, which fails that case alone."""
+Keep: TypeAlias = Callable[[Case], dict[str, Any]]
+"""The columns of a case that its result carries."""
 
 SMALLEST = 16
 """Rows in the first batches whose state is shared; each second batch has twice as many, up to the sandbox's `batch`."""
@@ -41,6 +43,7 @@ async def score(
     limits: Limits | None = None,
     mapping: InputMapping | Fill | None = None,
     seed: int | None = None,
+    keep: Keep | None = None,
 ) -> AsyncGenerator[Result, None]:
     """
     One result a case, in the cases' order, each as soon as those before it are there.
@@ -48,7 +51,7 @@ async def score(
     `sandbox` is open, and stays so. `cases` are read in a thread of their own, a little ahead of need; their
     iterator is the caller's to close. The same `seed` gives the same random numbers in each case, in whatever
     order and number of batches. Memory does not grow with the number of cases. A `mapping` that is a function fills
-    each case's arguments in its own way.
+    each case's arguments in its own way. `keep` are the columns that each result carries.
 
     Raises MappingError and UnsupportedConfigError before the first case, SandboxError when the sandbox fails
     for good, and whatever `cases` raise, after the results of the cases before.
@@ -58,7 +61,7 @@ async def score(
     refuse_unfit(evaluator, sandbox)
     program = await sandbox.load(script(evaluator.source, evaluator.language), limits)
     try:
-        scoring = _Scoring(evaluator, cases, sandbox, program, fill, limits, seed)
+        scoring = _Scoring(evaluator, cases, sandbox, program, fill, limits, seed, keep)
         try:
             while (result := await scoring.next()) is not None:
                 yield result
@@ -101,7 +104,7 @@ def shared_batch(number: int, most: int) -> int:
 class _Row:
     """A case on its way. `call` is let go of once it has run: a result that waits holds no arguments."""
 
-    __slots__ = ("call", "chars", "id", "number", "result", "taken")
+    __slots__ = ("call", "chars", "id", "kept", "kept_size", "number", "result", "taken")
 
     def __init__(self, id: str, number: int) -> None:
         self.id = id
@@ -110,6 +113,8 @@ class _Row:
         self.result: Result | None = None
         self.chars = 0
         self.taken = False
+        self.kept: dict[str, Any] | None = None
+        self.kept_size = 0
 
 
 class _Scoring:
@@ -124,7 +129,9 @@ class _Scoring:
         fill: Fill,
         limits: Limits,
         seed: int | None,
+        keep: Keep | None,
     ) -> None:
+        self._keep = keep
         self._program = program
         self._fill = fill
         self._limits = limits
@@ -152,9 +159,9 @@ class _Scoring:
             if self._window and (result := self._window[0].result) is not None:
                 row = self._window.popleft()
                 row.taken = True
-                self._chars -= row.chars
+                self._chars -= row.chars + row.kept_size
                 self._room.set()
-                return result
+                return result if row.kept is None else Result.trusted({**dict(result), "row": row.kept})
             self._raise_failure()
             if not self._window and all(w.done() for w in self._workers):
                 if self._prefetcher.failure is not None:
@@ -182,6 +189,9 @@ class _Scoring:
 
     def _row(self, case: Case, index: int) -> _Row:
         row = _Row(whole(case.id), case.number)
+        if self._keep is not None:
+            row.kept = self._keep(case)
+            row.kept_size = weight(row.kept)
         if case.broken is not None:
             row.result = self._results.broken(case, case.broken)
         elif self._program.loaded.status != "ok":
@@ -227,6 +237,7 @@ class _Scoring:
                     return batch or None
                 seen += len(rows)
                 self._window.extend(rows)
+                self._chars += sum(row.kept_size for row in rows)
                 batch += [row for row in rows if row.result is None]
                 if len(batch) < seen:
                     self._progress.set()

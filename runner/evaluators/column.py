@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from runner.errors import PathError
 from runner.text import printable, suggestion
@@ -52,12 +52,27 @@ class Column:
         return columns[self.name]
 
 
+Source: TypeAlias = "Path | Column"
+
+
+def needed_column(source: Source) -> str | None:
+    """
+    The column without which a row has nothing there; None where it may be any.
+
+    It is the path itself, if no row can have it: it begins with a column that is in `metadata`.
+    """
+    first = source.first
+    if first is None:
+        return None
+    return source.column if first in BY_NAME or isinstance(source, Column) else source.text
+
+
 def is_bare(text: str) -> bool:
     """True for the name of a column. A path begins with `$` or has a dot, a bracket or a star."""
     return not text.startswith("$") and not any(mark in text for mark in ".[*")
 
 
-def parse_source(text: str, *, trusted: bool = False) -> Path | Column:
+def parse_source(text: str, *, trusted: bool = False) -> Source:
     """A column or a path, by what a mapping says. Raises PathError; `trusted` is that of `parse_path`."""
     if not is_bare(text):
         from runner.evaluators.jsonpath import parse_path  # here: few evaluators need it, and its import is long

@@ -6,16 +6,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.errors import MappingError, PathError
-from runner.evaluators.column import BY_NAME, Column, parse_source, written
+from runner.evaluators.column import BY_NAME, Column, Source, needed_column, parse_source, written
 from runner.evaluators.parameters import NotAcceptedError, about, accepted, as_json
 from runner.text import listed, printable, shown, suggestion
 from runner.types import Case, Declared, Evaluator, InputMapping, Parameter
-
-if TYPE_CHECKING:
-    from runner.evaluators.jsonpath import Path
 
 _ABSENT = object()
 
@@ -31,7 +28,7 @@ class _Source:
     name: str
     required: bool
     positional: bool
-    path: Path | Column | None = None
+    path: Source | None = None
     literal: Any = None
     by_name: bool = False
     default: bool = False
@@ -95,9 +92,8 @@ class Binding:
         for source in self._sources:
             if source.by_name and source.required and source.name != "id":
                 found[source.name] = source.name
-            elif source.path and source.path.first is not None and source.path.first != "id":
-                misplaced = not isinstance(source.path, Column) and source.path.first not in BY_NAME
-                found[source.name] = source.path.text if misplaced else source.path.column or source.path.first
+            elif source.path and (column := needed_column(source.path)) not in (None, "id"):
+                found[source.name] = column
         return found
 
     @property
@@ -241,7 +237,7 @@ def _is_literal(source: _Source) -> bool:
     return not (source.path or source.by_name)
 
 
-def _look_up(path: Path | Column, document: dict[str, Any], name: str, case: Case) -> Any:
+def _look_up(path: Source, document: dict[str, Any], name: str, case: Case) -> Any:
     if path.first == "id":  # every row has one, be it the row's number
         document = {"id": case.id}
     try:
@@ -250,7 +246,7 @@ def _look_up(path: Path | Column, document: dict[str, Any], name: str, case: Cas
         raise MappingError(f"{case.where}: `{name}`: {error}{_in_metadata(path, case)}") from None
 
 
-def _in_metadata(path: Path | Column, case: Case) -> str:
+def _in_metadata(path: Source, case: Case) -> str:
     """A hint, where the path begins with a column that stands in `metadata`, or nothing."""
     if isinstance(path, Column) or (path.first not in case.metadata and path.first not in case.unread):
         return ""

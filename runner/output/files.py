@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from runner.errors import OutputError
 from runner.output.parquet_writer import ParquetWriter
+from runner.output.row_cells import Layout
 from runner.output.spool import Spool
 from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, Row, Writer
 from runner.types import Result
@@ -52,13 +53,11 @@ class ResultsFiles:
         *,
         inputs: Iterable[str] = (),
         taken: Sequence[str] = (),
-        outputs: Sequence[str] = (),
     ) -> None:
         inputs = list(inputs)
         for number, path in enumerate(paths):
             _check(path, inputs, [*taken, *paths[:number]])
         self._paths = tuple(paths)
-        self._outputs = tuple(outputs) if len(outputs) > 1 else ()
         self._spools: list[Spool] = []
         self._closed = False
 
@@ -72,11 +71,11 @@ class ResultsFiles:
         """True if a file was left unfinished, because its disk or reader hangs."""
         return self._closed and not all(spool.closed for spool in self._spools)
 
-    async def open(self) -> None:
-        """Creates the files. Raises OutputError, and WriteError where there is no room."""
+    async def open(self, layout: Layout) -> None:
+        """Create the files. Raises OutputError, and WriteError where there is no room."""
         for path in self._paths:
             new = not os.path.lexists(path)
-            spool = Spool(path, _WRITERS[_suffix(path)](self._outputs))
+            spool = Spool(path, _WRITERS[_suffix(path)](layout))
             self._spools.append(spool)
             try:
                 await spool.open()
@@ -118,7 +117,6 @@ class ResultsFiles:
                 raise _write_error(spool)
 
     async def __aenter__(self) -> Self:
-        await self.open()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: TracebackType | BaseException | None) -> None:
@@ -134,7 +132,7 @@ class ResultsFiles:
 
 
 def as_row(result: Result) -> Row:
-    """A result as a row of a file: these keys, in this order; `outputs` only if there are several."""
+    """A result as a row of a file: these keys, in this order; `outputs` only if there are several, `row` if kept."""
     row: Row = {
         "id": result.id,
         "evaluator": result.evaluator,
@@ -153,6 +151,8 @@ def as_row(result: Result) -> Row:
             name: {"label": s.label, "score": s.score, "explanation": s.explanation}
             for name, s in result.outputs.items()
         }
+    if result.row:
+        row["row"] = result.row
     return row
 
 

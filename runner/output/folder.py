@@ -16,6 +16,7 @@ from typing import IO, Any
 from runner.engine.threads import Detached
 from runner.errors import OutputError
 from runner.output.files import ResultsFiles, WriteError, same_file
+from runner.output.row_cells import Layout
 from runner.text import printable
 from runner.types import Result
 
@@ -36,11 +37,10 @@ class ResultsFolder:
     as it is. Raises OutputError for a folder that can not, or files in it that must not be written.
     """
 
-    def __init__(self, path: str, *, inputs: Sequence[str], lock: str | None, outputs: Sequence[str]) -> None:
+    def __init__(self, path: str, *, inputs: Sequence[str], lock: str | None) -> None:
         self.path = path
         self._folder = Path(path)
         self._read = [*inputs] if lock is None else [*inputs, lock]
-        self._outputs = outputs
         self._rows: ResultsFiles | None = None
         self._reserve: IO[bytes] | None = None
         self._writing = threading.Lock()
@@ -75,7 +75,7 @@ class ResultsFolder:
     async def open(self, manifest: Mapping[str, Any], lock: str | None) -> None:
         """Makes the folder if need be, empties the rows and writes the rest. Raises OutputError and WriteError."""
         self._rows = await Detached(self._make, "evalcell-folder").get()
-        await self._rows.open()
+        await self._rows.open(Layout())
         await Detached(lambda: self._begin(manifest, lock), "evalcell-folder").get()
 
     def add(self, result: Result) -> None:
@@ -124,7 +124,7 @@ class ResultsFolder:
             self._folder.mkdir(exist_ok=True)
         except OSError as e:
             raise OutputError(f"-o {self.path} cannot be made ({e.strerror}); choose another place") from e
-        return ResultsFiles([str(self._folder / ROWS)], inputs=self._read, outputs=self._outputs)
+        return ResultsFiles([str(self._folder / ROWS)], inputs=self._read)
 
     def _begin(self, manifest: Mapping[str, Any], lock: str | None) -> None:
         with self._writing:

@@ -42,7 +42,14 @@ def begun(prepared: Prepared, lock: str) -> dict[str, Any]:
             "path": _named(request.evaluator),
             "sha256": sha256(evaluator.source.encode()).hexdigest(),
         },
-        "dataset": {"path": request.dataset, "limit": request.limit, "rows": None, "notes": []},
+        "dataset": {
+            "path": request.dataset,
+            "id": request.id,
+            "keep": list(request.keep),
+            "limit": request.limit,
+            "rows": None,
+            "notes": [],
+        },
         "mapping": bind(evaluator, request.mapping).mapping.model_dump(mode="json"),
         "limits": request.limits.model_dump(mode="json"),
         "seed": request.seed,
@@ -93,6 +100,8 @@ def _command(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--lang", {"python": "py", "typescript": "ts"}.get(request.language or ""))
     words += _given("--map", tuple(f"{name}={path}" for name, path in request.mapping.paths.items()))
     words += _given("--set", tuple(f"{name}={json.dumps(v)}" for name, v in request.mapping.literals.items()))
+    words += _given("--id", request.id)
+    words += _given("--keep", request.keep)
     words += _given("--limit", request.limit)
     words += _given("--seed", request.seed)
     words += _given("--timeout", limits.get("timeout"))

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from io import BufferedWriter
 from typing import TYPE_CHECKING, Any
 
-from runner.output.writers import COLUMNS, NO_ROOM, Row, Writer
+from runner.output.row_cells import OWN, Layout
+from runner.output.writers import NO_ROOM, Row, Writer
+from runner.text import whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,8 +27,9 @@ class ParquetWriter(Writer[Row]):
     A group is written only where there is room for it and for the file's end.
     """
 
-    def __init__(self, outputs: Sequence[str] = ()) -> None:
-        super().__init__(outputs)
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout)
+        self._names = [whole(name) for name in layout.names()]
         self._file: BufferedWriter | None = None
         self._parquet: pq.ParquetWriter | None = None
         self._rows: list[Row] = []
@@ -37,17 +40,20 @@ class ParquetWriter(Writer[Row]):
 
         self.whole = False
         self._file = open(path, "wb")  # noqa: SIM115  (closed by `close`)
-        self._schema = _schema(self._outputs)
+        self._schema = _schema(self._layout.outputs, self._names)
         self._reserve(self._table([]))
         self._parquet = pq.ParquetWriter(self._file, self._schema)
 
     def encode(self, row: Row) -> tuple[Row, int]:
-        return row, sum(len(v) for v in row.values() if isinstance(v, str))
+        if self._names:
+            cells = dict(zip(self._names, self._layout.cells(row.get("row", {})), strict=True))
+            row = {name: value for name, value in row.items() if name != "row"} | cells
+        return row, _size(row)
 
     def write(self, rows: Sequence[Row]) -> None:
         for row in rows:
             self._rows.append(row)
-            self._chars += self.encode(row)[1]
+            self._chars += _size(row)
             if len(self._rows) >= _GROUP_ROWS or self._chars >= _GROUP_CHARS:
                 self._write_group()
 
@@ -115,7 +121,11 @@ class ParquetWriter(Writer[Row]):
         self._end_size += pq.read_metadata(pa.BufferReader(alone.getvalue())).serialized_size + 8
 
 
-def _schema(outputs: Sequence[str]) -> pa.Schema:
+def _size(row: Row) -> int:
+    return sum(len(value) for value in row.values() if isinstance(value, str))
+
+
+def _schema(outputs: Sequence[str], names: Sequence[str]) -> pa.Schema:
     import pyarrow as pa
 
     score: list[tuple[str, pa.DataType]] = [
@@ -123,7 +133,7 @@ def _schema(outputs: Sequence[str]) -> pa.Schema:
         ("score", pa.float64()),
         ("explanation", pa.string()),
     ]
-    fields: list[tuple[str, pa.DataType]] = [(name, pa.string()) for name in COLUMNS[:5]]
+    fields: list[tuple[str, pa.DataType]] = [(name, pa.string()) for name in OWN[:5]]
     fields += score
     fields += [
         ("error", pa.struct([("kind", pa.string()), ("message", pa.string())])),
@@ -132,7 +142,7 @@ def _schema(outputs: Sequence[str]) -> pa.Schema:
     ]
     if outputs:
         fields.append(("outputs", pa.struct([(name, pa.struct(score)) for name in outputs])))
-    return pa.schema(fields)
+    return pa.schema([*fields, *((name, pa.string()) for name in names)])
 
 
 def _encodable(value: Any) -> Any:

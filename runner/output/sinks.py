@@ -12,6 +12,7 @@ from runner.errors import OutputError
 from runner.output.files import ResultsFiles, WriteError
 from runner.output.folder import ResultsFolder, is_folder
 from runner.output.manifest import State, begun, elapsed, ended
+from runner.output.row_cells import Layout
 from runner.request import Prepared
 from runner.results.summary import Summary
 from runner.types import Result
@@ -26,22 +27,20 @@ class Outputs:
     """
     Files and a folder, all checked before the run and touched by `begin` first.
 
-    `inputs` are the files that the run reads, `lock` is the one of `--lock`, `outputs` the names of the evaluator's
-    outputs. Raises OutputError for a path that must or can not be written.
+    `inputs` are the files that the run reads, `lock` is the one of `--lock`. Raises OutputError for a path that must or
+    can not be written.
     """
 
-    def __init__(
-        self, paths: Sequence[str], *, inputs: Sequence[str], lock: str | None, outputs: Sequence[str]
-    ) -> None:
+    def __init__(self, paths: Sequence[str], *, inputs: Sequence[str], lock: str | None) -> None:
         folders = [path for path in paths if is_folder(path)]
         if len(folders) > 1:
             raise OutputError(f"-o {folders[1]} is a second folder; the results go to one, {folders[0]}")
         files = [path for path in paths if path not in folders]
-        self._folder = ResultsFolder(folders[0], inputs=inputs, lock=lock, outputs=outputs) if folders else None
+        self._folder = ResultsFolder(folders[0], inputs=inputs, lock=lock) if folders else None
         read = inputs if lock is None else [*inputs, lock]
-        self._files = ResultsFiles(
-            files, inputs=read, taken=self._folder.files if self._folder else (), outputs=outputs
-        )
+        self._files = ResultsFiles(files, inputs=read, taken=self._folder.files if self._folder else ())
+        self.tables = any(path.lower().endswith((".csv", ".parquet")) for path in files)
+        """True if some file is a table, whose columns must be known before the first row."""
         self._manifest: dict[str, Any] | None = None
         self._began = 0.0
 
@@ -50,9 +49,9 @@ class Outputs:
         """The number of whole rows in each file and the folder, by path."""
         return self._files.rows | (self._folder.rows if self._folder else {})
 
-    async def begin(self, prepared: Prepared) -> None:
-        """Creates all of it; the run's sandbox is open. Raises OutputError and WriteError."""
-        await self._files.open()
+    async def begin(self, prepared: Prepared, layout: Layout) -> None:
+        """Create all of it; `layout` is that of tables. The sandbox is open. Raises OutputError and WriteError."""
+        await self._files.open(layout)
         if self._folder is not None:
             manifest, self._began = begun(prepared, self._folder.lock), elapsed()
             try:

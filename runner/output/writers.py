@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from runner.output.cells import cell
+from runner.output.row_cells import OWN, PARTS, Layout
 from sandboxes.json_text import writer
 
 Row = dict[str, Any]
@@ -24,8 +25,6 @@ _write = writer(ascii=False, compact=False, nan=False)
 # JSON allows these as they are, but some readers take them for the end of a line, and some terminals obey them.
 _LINE_OR_CONTROL = re.compile("[\x80-\x9f\u2028\u2029]")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_PARTS = ("label", "score", "explanation")
-COLUMNS = ("id", "evaluator", "version", "sandbox", "outcome", *_PARTS)
 
 
 class Writer(ABC, Generic[E]):
@@ -33,11 +32,10 @@ class Writer(ABC, Generic[E]):
     Writes rows to one file, emptied first. All but `encode` belongs to one thread, and may raise OSError.
 
     When a write fails, as on a full disk, the file is cut back to its last whole row, and only `close` may follow.
-    `outputs`: the names of the outputs where there are several, else empty.
     """
 
-    def __init__(self, outputs: Sequence[str] = ()) -> None:
-        self._outputs = tuple(outputs)
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
         self.rows = 0
         """Whole rows in the file."""
         self.whole = True
@@ -65,8 +63,8 @@ class TextWriter(Writer[bytes]):
 
     _START = _BETWEEN = _END = b""
 
-    def __init__(self, outputs: Sequence[str] = ()) -> None:
-        super().__init__(outputs)
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout)
         self._file: FileIO | None = None
         self._at = 0  # where the next row goes
         self._can_be_cut = False
@@ -154,28 +152,29 @@ class JsonWriter(TextWriter):
 
 class CsvWriter(TextWriter):
     """
-    One line a row, the error as two columns, each further output as three.
+    One line a row, the error as two columns, each output as three if there are several, then columns of the dataset.
 
     A text that a spreadsheet would run as a formula, or a terminal obey, is escaped behind an apostrophe.
     """
 
     def _start(self) -> bytes:
-        named = [f"{name}.{part}" for name in self._outputs for part in _PARTS]
-        return _line([*COLUMNS, "error_kind", "error_message", "stdout", "duration_ms", *named])
+        layout = self._layout
+        named = [f"{name}.{part}" for name in layout.outputs for part in PARTS]
+        return _line([*OWN, "error_kind", "error_message", "stdout", "duration_ms", *named, *layout.names()])
 
     def encode(self, row: Row) -> tuple[bytes, int]:
         error = row["error"] or {"kind": None, "message": None}
         cells = [
-            *(row[c] for c in COLUMNS),
+            *(row[c] for c in OWN),
             error["kind"],
             error["message"],
             row["stdout"],
             row["duration_ms"],
         ]
-        for name in self._outputs:
+        for name in self._layout.outputs:
             score = row.get("outputs", {}).get(name, {})
-            cells += [score.get(part) for part in _PARTS]
-        line = _line(cells)
+            cells += [score.get(part) for part in PARTS]
+        line = _line([*cells, *self._layout.cells(row.get("row", {}))])
         return line, len(line)
 
 

@@ -198,6 +198,16 @@ def test_a_csv_header_says_it_all(script: str, tmp_path: Path) -> None:
     assert evaluate(script, path, mapping={"reference": "gold"}, sandbox=FAKE).summary.scored == 1
 
 
+def test_columns_without_a_meaning_are_metadata(tmp_path: Path) -> None:
+    script = tmp_path / "s.py"
+    script.write_text("def evaluate(output, metadata):\n    return 1.0\n")
+    path = tmp_path / "rows.csv"
+    path.write_text("output,n\na,1\n")
+    assert evaluate(script, path, sandbox=FAKE).summary.scored == 1
+    path.write_text("output\na\n")
+    assert refused(str(script), path).paths == {"metadata": "COLUMN"}
+
+
 def test_a_parquet_schema_is_looked_at(script: str, tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

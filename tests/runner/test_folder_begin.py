@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from runner.output.folder import ResultsFolder
+from runner.output.row_cells import Layout
 from runner.output.sinks import Outputs
 from runner.results.summary import Tally
 from tests.runner.prepared import prepared
@@ -32,10 +33,10 @@ def test_the_last_manifest_is_the_one_that_stays(
         real(folder, *given)
 
     monkeypatch.setattr(ResultsFolder, real.__name__, slow)
-    outputs = Outputs([f"{tmp_path / 'run'}/"], inputs=(), lock=None, outputs=())
+    outputs = Outputs([f"{tmp_path / 'run'}/"], inputs=(), lock=None)
 
     async def stopped() -> None:
-        begin = asyncio.create_task(outputs.begin(prepared(SCRIPT, fake())))
+        begin = asyncio.create_task(outputs.begin(prepared(SCRIPT, fake()), Layout()))
         await asyncio.to_thread(reached.wait)
         begin.cancel()
         with suppress(asyncio.CancelledError):

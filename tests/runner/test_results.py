@@ -19,6 +19,7 @@ import pytest
 
 from runner.errors import OutputError
 from runner.output.files import ResultsFiles, WriteError, as_row
+from runner.output.row_cells import Layout
 from runner.types import Result, ResultError, Score
 
 FORMATS = ["jsonl", "json", "csv", "parquet"]
@@ -40,17 +41,19 @@ def result(number: int = 1, **more: Any) -> Result:
     return Result.model_validate(made | more)
 
 
+PLAIN = Layout()
 ODD = result(3, label="ä\u2028\x00\x1b", stdout="\x9b\x85\u2029")
 FAILED = result(2, outcome="failed", score=None, label=None, error=ResultError(kind="raised", message="why"))
 
 
-def write(path: Path, *results: Result, outputs: tuple[str, ...] = ()) -> None:
-    write_all([path], results, outputs)
+def write(path: Path, *results: Result, layout: Layout = PLAIN) -> None:
+    write_all([path], results, layout)
 
 
-def write_all(paths: Sequence[Path], results: Iterable[Result], outputs: tuple[str, ...] = ()) -> None:
+def write_all(paths: Sequence[Path], results: Iterable[Result], layout: Layout = PLAIN) -> None:
     async def work() -> None:
-        async with ResultsFiles([str(path) for path in paths], outputs=outputs) as files:
+        async with ResultsFiles([str(path) for path in paths]) as files:
+            await files.open(layout)
             for one in results:
                 files.add(one)
                 await files.room()
@@ -101,7 +104,7 @@ def test_csv_has_the_error_in_two_columns(tmp_path: Path) -> None:
 def test_several_outputs_are_written_by_name(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"x.{suffix}"
     both = {"a": Score(score=1.0), "=b": Score(label="x", explanation="why")}
-    write(path, result(outputs=both), FAILED, outputs=("a", "=b"))
+    write(path, result(outputs=both), FAILED, layout=Layout(("a", "=b")))
     first, second = read(path)
     if suffix == "csv":
         assert (first["a.score"], first["'=b.label"], second["a.score"]) == ("1.0", "x", "")
@@ -143,6 +146,7 @@ def test_a_file_can_be_read_whenever_a_row_was_written(tmp_path: Path, suffix: s
 
     async def work() -> None:
         async with ResultsFiles([str(path)]) as files:
+            await files.open(PLAIN)
             for n in range(4):
                 while files.rows != {str(path): n}:  # the thread writes it by itself
                     await asyncio.sleep(0.001)
@@ -158,6 +162,7 @@ def test_an_interrupted_file_holds_what_was_done(tmp_path: Path, suffix: str) ->
 
     async def interrupted() -> None:
         async with ResultsFiles([str(path)]) as files:
+            await files.open(PLAIN)
             files.add(result())
             raise asyncio.CancelledError
 

@@ -1,0 +1,60 @@
+"""Columns of the dataset in a results file that is a table: their names and their cells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MOST = 1000
+"""Columns of the dataset that get a column of their own."""
+OTHERS = "other columns"
+
+PARTS = ("label", "score", "explanation")
+OWN = ("id", "evaluator", "version", "sandbox", "outcome", *PARTS)
+TAKEN = (*OWN, "error", "error_kind", "error_message", "stdout", "duration_ms", "outputs")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """
+    The columns of a results file, beside those that each has.
+
+    `outputs` are the names of the outputs where there are several. `columns` are columns of the dataset. With `others`,
+    a row's further columns are one column, as JSON.
+    """
+
+    outputs: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    others: bool = False
+
+    def names(self) -> list[str]:
+        """The names of the dataset's columns in the file: one that is taken gets `row.` in front."""
+        used = {*TAKEN, *(f"{name}.{part}" for name in self.outputs for part in PARTS)}
+        found = []
+        for name in (*self.columns, *([OTHERS] if self.others else [])):
+            while name in used:
+                name = f"row.{name}"
+            used.add(name)
+            found.append(name)
+        return found
+
+    def cells(self, row: Mapping[str, Any]) -> list[str | None]:
+        """The values of these columns: text as it is, None for null, anything else as JSON."""
+        found = [_cell(row.get(name)) for name in self.columns]
+        if self.others:
+            rest = {name: value for name, value in row.items() if name not in self.columns}
+            found.append(_cell(rest) if rest else None)
+        return found
+
+
+def layout(outputs: Sequence[str], columns: Sequence[str], complete: bool) -> Layout:
+    """`complete`: no row has other columns."""
+    few = tuple(dict.fromkeys(columns))[:MOST]
+    several = tuple(outputs) if len(outputs) > 1 else ()
+    return Layout(several, few, others=not complete or len(few) < len(set(columns)))
+
+
+def _cell(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -16,7 +16,7 @@ from runner.call import with_whole_call
 from runner.comparison import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.engine.threads import Detached
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
-from runner.examples.load import examples_from_rows, find_examples, read_examples
+from runner.examples.load import Example, examples_from_rows, find_examples, read_examples
 from runner.request import Columns, Path, Rows, Scorer, make_request, prepare, scorer
 from runner.results.diff import TOLERANCE
 from runner.results.summary import Summary
@@ -32,6 +32,14 @@ class Report(Model):
 
     results: list[Result]
     summary: Summary
+
+    def __repr__(self) -> str:
+        """The counts and the mean: all results may be very many."""
+        summary = self.summary
+        mean = "" if summary.mean is None else f", mean {summary.mean:.6g}"
+        return f"<Report {summary.evaluator}: {summary.rows:,} rows, {summary.scored:,} scored{mean}>"
+
+    __str__ = __repr__
 
 
 def evaluate(
@@ -146,7 +154,7 @@ async def stream(
 
 def check_examples(
     evaluator: Scorer,
-    examples: Path | Rows | None = None,
+    examples: Path | Rows | Sequence[Example] | None = None,
     *,
     sandbox: str | SandboxConfig | None = None,
     limits: Limits | None = None,
@@ -156,17 +164,20 @@ def check_examples(
     """
     Try an evaluator on worked examples, which are rows with an `expected`, and wait for all of them.
 
-    `examples` is a JSON Lines file, or rows; without it, what `find_examples` finds beside a script or in a template.
-    The other parameters are those of `evaluate`. All examples passed if the report's `failed` and `lost` are 0. Raises
-    ExamplesError for examples that cannot be used, and what `evaluate` does.
+    `examples` is a JSON Lines file, rows, or examples that were read; without it, what `find_examples` finds beside a
+    script or in a template. The other parameters are those of `evaluate`. All examples passed if the report's `failed`
+    and `lost` are 0. Raises ExamplesError for examples that cannot be used, and what `evaluate` does.
     """
+    held = _examples(examples)
     # A template's own examples may need files, which come with the template.
-    own = "cases" if examples is None else examples
+    own: Any = "cases" if held or examples is None else examples
     request, rows = make_request(evaluator, own, sandbox=sandbox, limits=limits, mapping=mapping, language=language)
-    if rows is not None:
+    if held:
+        every = held
+    elif rows is not None:
         every = examples_from_rows(rows)
     else:
-        every = read_examples(find_examples(request.evaluator) if examples is None else request.dataset or "")
+        every = read_examples(find_examples(request.evaluator) if examples is None else own)
     prepared, fitting = prepare_examples(request, every)
 
     async def collect() -> list[ExampleResult]:
@@ -218,6 +229,12 @@ def _results(path: Path) -> str:
     """The path as `-o` takes it. A Path cannot end with a separator, so one without a suffix is a folder."""
     name = os.fspath(path)
     return name if isinstance(path, str) or os.path.splitext(name)[1] else os.path.join(name, "")
+
+
+def _examples(given: object) -> tuple[Example, ...]:
+    """Examples that were read before, if they are that."""
+    some = given if isinstance(given, list | tuple) else ()
+    return tuple(some) if all(isinstance(one, Example) for one in some) else ()
 
 
 def _wait(work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
-    ("cli", "__main__"),
+    ("cli", "pytest_plugin", "__main__"),
     ("api",),
     ("run", "comparison"),
     ("output", "examples"),

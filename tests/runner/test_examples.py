@@ -200,7 +200,7 @@ def test_rows_are_as_good_as_a_file(tmp_path: Path) -> None:
         with pytest.raises(ExamplesError, match=r"example 1: `\w+` must be an object, not "):
             check_examples(script, [wrong])
     with pytest.raises(ExamplesError, match="example 2: a row must be a mapping"):
-        check_examples(script, [rows[0], 3])  # type: ignore[list-item]
+        check_examples(script, [rows[0], 3])  # type: ignore[arg-type]
     with pytest.raises(ExamplesError, match="more than 20,000 examples"):
         check_examples(script, ({"expected": {"score": n}} for n in range(MAX_EXAMPLES + 1)))
 

@@ -41,6 +41,28 @@ class Report(Model):
 
     __str__ = __repr__
 
+    def to_pandas(self) -> Any:
+        """
+        The results as a pandas data frame, one row each, in the dataset's order.
+
+        The columns are those of a `.csv` results file; what `keep` carries is after them. Raises InputError without
+        pandas.
+        """
+        return self._frame("to_pandas")
+
+    def to_polars(self) -> Any:
+        """As `to_pandas`, with polars. Values of different types in one column are JSON."""
+        return self._frame("to_polars")
+
+    def to_arrow(self) -> Any:
+        """As `to_polars`, as a pyarrow table."""
+        return self._frame("to_arrow")
+
+    def _frame(self, kind: str) -> Any:
+        from runner.output import frames
+
+        return getattr(frames, kind)(self.results, tuple(self.summary.outputs))
+
 
 def evaluate(
     evaluator: Scorer,

@@ -37,7 +37,11 @@ def run(page: str) -> None:
 
 PRINTED = {
     "functions.md": ["1.0"],
-    "data-frames.md": ["0.5", 'pandas\'s Series is one column; name it: data.to_frame("output")'],
+    "data-frames.md": [
+        "0.5",
+        "{'large': 1.0, 'small': 0.0}",
+        'pandas\'s Series is one column; name it: data.to_frame("output")',
+    ],
 }
 
 

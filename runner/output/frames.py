@@ -1,0 +1,103 @@
+"""Results as data frames. The columns are those of a `.csv` results file; kept columns have their own types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from runner.errors import InputError
+from runner.output.row_cells import OWN, PARTS, layout
+from runner.text import whole
+from runner.types import Result, Score
+
+_NUMBERS = ("score", "duration_ms")
+_INSTALL = {
+    "pandas": "pip install pandas",
+    "polars": "pip install polars",
+    "pyarrow": 'pip install "evalcell[parquet]"',
+}
+
+
+def to_pandas(results: Sequence[Result], outputs: Sequence[str]) -> Any:
+    """Raises InputError without pandas."""
+    pd = _library("pandas", "to_pandas")
+    own, kept = _columns(results, outputs)
+    made = {
+        name: pd.Series(_whole(values), dtype="float64" if _is_number(name) else None) for name, values in own.items()
+    }
+    made |= {name: pd.Series(_whole(values), dtype=None if values else object) for name, values in kept.items()}
+    return pd.DataFrame(made)
+
+
+def to_polars(results: Sequence[Result], outputs: Sequence[str]) -> Any:
+    """Raises InputError without polars."""
+    pl = _library("polars", "to_polars")
+    own, kept = _columns(results, outputs)
+    made = [
+        pl.Series(name, _whole(values), pl.Float64 if _is_number(name) else pl.String) for name, values in own.items()
+    ]
+    made += [_typed(lambda values, name=name: pl.Series(name, values), values) for name, values in kept.items()]  # type: ignore[misc]
+    return pl.DataFrame(made)
+
+
+def to_arrow(results: Sequence[Result], outputs: Sequence[str]) -> Any:
+    """Raises InputError without pyarrow."""
+    pa = _library("pyarrow", "to_arrow")
+    own, kept = _columns(results, outputs)
+    made = {
+        name: pa.array(_whole(values), pa.float64() if _is_number(name) else pa.string())
+        for name, values in own.items()
+    }
+    return pa.table(made | {name: _typed(pa.array, values) for name, values in kept.items()})
+
+
+def _library(name: str, method: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InputError(f"{method} needs {name}: {_INSTALL[name]}") from None
+
+
+def _columns(results: Sequence[Result], outputs: Sequence[str]) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    """The results' own columns, and those of the dataset that they carry, by name."""
+    every = layout(outputs, list(dict.fromkeys(name for result in results for name in result.row)), complete=True)
+    own: dict[str, list[Any]] = {name: [getattr(result, name) for result in results] for name in OWN}
+    for part in ("kind", "message"):
+        own[f"error_{part}"] = [getattr(result.error, part, None) for result in results]
+    own |= {name: [getattr(result, name) for result in results] for name in ("stdout", "duration_ms")}
+    none = Score()
+    for output in every.outputs:
+        for part in PARTS:
+            own[f"{output}.{part}"] = [getattr(result.outputs.get(output, none), part) for result in results]
+    kept = {
+        name: [result.row.get(column) for result in results]
+        for name, column in zip(every.names(), every.columns, strict=False)
+    }
+    if every.others:
+        kept[every.names()[-1]] = [_others(result.row, every.columns) for result in results]
+    return own, kept
+
+
+def _others(row: Mapping[str, Any], columns: Sequence[str]) -> str | None:
+    rest = {name: value for name, value in row.items() if name not in columns}
+    return json.dumps(rest, ensure_ascii=False) if rest else None
+
+
+def _is_number(name: str) -> bool:
+    return name in _NUMBERS or name.endswith(".score")
+
+
+def _typed(make: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
+    """A column of the type that all values have; of text and JSON where they have none in common."""
+    try:
+        return make(values)
+    except Exception:
+        return make(
+            [v if v is None or isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in _whole(values)]
+        )
+
+
+def _whole(values: Sequence[Any]) -> list[Any]:
+    return [whole(value) if isinstance(value, str) and not value.isascii() else value for value in values]

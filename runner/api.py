@@ -20,6 +20,7 @@ from runner.examples.load import Example, examples_from_rows, find_examples, rea
 from runner.request import Columns, Path, Rows, Scorer, make_request, prepare, scorer
 from runner.results.diff import TOLERANCE
 from runner.results.summary import Summary
+from runner.results.worst import WORST, Show, ShownRows
 from runner.run import Run
 from runner.types import Result
 from sandboxes.base import Language, Limits, Model, SandboxConfig
@@ -32,6 +33,8 @@ class Report(Model):
 
     results: list[Result]
     summary: Summary
+    shown: ShownRows = ShownRows()
+    """The rows to look at first: the worst, or what `show` says."""
 
     def __repr__(self) -> str:
         """The counts and the mean: all results may be very many."""
@@ -76,6 +79,8 @@ def evaluate(
     limit: int | None = None,
     id: str | None = None,
     keep: str | Sequence[str] = (),
+    worst: int = WORST,
+    show: Show = "worst",
     output: Path | Sequence[Path] = (),
     gates: Sequence[str] = (),
     max_failed: str | None = None,
@@ -90,14 +95,14 @@ def evaluate(
     name or a config, whose packages are added to the script's own; without a backend, the one that fits is chosen.
     `mapping`, such as `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed`
     makes the script's random numbers repeat. `output` is one or several results files, or a folder: `run/`, or a Path
-    without a suffix. The summary says how `gates`, such as `mean<0.8`, and `max_failed`, such as `5%`, went. Works
-    inside a running event loop.
+    without a suffix. The report shows the `worst` rows with their texts, or others by `show`. The summary says how
+    `gates`, such as `mean<0.8`, and `max_failed`, such as `5%`, went. Works inside a running event loop.
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
     results cannot be written; rows that were written before stay in the files.
     """
-    given = dict(locals())
+    given = dict(locals()) | {"worst": None if worst == WORST else worst, "show": None if show == "worst" else show}
     request, rows = make_request(
         evaluator,
         dataset,
@@ -109,6 +114,8 @@ def evaluate(
         limit=limit,
         id=id,
         keep=keep,
+        worst=worst,
+        show=show,
         gates=tuple(gates),
         max_failed=max_failed,
     )
@@ -128,7 +135,7 @@ def evaluate(
             run.end("failed" if isinstance(e, Exception) else "interrupted", str(e) or None)
             raise
         run.end("finished")
-    return Report(results=results, summary=run.summary())
+    return Report(results=results, summary=run.summary(), shown=run.shown())
 
 
 async def stream(

@@ -17,11 +17,12 @@ from runner.datasets.lacking import Cases, refuse_lacking
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.not_rows import refuse_what_has_no_rows
 from runner.datasets.row_columns import RowColumns, parse_column
-from runner.engine.local import refuse_unfit, score
+from runner.engine.local import Watch, refuse_unfit, score
 from runner.errors import InputError
 from runner.evaluators.column import Source, needed_column
 from runner.evaluators.mapping import Binding, bind
 from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
+from runner.results.worst import WORST, Show
 from runner.text import shown
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Language, Limits, Model, Sandbox, SandboxConfig
@@ -71,6 +72,10 @@ class RunRequest(Model):
     """The column that has the rows' ids, or a path to them. None: `id`."""
     keep: tuple[str, ...] = ()
     """Columns, or paths, that each result carries; `all` is every column."""
+    worst: int = Field(default=WORST, ge=0, le=1000)
+    """The number of rows to show with their texts."""
+    show: Show = "worst"
+    """Which rows these are: the worst, the best, or the first that failed or abstained."""
     gates: tuple[str, ...] = ()
     """Conditions that fail the run, such as `mean<0.8`; docs/rules.md explains them."""
     max_failed: str | None = None
@@ -153,7 +158,7 @@ class Prepared:
             refuse_lacking_columns(dataset.name, dataset, [self])
             yield dataset
 
-    def score(self, cases: Iterable[Case], opened: Sandbox) -> AsyncGenerator[Result, None]:
+    def score(self, cases: Iterable[Case], opened: Sandbox, watch: Watch | None = None) -> AsyncGenerator[Result, None]:
         """The results of the cases, up to the request's `limit`. `opened` is the open sandbox."""
         request = self.request
         some = cases if request.limit is None else islice(cases, request.limit)
@@ -165,6 +170,7 @@ class Prepared:
             mapping=request.mapping,
             seed=request.seed,
             keep=None if self.keep is None else self.keep.of,
+            watch=watch,
         )
 
 

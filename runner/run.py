@@ -17,6 +17,7 @@ from runner.output.sinks import Outputs
 from runner.request import Prepared, Rows
 from runner.results.gates import judge, parse_gate, parse_max_failed
 from runner.results.summary import Summary, Tally
+from runner.results.worst import ShownRows, Worst
 from runner.types import Case, Result
 
 
@@ -36,6 +37,7 @@ class Run:
         inputs = prepared.inputs if files else ()
         self._outputs = Outputs(files, inputs=inputs, lock=lock)
         self._tally = Tally(evaluator.outputs)
+        self._worst = Worst(evaluator, request.worst, request.show)
         self._cases: Iterable[Case] = ()
         self._count: int | None = None
         self._layout = Layout()
@@ -85,15 +87,20 @@ class Run:
         async with self.prepared.sandbox as opened, self._outputs:
             await self._outputs.begin(self.prepared, self._layout)
             began = perf_counter()
-            async with aclosing(self.prepared.score(self._cases, opened)) as found:
+            async with aclosing(self.prepared.score(self._cases, opened, self._worst.watch)) as found:
                 try:
                     async for result in found:
                         self._outputs.add(result)
                         self._tally.add(result)
+                        self._worst.add(result)
                         yield result
                         await self._outputs.room()
                 finally:
                     self._seconds = perf_counter() - began
+
+    def shown(self) -> ShownRows:
+        """The rows to look at first, so far."""
+        return self._worst.rows()
 
     def summary(self, state: State = "finished") -> Summary:
         """The summary of the rows so far. Gates are judged only when all rows are done."""

@@ -65,7 +65,7 @@ def check(options: Options) -> int:
     for result in results:
         shown.add(result)
     out.print()
-    out.print(render.rows_table(shown.entries))
+    out.print(render.rows_table(shown.rows().rows))
     if any(result.outcome == "scored" for result in results):
         return DONE
     render.err().say(render.text(_nothing(results), "bold red", render.ERROR))

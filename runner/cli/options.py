@@ -227,6 +227,14 @@ printed = several(
 verbose = option(_RESULTS, "-v", "--verbose", is_flag=True, help="Also print what passed.")
 
 results = several(
+    option(_RESULTS, "--worst", type=click.IntRange(0, 1000), metavar="N", help="Show the N worst rows.  [default: 5]"),
+    option(
+        _RESULTS,
+        "--show",
+        type=click.Choice(["worst", "best", "failed", "abstained"]),
+        default="worst",
+        help="Show these rows instead of the worst.",
+    ),
     option(
         _RESULTS,
         "--keep",

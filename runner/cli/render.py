@@ -8,19 +8,19 @@ from collections.abc import Iterable, Sequence
 from typing import IO
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from runner.cli.charts import charts, outcome_bar
 from runner.cli.messages import in_options
 from runner.results.gates import figure, missing_rows
 from runner.results.summary import GateResult, Stats, Summary
-from runner.results.worst import Entry, Worst, safe
+from runner.results.worst import ShownRow, safe
 
 ERROR = 1000
 """Characters of an error that is shown in full: its end is the next step."""
 
-_SHOWN_LABELS = 8
 _OUTCOME_STYLES = {"failed": "red", "lost": "red", "abstained": "yellow"}
 _DIRECTIONS = {"minimize": "lower is better", "maximize": "higher is better"}
 
@@ -70,7 +70,7 @@ def facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
     return grid
 
 
-def rows_table(entries: Sequence[Entry]) -> Table:
+def rows_table(entries: Sequence[ShownRow]) -> Table:
     """Single results: outcome, score, label, and explanation or error."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     made.add_column("row", max_width=22, no_wrap=True, overflow="ellipsis")
@@ -82,19 +82,13 @@ def rows_table(entries: Sequence[Entry]) -> Table:
     for e in entries:
         cells = [
             Text(e.id),
-            _outcome(e),
-            Text("" if e.score is None else figure(e.score), style=_passed_style(e)),
+            outcome(e),
+            Text("" if e.score is None else figure(e.score), style=passed_style(e)),
         ]
         if any(other.label for other in entries):
             cells.append(Text(e.label))
         made.add_row(*cells, Text(in_options(e.remark)))
     return made
-
-
-def worst_view(worst: Worst) -> RenderableType:
-    """The table of the worst rows under its title."""
-    title = "The worst rows" if worst.ranked else "The first rows"
-    return Group(Text(title, style="bold"), rows_table(worst.entries))
 
 
 def summary_view(summary: Summary) -> RenderableType:
@@ -104,10 +98,14 @@ def summary_view(summary: Summary) -> RenderableType:
         rows.append(("evaluator", text(f"{summary.evaluator}, version {summary.version}")))
         rows.append(("sandbox", text(summary.sandbox)))
     rows.append(("rows", _outcomes(summary)))
+    if summary.rows:
+        rows.append(("", outcome_bar(summary)))
     if summary.failed or summary.lost:
         rows.append(("left out", text(f"{missing_rows(summary)}: in neither the mean nor any other score", "red")))
     for name, stats in (summary.outputs or {"": summary}).items():
-        rows += _stats(f"{safe(name, 20)} " if name else "", stats)
+        prefix = f"{safe(name, 20)} " if name else ""
+        rows += _stats(prefix, stats)
+        rows += [(f"{prefix}{word}".rstrip(), chart) for word, chart in charts(stats)]
     for number, error in enumerate(summary.errors):
         words = f"{error.kind} {error.count:,}, as in row {safe(error.example, 40)}: {in_options(error.message)}"
         rows.append(("errors" if not number else "", text(words, "red", ERROR)))
@@ -146,22 +144,17 @@ def _stats(prefix: str, stats: Stats) -> list[tuple[str, RenderableType]]:
         share = f"{stats.passed:,} of {stats.count:,} ({stats.pass_rate:.1%})"
         words = f"{share}, threshold {figure(stats.threshold)}"
         rows.append((f"{prefix}passed", Text(words, style=style)))
-    if stats.labels:
-        rows.append((f"{prefix}labels", text(_labels(stats))))
     return rows
 
 
-def _labels(stats: Stats) -> str:
-    named = [f"{safe(label, 40)} {count:,}" for label, count in list(stats.labels.items())[:_SHOWN_LABELS]]
-    others = stats.other_labels + sum(list(stats.labels.values())[_SHOWN_LABELS:])
-    return ", ".join(named) + (f", others {others:,}" if others else "")
+def outcome(row: ShownRow) -> Text:
+    """Whether the row passed, or its outcome."""
+    if row.passed is None:
+        kind = f": {row.kind}" if row.kind and row.kind != "lost" else ""
+        return Text(f"{row.outcome}{kind}", style=_OUTCOME_STYLES.get(row.outcome, ""))
+    return Text("passed" if row.passed else "missed", style=passed_style(row))
 
 
-def _outcome(entry: Entry) -> Text:
-    if entry.passed is None:
-        return Text(entry.outcome, style=_OUTCOME_STYLES.get(entry.outcome.partition(":")[0], ""))
-    return Text("passed" if entry.passed else "missed", style=_passed_style(entry))
-
-
-def _passed_style(entry: Entry) -> str:
-    return "" if entry.passed is None else "green" if entry.passed else "red"
+def passed_style(row: ShownRow) -> str:
+    """The style of a row's score."""
+    return "" if row.passed is None else "green" if row.passed else "red"

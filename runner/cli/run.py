@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from runner.cli import render, signals, values
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.progress import Progress
+from runner.cli.rows_view import direction_hint, rows_view
 from runner.cli.sandbox_options import SandboxOptions
 from runner.evaluators.resolve import find_evaluator
 from runner.output.manifest import State
 from runner.request import prepare
 from runner.results.summary import Summary
-from runner.results.worst import Worst
+from runner.results.worst import WORST, Show
 from runner.run import Run
 
 
@@ -28,6 +29,8 @@ class Options(SandboxOptions):
     limit: int | None
     id: str | None
     keep: tuple[str, ...]
+    worst: int | None
+    show: Show
     files: tuple[str, ...]
     as_json: bool
     quiet: bool
@@ -46,12 +49,13 @@ def run(options: Options) -> int:
         limit=options.limit,
         id=options.id,
         keep=options.keep,
+        worst=WORST if options.worst is None else options.worst,
+        show=options.show,
         gates=options.gates,
         max_failed=options.max_failed,
     )
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
     work = Run(prepared, files=options.files, lock=options.lock)
-    worst = Worst(next(iter(evaluator.outputs.values()), None))
     stdin = values.standard_input() if options.dataset == "-" else None
     with work.open(stdin=stdin):
         if not options.quiet:
@@ -59,19 +63,18 @@ def run(options: Options) -> int:
         progress = Progress(not options.quiet)
         progress.total = work.total() if progress.shown else None
         try:
-            interrupted = signals.run(_score(work, progress, worst), quiet=options.quiet)
+            interrupted = signals.run(_score(work, progress), quiet=options.quiet)
         except Exception as e:
             _end(work, "failed", str(e))
             raise
         _end(work, "interrupted" if interrupted else "finished")
-        return _report(work, worst, options, interrupted)
+        return _report(work, options, interrupted)
 
 
-async def _score(work: Run, progress: Progress, worst: Worst) -> None:
+async def _score(work: Run, progress: Progress) -> None:
     with progress:
         async with aclosing(work.results()) as found:
             async for result in found:
-                worst.add(result)
                 progress.add(result)
 
 
@@ -90,7 +93,7 @@ def _kept(work: Run, rows: int) -> str:
     return "; ".join([*([f"they are in {', '.join(have)}"] if have else []), *short])
 
 
-def _report(work: Run, worst: Worst, options: Options, interrupted: bool) -> int:
+def _report(work: Run, options: Options, interrupted: bool) -> int:
     summary, err = work.summary("interrupted" if interrupted else "finished"), render.err()
     if not options.quiet:
         for note in work.notes:
@@ -104,7 +107,7 @@ def _report(work: Run, worst: Worst, options: Options, interrupted: bool) -> int
         err.say(render.text(f"interrupted {when}", "yellow"))
         err.print(render.summary_view(summary))
         return INTERRUPTED
-    _print(worst, summary, options)
+    _print(work, summary, options)
     if not summary.scored:
         err.say(render.text(_nothing(summary), "bold red", render.ERROR))
     else:
@@ -124,13 +127,15 @@ def exit_code(summary: Summary) -> int:
     return COULD_NOT_JUDGE if "unjudged" in verdicts else DONE
 
 
-def _print(worst: Worst, summary: Summary, options: Options) -> None:
+def _print(work: Run, summary: Summary, options: Options) -> None:
     out = render.out()
     if options.as_json:
         out.out(json.dumps(summary.model_dump(mode="json"), ensure_ascii=True), highlight=False)
     elif not options.quiet:
-        if not options.files and worst.entries:
-            out.print(render.worst_view(worst))
+        if (shown := work.shown()).rows:
+            out.print(rows_view(shown, out.width))
+            if not shown.directed and shown.show == "worst" and summary.scored:
+                out.print(direction_hint(work.prepared.evaluator, summary))
         out.print(render.summary_view(summary))
         for file in options.files:
             out.say(render.text(f"written: {file}"))

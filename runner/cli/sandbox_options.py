@@ -12,6 +12,7 @@ from runner.cli import values
 from runner.errors import InputError
 from runner.evaluators.requirements import plain
 from runner.request import RunRequest
+from runner.results.worst import Show
 from runner.text import near, printable, read_bounded, whole, why
 from runner.types import Evaluator, InputMapping
 from sandboxes.base import Isolation, Language, SandboxConfig
@@ -29,6 +30,8 @@ class More(TypedDict, total=False):
     limit: int | None
     id: str | None
     keep: tuple[str, ...]
+    worst: int
+    show: Show
     gates: tuple[str, ...]
     max_failed: str | None
 

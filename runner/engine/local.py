@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from packaging.specifiers import SpecifierSet
 
 from runner.engine.prefetch import Prefetcher
+from runner.engine.row import Row
 from runner.errors import MappingError
 from runner.evaluators.entrypoint import script
 from runner.evaluators.mapping import bind
@@ -26,6 +27,8 @@ Fill: TypeAlias = Callable[[Case], tuple[tuple[Any, ...], dict[str, Any]]]
 """Makes a case's positional and keyword arguments. Raises MappingError, which fails that case alone."""
 Keep: TypeAlias = Callable[[Case], dict[str, Any]]
 """The columns of a case that its result carries."""
+Watch: TypeAlias = Callable[[Result, Call], int]
+"""Gets each result with its call, in any order; returns the characters that it holds until the result is handed out."""
 
 SMALLEST = 16
 """Rows in the first batches whose state is shared; each second batch has twice as many, up to the sandbox's `batch`."""
@@ -44,6 +47,7 @@ async def score(
     mapping: InputMapping | Fill | None = None,
     seed: int | None = None,
     keep: Keep | None = None,
+    watch: Watch | None = None,
 ) -> AsyncGenerator[Result, None]:
     """
     One result a case, in the cases' order, each as soon as those before it are there.
@@ -61,7 +65,7 @@ async def score(
     refuse_unfit(evaluator, sandbox)
     program = await sandbox.load(script(evaluator.source, evaluator.language), limits)
     try:
-        scoring = _Scoring(evaluator, cases, sandbox, program, fill, limits, seed, keep)
+        scoring = _Scoring(evaluator, cases, sandbox, program, fill, limits, seed, keep, watch)
         try:
             while (result := await scoring.next()) is not None:
                 yield result
@@ -101,22 +105,6 @@ def shared_batch(number: int, most: int) -> int:
     return min(most, SMALLEST << min(number // 2, 16))
 
 
-class _Row:
-    """A case on its way. `call` is let go of once it has run: a result that waits holds no arguments."""
-
-    __slots__ = ("call", "chars", "id", "kept", "kept_size", "number", "result", "taken")
-
-    def __init__(self, id: str, number: int) -> None:
-        self.id = id
-        self.number = number
-        self.call: Call | None = None
-        self.result: Result | None = None
-        self.chars = 0
-        self.taken = False
-        self.kept: dict[str, Any] | None = None
-        self.kept_size = 0
-
-
 class _Scoring:
     """The state of one `score`: a window of rows in order, and as many workers as the sandbox has use for."""
 
@@ -130,8 +118,10 @@ class _Scoring:
         limits: Limits,
         seed: int | None,
         keep: Keep | None,
+        watch: Watch | None,
     ) -> None:
         self._keep = keep
+        self._watch = watch
         self._program = program
         self._fill = fill
         self._limits = limits
@@ -142,7 +132,7 @@ class _Scoring:
         self._batches = 0
         self._seconds = sandbox.run_seconds
         self._size = 1 if self._seconds < 1 else min(SMALLEST, sandbox.batch)
-        self._window: deque[_Row] = deque()
+        self._window: deque[Row] = deque()
         self._chars = 0
         self._room = asyncio.Event()
         self._progress = asyncio.Event()
@@ -182,13 +172,13 @@ class _Scoring:
             if worker.done() and (error := worker.exception()):
                 raise error
 
-    def _rows(self, cases: Iterable[Case]) -> Iterator[_Row]:
+    def _rows(self, cases: Iterable[Case]) -> Iterator[Row]:
         """Runs in the prefetching thread; touches nothing that changes."""
         for index, case in enumerate(cases):
             yield self._row(case, index)
 
-    def _row(self, case: Case, index: int) -> _Row:
-        row = _Row(whole(case.id), case.number)
+    def _row(self, case: Case, index: int) -> Row:
+        row = Row(whole(case.id), case.number)
         if self._keep is not None:
             row.kept = self._keep(case)
             row.kept_size = weight(row.kept)
@@ -216,7 +206,7 @@ class _Scoring:
             if unanswered:
                 await self._retry(unanswered, why)
 
-    async def _batch(self) -> list[_Row] | None:
+    async def _batch(self) -> list[Row] | None:
         """
         The next rows that want a run, maybe none; None at the end.
 
@@ -226,7 +216,7 @@ class _Scoring:
             while len(self._window) >= _WINDOW_ROWS or self._chars >= _WINDOW_CHARS:
                 self._room.clear()
                 await self._room.wait()
-            batch: list[_Row] = []
+            batch: list[Row] = []
             size, seen = self._size, 0
             if self._fixed:
                 size = shared_batch(self._batches, self._most)
@@ -250,7 +240,7 @@ class _Scoring:
             fitting = int(self._seconds * calls / max(seconds, 1e-9))
             self._size = max(1, min(fitting, self._size * 8, self._most))
 
-    async def _retry(self, rows: list[_Row], why: str) -> None:
+    async def _retry(self, rows: list[Row], why: str) -> None:
         # One at a time, over all workers: a call that kills the sandbox must not meet another's last attempt.
         async with self._retrying:
             for row in rows:
@@ -259,7 +249,7 @@ class _Scoring:
                     self._settle(row, self._results.lost(row.id, row.number, again or why))
                     row.call = None
 
-    async def _attempt(self, rows: list[_Row]) -> tuple[list[_Row], str]:
+    async def _attempt(self, rows: list[Row]) -> tuple[list[Row], str]:
         """Runs the rows' calls; returns the rows that got no execution, and what the sandbox said."""
         asked = {row.call.id: row for row in rows if row.call}
         waiting = dict(asked)
@@ -283,18 +273,20 @@ class _Scoring:
                 row.call = None
         return list(waiting.values()), why
 
-    def _take_back(self, row: _Row | None, waiting: dict[int, _Row]) -> None:
+    def _take_back(self, row: Row | None, waiting: dict[int, Row]) -> None:
         """Undoes a result that was contradicted, unless it has been handed out."""
         if row is not None and row.call is not None and not row.taken:
             self._chars -= row.chars
             row.result, row.chars = None, 0
             waiting[row.call.id] = row
 
-    def _settle(self, row: _Row, result: Result) -> None:
+    def _settle(self, row: Row, result: Result) -> None:
         row.result = result
         row.chars = len(result.stdout) + len(result.label or "") + len(result.explanation or "")
         if result.outputs:
             row.chars += sum(len(s.label or "") + len(s.explanation or "") for s in result.outputs.values())
+        if self._watch is not None and row.call is not None:
+            row.chars += self._watch(result, row.call)
         self._chars += row.chars
         if self._window[0] is row:
             self._progress.set()

@@ -12,7 +12,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from runner.types import Direction, ErrorKind, Outcome, OutputConfig, Result
+from runner.results.histogram import Histogram, histogram
+from runner.types import Continuous, Direction, ErrorKind, Outcome, OutputConfig, Result
 from sandboxes.base import Model
 
 _LABELS = 100  # distinct labels counted by name; a script may make a new one each row
@@ -42,6 +43,8 @@ class Stats(Model):
     """Rows by label, the most frequent first; a very long label is cut."""
     other_labels: int = 0
     """Rows with other labels: only a limited number of labels is counted by name."""
+    histogram: Histogram | None = None
+    """None if `count` is 0."""
 
     @property
     def pass_rate(self) -> float | None:
@@ -196,6 +199,7 @@ class _Output:
             passed=self._passed if judged else None,
             labels=dict(sorted(self._labels.items(), key=lambda item: -item[1])),
             other_labels=self._others,
+            histogram=scores.histogram(config),
         )
 
 
@@ -227,12 +231,12 @@ class _Scores:
             self._open = array("d")
 
     def mean(self) -> float | None:
-        if not self.count:
+        if self.low is None or self.high is None:
             return None
         try:
             return fsum(self._all()) / self.count
         except OverflowError:  # the sum is beyond a float, the mean is not
-            return fsum(score / self.count for score in self._all())
+            return min(self.high, max(self.low, 2 * fsum(score / self.count / 2 for score in self._all())))
 
     def median(self) -> float | None:
         if not self.count:
@@ -242,6 +246,14 @@ class _Scores:
         low, high = middle[0], middle[-1]
         average = (low + high) / 2
         return low / 2 + high / 2 if isinf(average) else average
+
+    def histogram(self, config: OutputConfig | None) -> Histogram | None:
+        if self.low is None or self.high is None:
+            return None
+        low, high = self.low, self.high
+        if isinstance(config, Continuous) and config.lower_bound is not None and config.upper_bound is not None:
+            low, high = config.lower_bound, config.upper_bound
+        return histogram(self._counted, (*self._sorted, array("d", sorted(self._open))), low, high)
 
     def _all(self) -> Iterator[float]:
         return chain(_repeated(self._counted.items()), *self._sorted, self._open)

@@ -1,80 +1,152 @@
-"""The rows that a person should look at first, in bounded memory."""
+"""The rows that a person should look at first, with what `evaluate` was given, in bounded memory."""
 
 from __future__ import annotations
 
 from bisect import insort
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal
 
+from pydantic import Field
+
+from runner.results.json_diff import JsonDifference, json_differences
 from runner.results.summary import passes
-from runner.text import printable
-from runner.types import OutputConfig, Result
+from runner.text import printable, shown_json
+from runner.types import ErrorKind, Evaluator, Outcome, Result
+from sandboxes.base import Call, Model
 
-_CHARS = 160  # of a text that is kept
+Show = Literal["worst", "best", "failed", "abstained"]
+WORST = 5
+"""Rows that are shown if nobody says how many."""
+
+_TEXT = 1500  # characters of a text that is kept
+_REMARK = 1000
+_NAME = 160
 
 
-class Entry(NamedTuple):
-    """One row as it is shown. All texts are single lines and safe to print."""
+class ShownRow(Model):
+    """One row, with the first part of each text. All texts are single lines and safe to print."""
 
     id: str
-    outcome: str
-    passed: bool | None
-    score: float | None
-    label: str
-    remark: str
+    number: int
+    outcome: Outcome
+    kind: ErrorKind | None = None
+    passed: bool | None = None
+    """Whether the score is at the threshold or better. None without a threshold or a direction."""
+    score: float | None = None
+    label: str = ""
+    remark: str = ""
+    """The explanation, or the error."""
+    arguments: dict[str, str] = Field(default_factory=dict)
+    """What `evaluate` was given as output and reference, or as its first two parameters, around where they differ."""
+    differences: tuple[JsonDifference, ...] = ()
+    """Where these are JSON: the first places in which they differ."""
+
+
+class ShownRows(Model):
+    """The rows to look at first, as `Summary` has the figures."""
+
+    show: Show = "worst"
+    ranked: bool = False
+    """False if they are just the first rows: none failed, and the output config has no direction."""
+    directed: bool = False
+    """True if the output config says which scores are better."""
+    rows: tuple[ShownRow, ...] = ()
 
 
 class Worst:
-    """Failed rows first, then those that abstained, then the worst scores by the config's direction."""
+    """
+    Finds the rows to show among all results.
 
-    def __init__(self, config: OutputConfig | None, keep: int = 10) -> None:
-        self._config = config
+    `worst` is failed rows first, then those that abstained, then the worst scores by the output config's direction.
+    `best` is the best scores. `failed` and `abstained` are the first such rows.
+    """
+
+    def __init__(self, evaluator: Evaluator | None, keep: int = WORST, show: Show = "worst") -> None:
+        self._config = next(iter(evaluator.outputs.values()), None) if evaluator else None
+        self._parameters = evaluator.parameters if evaluator else ()
         self._keep = keep
-        self._rows: list[tuple[tuple[int, float, int], Entry]] = []
-        self._added = 0
+        self._show = show
+        self._rows: list[tuple[tuple[int, float, int], ShownRow]] = []
+        self._texts: dict[int, tuple[dict[str, str], tuple[JsonDifference, ...]]] = {}
+
+    def watch(self, result: Result, call: Call) -> int:
+        """Hold a part of what was given to a row that may be shown, until `add`; return its characters."""
+        if self._key(result) is None:
+            return 0
+        pair = self._pair(call)
+        values = list(pair.values())
+        differences = json_differences(*values) if len(values) == 2 else ()
+        texts = dict(zip(pair, _texts(values), strict=True))
+        self._texts[result.number] = texts, differences
+        return sum(map(len, texts.values())) + sum(len(d.output) + len(d.reference) for d in differences)
 
     def add(self, result: Result) -> None:
         """Add one result."""
-        self._added += 1
-        key = (*self._rank(result), self._added)
-        if len(self._rows) < self._keep or key < self._rows[-1][0]:
-            insort(self._rows, (key, self._entry(result)))
-            del self._rows[self._keep :]
+        arguments, differences = self._texts.pop(result.number, ({}, ()))
+        if (key := self._key(result)) is None:
+            return
+        error = result.error
+        row = ShownRow(
+            id=safe(result.id, _NAME),
+            number=result.number,
+            outcome=result.outcome,
+            kind=error.kind if error else None,
+            passed=None if result.score is None else passes(result.score, self._config),
+            score=result.score,
+            label=safe(result.label or "", _NAME),
+            remark=safe(error.message if error else result.explanation or "", _REMARK),
+            arguments=arguments,
+            differences=differences,
+        )
+        insort(self._rows, (key, row), key=lambda each: each[0])
+        del self._rows[self._keep :]
 
-    @property
-    def entries(self) -> list[Entry]:
-        """The worst first."""
-        return [entry for _, entry in self._rows]
-
-    @property
-    def ranked(self) -> bool:
-        """True if the rows are ranked: some failed or abstained, or the config has a direction."""
-        return self._directed or any(rank[0] < 2 for rank, _ in self._rows)
+    def rows(self) -> ShownRows:
+        """The rows so far, those to look at first before others."""
+        ranked = self._show != "worst" or self._directed or any(key[0] < 2 for key, _ in self._rows)
+        rows = tuple(row for _, row in self._rows)
+        return ShownRows(show=self._show, ranked=ranked, directed=self._directed, rows=rows)
 
     @property
     def _directed(self) -> bool:
         return self._config is not None and self._config.direction != "none"
 
-    def _rank(self, result: Result) -> tuple[int, float]:
-        if result.outcome in ("failed", "lost"):
-            return 0, 0.0
-        if result.outcome == "abstained":
-            return 1, 0.0
+    def _key(self, result: Result) -> tuple[int, float, int] | None:
+        """The row's place among the rows; None if it is not shown."""
+        rank = self._rank(result)
+        if rank is None or not self._keep:
+            return None
+        key = (*rank, result.number)
+        return key if len(self._rows) < self._keep or key < self._rows[-1][0] else None
+
+    def _rank(self, result: Result) -> tuple[int, float] | None:
+        failed, abstained = result.outcome in ("failed", "lost"), result.outcome == "abstained"
+        if self._show in ("failed", "abstained"):
+            return (0, 0.0) if (failed if self._show == "failed" else abstained) else None
+        if failed or abstained:
+            return None if self._show == "best" else (0 if failed else 1, 0.0)
         if not self._directed or result.score is None or self._config is None:
             return 2, 0.0
-        return 2, -result.score if self._config.direction == "minimize" else result.score
+        sign = (1 if self._config.direction == "maximize" else -1) * (-1 if self._show == "best" else 1)
+        return 2, sign * result.score
 
-    def _entry(self, result: Result) -> Entry:
-        error = result.error
-        return Entry(
-            id=safe(result.id),
-            outcome=f"{result.outcome}: {error.kind}" if error and error.kind != "lost" else result.outcome,
-            passed=None if result.score is None else passes(result.score, self._config),
-            score=result.score,
-            label=safe(result.label or ""),
-            remark=safe(error.message if error else result.explanation or ""),
-        )
+    def _pair(self, call: Call) -> dict[str, Any]:
+        """The output and the reference that the call was given, or what comes first in their place."""
+        positional = dict(zip((p.name for p in self._parameters if p.positional_only), call.positional, strict=False))
+        given = positional | call.arguments
+        first = next((name for name in ("output", *given) if name in given), None)
+        second = next((name for name in ("reference", *given) if name in given and name != first), None)
+        return {name: given[name] for name in (first, second) if name is not None}
 
 
-def safe(text: str, limit: int = _CHARS) -> str:
+def _texts(values: Sequence[Any]) -> list[str]:
+    """Each value as text, cut around the first difference."""
+    from runner.results.diff import windows
+
+    texts = [value if isinstance(value, str) else shown_json(value, _TEXT) for value in values]
+    return [safe(text, _TEXT) for text in windows(texts, _TEXT - 2)]
+
+
+def safe(text: str, limit: int = _NAME) -> str:
     """The text on one line, without anything that a terminal would obey."""
     return printable(" ".join(text[: limit * 4].split()), limit)

@@ -1,0 +1,93 @@
+"""Rows with what `evaluate` was given, side by side, as wide as the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from runner.cli.messages import in_options
+from runner.cli.render import outcome, passed_style
+from runner.evaluators.header import COMMENTS
+from runner.results.gates import figure
+from runner.results.summary import Summary
+from runner.results.worst import ShownRow, ShownRows
+from runner.text import printable
+from runner.types import Evaluator
+
+LINES = 6
+"""Lines of a text that are shown."""
+DIFFERENCES = 4
+"""Places of JSON that are shown."""
+
+_TITLES = {
+    "worst": "The worst rows",
+    "best": "The best rows",
+    "failed": "The first rows that failed",
+    "abstained": "The first rows that abstained",
+}
+
+
+def rows_view(shown: ShownRows, width: int) -> RenderableType:
+    """The rows under their title."""
+    title = _TITLES[shown.show]
+    if not shown.ranked or (shown.show == "best" and not shown.directed):
+        title = "The first rows"
+    return Group(Text(title, style="bold"), *(part for row in shown.rows for part in _row(row, width)), Text(""))
+
+
+def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:
+    """The line that makes the worst rows known."""
+    mark = COMMENTS[evaluator.language]
+    name, config = next(iter(evaluator.outputs.items()), ("", None))
+    table = f"outputs.{name}" if name else "output"
+    if summary.count:
+        kind = "continuous" if config is None else config.kind
+        line = f'{table} = {{kind = "{kind}", direction = "maximize"}}'
+    else:
+        scores = [f"{json.dumps(label)} = {1 - n if n < 2 else 0}" for n, label in enumerate(list(summary.labels)[:4])]
+        line = f'{table} = {{kind = "categorical", labels = {{{", ".join(scores)}}}}}'
+    why = "Which scores are the worst is not known." if summary.count else "Which labels are the worst is not known."
+    where = "below [tool.evalcell] in its header" if config is not None else "in a header"
+    words = f"{why} Say it in the script, {where}:"
+    lines = [f"{mark} {line}"]
+    if config is None:
+        lines = [f"{mark} /// script", f"{mark} [tool.evalcell]", *lines, f"{mark} ///"]
+    return Text("\n".join([words, *(f"  {printable(each, 300)}" for each in lines), ""]), style="dim")
+
+
+def _row(row: ShownRow, width: int) -> Iterator[RenderableType]:
+    head = Text.assemble("\n", (row.id, "bold"), "  ", outcome(row))
+    if row.score is not None:
+        head.append(f"  score {figure(row.score)}", style=passed_style(row))
+    if row.label:
+        head.append(f"  {row.label}")
+    yield head
+    if row.differences:
+        some = [(d.path.removeprefix("$."), d.output, d.reference) for d in row.differences[:DIFFERENCES]]
+        if len(row.differences) > DIFFERENCES:
+            some.append(("…", "…", "…"))
+        yield _side_by_side(row, some, width)
+    elif row.arguments:
+        yield _side_by_side(row, [("", *row.arguments.values())], width)
+    if row.remark:
+        yield Padding(Text(in_options(row.remark), style="dim"), (0, 0, 0, 2))
+
+
+def _side_by_side(row: ShownRow, lines: Sequence[tuple[str, ...]], width: int) -> RenderableType:
+    grid = Table.grid(padding=(0, 2), expand=True)
+    places = any(line[0] for line in lines)
+    if places:
+        grid.add_column(max_width=width // 3, overflow="fold")
+    for _ in row.arguments:
+        grid.add_column(ratio=1, overflow="fold")
+    grid.add_row(*([""] if places else []), *(Text(name, style="dim") for name in row.arguments))
+    room = max(20, (width - 4 - (width // 3 if places else 0)) // max(1, len(row.arguments)) - 2) * LINES
+    for place, *values in lines:
+        cells = [Text(value if len(value) <= room else f"{value[: room - 1]}…") for value in values]
+        grid.add_row(*([Text(place, style="dim")] if places else []), *cells)
+    return Padding(grid, (0, 0, 0, 2))

@@ -1,0 +1,93 @@
+"""Rows with their texts in the terminal, charts, and the line that makes the worst known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.cli.charts import WIDTH, charts, outcome_bar
+from runner.results.summary import Stats, Summary
+from tests.cli.commands import evalcell, header, write_rows
+
+SCORE = "def evaluate(output, reference):\n    return float(len(output))\n"
+UP = 'output = {kind = "continuous", direction = "maximize"}'
+
+
+@pytest.fixture
+def rows(here: Path) -> Path:
+    (here / "up.py").write_text(header(SCORE, f"[tool.evalcell]\n# {UP}"))
+    write_rows(here / "rows.jsonl", [{"id": f"r{n}", "output": "x" * n, "reference": f"ref {n}"} for n in range(1, 9)])
+    return here
+
+
+def test_output_and_reference_stand_side_by_side(rows: Path) -> None:
+    for width in (60, 120):
+        lines = evalcell("run", "up.py", "rows.jsonl", "--worst", "2", COLUMNS=str(width)).stdout.splitlines()
+        (at,) = [number for number, line in enumerate(lines) if line.startswith("r2 ")]
+        assert lines[at].split() == ["r2", "scored", "score", "2"]
+        assert lines[at + 1].split() == ["output", "reference"]
+        assert lines[at + 2].split() == ["xx", "ref", "2"]
+        assert lines[at + 1].index("reference") == lines[at + 2].index("ref 2") == pytest.approx(width / 2, abs=4)
+        assert all(len(line) <= width for line in lines)
+        assert not any(line.startswith("r3 ") for line in lines)
+
+
+def test_json_is_shown_by_what_differs(rows: Path) -> None:
+    write_rows(rows / "json.jsonl", [{"output": '{"a": 1, "b": [2]}', "reference": {"a": 1, "b": [3], "c": 4}}])
+    text = evalcell("run", "up.py", "json.jsonl").stdout
+    lines = [line.split() for line in text.splitlines()]
+    assert ["b[0]", "2", "3"] in lines
+    assert ["c", "(nothing)", "4"] in lines
+    assert not any(line[:1] == ["a"] for line in lines)
+
+
+def test_which_rows_and_how_many(rows: Path) -> None:
+    def shown(*options: str) -> list[str]:
+        lines = evalcell("run", "up.py", "rows.jsonl", *options).stdout.splitlines()
+        return [line.split()[0] for line in lines if line.startswith("r") and "scored  score" in line]
+
+    assert shown() == ["r1", "r2", "r3", "r4", "r5"]
+    assert shown("--show", "best", "--worst", "2") == ["r8", "r7"]
+    assert shown("--show", "failed") == shown("--worst", "0") == []
+    assert shown("-o", "x.jsonl", "--worst", "1") == ["r1"]
+
+
+def test_without_a_direction_the_line_to_add_is_shown(rows: Path) -> None:
+    (rows / "plain.py").write_text(SCORE)
+    result = evalcell("run", "plain.py", "rows.jsonl")
+    assert "The first rows\n" in result.stdout
+    block = [f"  # {line}" for line in ("/// script", "[tool.evalcell]", UP, "///")]
+    assert "\n".join(block) in result.stdout
+    (rows / "plain.py").write_text("\n".join(line.strip() for line in block) + "\n" + SCORE)
+    assert "The worst rows\n" in evalcell("run", "plain.py", "rows.jsonl").stdout, "with the line it does so"
+    (rows / "plain.py").write_text("def evaluate(output):\n    return 'long' if len(output) > 4 else 'short'\n")
+    text = evalcell("run", "plain.py", "rows.jsonl").stdout
+    assert '# output = {kind = "categorical", labels = {"short" = 1, "long" = 0}}' in text
+
+
+def test_nothing_in_a_row_reaches_the_terminal(rows: Path) -> None:
+    hostile = "\x1b[31m[bold]\u202e\x07"
+    write_rows(rows / "rows.jsonl", [{"id": hostile, "output": hostile, "reference": {hostile: hostile}}])
+    text = evalcell("run", "up.py", "rows.jsonl").stdout
+    assert not set(text) & set("\x1b\x07\u202e")
+    assert "[bold]" in text
+
+
+def test_outcomes_are_a_bar() -> None:
+    bar = outcome_bar(Summary(rows=1000, scored=700, abstained=299, failed=1)).plain
+    assert len(bar) == WIDTH
+    assert (bar.count("▒"), bar.count("░")) == (1, 0)
+    assert bar.count("█") == pytest.approx(28, abs=1)
+
+
+def test_scores_are_a_histogram_and_labels_are_bars(rows: Path) -> None:
+    text = evalcell("run", "up.py", "rows.jsonl").stdout
+    lines = text.splitlines()
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("scores ")]
+    assert lines[at].count("█") == 16, "eight scores of twenty bins, two characters each"
+    assert lines[at + 3].split() == ["1", "8"]
+    named = dict(charts(Stats(count=3, labels={"a" * 99: 30, "b": 1}, other_labels=2)))
+    assert [*named] == ["labels", ""]
+    assert charts(Stats()) is not None
+    assert list(charts(Stats())) == []

@@ -1,0 +1,147 @@
+"""The rows to look at first, and the distribution of scores."""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner import SandboxConfig, evaluate
+from runner.evaluators.load import parse_evaluator
+from runner.results.histogram import BINS, histogram
+from runner.results.json_diff import MOST, json_differences
+from runner.results.summary import Tally
+from runner.results.worst import ShownRow, Worst
+from runner.types import Continuous, Evaluator, Result
+from sandboxes import Call
+
+WASM = SandboxConfig(backend="wasm", jobs=1)
+
+
+def scorer(
+    output: str = 'output = {kind = "continuous", direction = "maximize"}', body: str = "return output"
+) -> Evaluator:
+    header = f"# /// script\n# [tool.evalcell]\n# {output}\n# ///\n"
+    return parse_evaluator(f"{header}def evaluate(output, reference=None):\n    {body}\n", "scorer")
+
+
+def shown(evaluator: Evaluator, outputs: list[Any], **more: Any) -> list[ShownRow]:
+    rows = [{"id": f"r{n}", "output": output, "reference": n} for n, output in enumerate(outputs)]
+    return list(evaluate(evaluator, rows, sandbox=WASM, **more).shown.rows)
+
+
+def test_the_worst_rows_have_what_they_were_given() -> None:
+    rows = shown(scorer(), [0.5, 0.1, "x", {"score": None, "explanation": "why"}, 0.3, 0.9], worst=4)
+    assert [row.id for row in rows] == ["r2", "r3", "r1", "r4"]
+    assert [row.outcome for row in rows] == ["failed", "abstained", "scored", "scored"]
+    assert rows[2].arguments == {"output": "0.1", "reference": "1"}
+    assert (rows[0].kind, rows[0].arguments) == ("invalid_result", {"output": "x", "reference": "2"})
+    assert rows[1].remark == "why"
+
+
+def test_other_rows_can_be_shown() -> None:
+    outputs = [0.5, 0.1, "x", {"score": None, "explanation": "why"}, 0.3, "y"]
+    for show, ids in (("best", "r0 r4"), ("failed", "r2 r5"), ("abstained", "r3"), ("worst", "r2 r5")):
+        assert [row.id for row in shown(scorer(), outputs, worst=2, show=show)] == ids.split(), show
+    less = scorer('output = {kind = "continuous", direction = "minimize"}')
+    assert [row.id for row in shown(less, [0.5, 0.1, 0.3], worst=1)] == ["r0"]
+    assert [row.id for row in shown(less, [0.5, 0.1, 0.3], worst=1, show="best")] == ["r1"]
+    assert shown(scorer(), outputs, worst=0) == []
+
+
+def test_without_a_direction_they_are_the_first() -> None:
+    report = evaluate(scorer('output = {kind = "freeform"}'), [{"output": n} for n in (3, 1, 2)], sandbox=WASM, worst=2)
+    assert (report.shown.ranked, report.shown.directed) == (False, False)
+    assert [row.number for row in report.shown.rows] == [1, 2]
+
+
+def test_parameters_of_other_names_and_by_position() -> None:
+    source = "def evaluate(text, gold, /, words):\n    return 1.0\n"
+    mapping = {"text": "t", "gold": "g", "words": "w"}
+    rows = [{"t": "a", "g": "b", "w": ["c"]}]
+    report = evaluate(parse_evaluator(source, "x"), rows, mapping=mapping, sandbox=WASM)
+    assert report.shown.rows[0].arguments == {"text": "a", "gold": "b"}
+
+
+def test_texts_are_cut_around_their_difference_and_safe_to_print() -> None:
+    evaluator = scorer(body="return 1.0")
+    row = {"output": "x" * 9000 + "\x1b[31mA" + "y" * 9000, "reference": "x" * 9000 + "B" + "z" * 9000}
+    [found] = evaluate(evaluator, [row], sandbox=WASM).shown.rows
+    assert "A" in found.arguments["output"]
+    assert "B" in found.arguments["reference"]
+    assert all(len(text) <= 1500 and text.isprintable() for text in found.arguments.values())
+
+
+def test_what_is_held_for_many_rows_is_bounded() -> None:
+    worst = Worst(scorer(), keep=3)
+    text = "x" * 10_000
+    made = {"evaluator": "e", "version": "v", "sandbox": "s", "outcome": "scored"}
+    for number in range(1, 2001):
+        result = Result.model_validate(made | {"id": str(number), "number": number, "score": 1 - number / 5000})
+        size = worst.watch(result, Call(id=number, arguments={"output": text, "reference": text}))
+        assert size <= 3200
+        worst.add(result)
+    assert [row.number for row in worst.rows().rows] == [2000, 1999, 1998]
+    assert worst._texts == {}
+
+
+@pytest.mark.parametrize(
+    ("output", "reference", "found"),
+    [
+        ({"a": 1, "b": [1, 2]}, {"a": 1, "b": [1, 3]}, [("$.b[1]", "2", "3")]),
+        ('{"a": {"b": "x"}}', {"a": {"b": "y"}, "c": None}, [("$.a.b", '"x"', '"y"'), ("$.c", "(nothing)", "null")]),
+        ([1], [True], [("$[0]", "1", "true")]),
+        ([1], [1.0], []),
+        ("text", "other", []),
+        ("{broken", "{}", []),
+        ({"a": 1}, [1], []),
+    ],
+)
+def test_json_is_told_by_what_differs(output: Any, reference: Any, found: list[tuple[str, str, str]]) -> None:
+    assert [(d.path, d.output, d.reference) for d in json_differences(output, reference)] == found
+
+
+def test_differences_of_hostile_documents_are_few_and_short() -> None:
+    deep: Any = 1
+    for _ in range(400):
+        deep = [deep]
+    assert json_differences([deep, "x"], [deep, "y"])[0].path == "$[1]"
+    wide = {f"\x1b{n}" * 99: "z" * 9000 for n in range(5000)}
+    found = json_differences(wide, dict.fromkeys(wide, 1))
+    assert len(found) == MOST
+    assert all(len(d.path) <= 120 and d.path.isprintable() and len(d.output) <= 300 for d in found)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=200))
+def test_a_histogram_counts_every_score(scores: list[float]) -> None:
+    tally = Tally({"": Continuous()})
+    for number, score in enumerate(scores):
+        made = {"id": "x", "number": number, "evaluator": "e", "version": "v", "sandbox": "s", "outcome": "scored"}
+        tally.add(Result.model_validate(made | {"score": score}))
+    found = tally.summary().histogram
+    assert found is not None
+    assert sum(found.counts) == len(scores)
+    assert len(found.edges) == len(found.counts) + 1
+    assert (found.edges[0], found.edges[-1]) == (min(scores), max(scores))
+    assert all(map(math.isfinite, found.edges))
+
+
+def test_bounds_make_the_bins_and_stored_scores_are_counted_as_others() -> None:
+    scores = [n / 1000 for n in range(1001)]
+    by_number = histogram(dict.fromkeys(scores, 1), (), 0.0, 2.0)
+    assert by_number == histogram({}, [array("d", scores[:300]), array("d", scores[300:])], 0.0, 2.0)
+    assert by_number.counts[:3] == (100, 100, 100)
+    assert by_number.counts[10] == 1, "a score on an edge is in the bin above it"
+    tally = Tally({"": Continuous(lower_bound=0, upper_bound=1)})
+    made = {"id": "x", "number": 1, "evaluator": "e", "version": "v", "sandbox": "s", "outcome": "scored", "score": 1.0}
+    tally.add(Result.model_validate(made))
+    found = tally.summary().histogram
+    assert found is not None
+    assert (found.edges[0], found.edges[-1], found.counts) == (0.0, 1.0, (0,) * (BINS - 1) + (1,))
+    assert json.loads(tally.summary().model_dump_json())["histogram"]["counts"][-1] == 1
+    assert Tally().summary().histogram is None

@@ -6,24 +6,20 @@ from collections.abc import Iterator
 
 from runner.api import Report
 from runner.results.summary import Summary
-from runner.results.worst import Worst
-from runner.types import Freeform
-
-_ROWS = 10
 
 
 def report_text(report: Report) -> str:
     """The summary and the worst rows, safe to print."""
     summary = report.summary
-    worst = Worst(Freeform(direction=summary.direction, threshold=summary.threshold), _ROWS)
-    for result in report.results:
-        worst.add(result)
+    worst = report.shown
     first = 'the first rows (direction = "maximize" in the script\'s output config shows the worst):'
     lines = [*_summary(summary), "the worst rows:" if worst.ranked else first]
-    for entry in worst.entries:
-        score = "" if entry.score is None else f"{entry.score:.6g}"
-        words = (entry.outcome, score, entry.label, entry.remark)
-        lines.append("  " + "  ".join([entry.id, *(word for word in words if word)]))
+    for row in worst.rows:
+        score = "" if row.score is None else f"{row.score:.6g}"
+        outcome = f"{row.outcome}: {row.kind}" if row.kind and row.kind != "lost" else row.outcome
+        words = (outcome, score, row.label, row.remark)
+        lines.append("  " + "  ".join([row.id, *(word for word in words if word)]))
+        lines += [f"    {name}: {text}" for name, text in row.arguments.items()]
     return "\n".join(lines)
 
 

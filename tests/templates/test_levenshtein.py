@@ -126,7 +126,7 @@ def test_values_that_are_no_text_are_written_as_python_writes_them(place: Place)
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
 def test_a_row_without_an_output_is_not_scored(place: Place) -> None:
-    (result,) = score(NAME, place, [{"reference": "a"}])
+    _, result = score(NAME, place, [{"output": "a", "reference": "a"}, {"reference": "a"}])
     assert result.outcome == "failed"
     assert result.error is not None
     assert result.error.kind == "mapping"

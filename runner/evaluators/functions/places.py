@@ -57,7 +57,8 @@ def span(node: Any) -> tuple[int, int]:
 def place_of(code: CodeType, names: dict[str, Any]) -> Place | None:
     """The file or cell that some code comes from; None if its source is not known."""
     file = code.co_filename
-    lines = linecache.getlines(file, names)
+    # Since Python 3.13 the text of `python -c` is known by the name that all text has which is executed.
+    lines = [] if file in ("<string>", "<stdin>") else linecache.getlines(file, names)
     if not lines:
         return None
     try:

@@ -57,11 +57,6 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: only such a class can be changed
 _MONITORS = range(6)
 _monitor = getattr(getattr(sys, "monitoring", None), "get_tool", lambda tool: None)
 
-IMPORTED = ("descriptors", "threads", "processes", "files", "memory")
-"""What counts where no script has run, only what it imports: hooks and patches of packages are none of a row's."""
-
-ALL = (*IMPORTED, "signals", "hooks", "patches")
-
 
 class Before:
     """How things stood before the script was loaded."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 
-from ..python import leftovers
 from . import procfs
 from .attempt import Attempt
 from .blame import is_error, is_well, was_killed
@@ -26,6 +25,12 @@ if TYPE_CHECKING:
 
 MODULES = 1 << 18
 """Bytes of the names of all modules that a script imports, at most."""
+
+_IMPORTED = ("descriptors", "threads", "processes", "files", "memory")
+"""What counts where no script has run, only what it imports: hooks and patches of packages are none of a row's."""
+
+_LEFT = (*_IMPORTED, "signals", "hooks", "patches")
+"""All that can be left of loading, by the words of `guest.python.leftovers`."""
 
 ROOM = 1 << 30
 """Bytes, on top of the memory limit, that importing packages may reserve without using them."""
@@ -66,7 +71,7 @@ class PythonSupervisor:
     @property
     def shared(self) -> bool:
         """Whether something is left of the modules that runs would share."""
-        return not {*leftovers.IMPORTED}.isdisjoint(self.left)
+        return not {*_IMPORTED}.isdisjoint(self.left)
 
     async def _begin(self, do: str, what: bytes, bounds: Bounds) -> Told:
         box = self._box
@@ -111,7 +116,7 @@ class PythonSupervisor:
             left, end = message.get("left"), message["loaded"]
             if type(end) is not int or not isinstance(left, list):
                 return "ended", BROKE.encode()
-            self.left = [word for word in leftovers.ALL if word in left]
+            self.left = [word for word in _LEFT if word in left]
             if "memory" not in self.left and procfs.shares_memory(box.inner):
                 self.left.append("memory")
             self.modules = reply[end:]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import secrets
-import signal
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -26,7 +25,14 @@ _GRACE = 30.0  # seconds for envd to end what is over its time, and to say so
 # The input is a file that is gone once it is open: no program in the machine finds it by name.
 _FROM_FILE = 'exec <"$0" && rm -f -- "$0" && exec "$@"'
 _REFUSALS = ("invalid_argument", "permission_denied", "unauthenticated", "unimplemented", "not_found")
-_SIGNALS = {(signal.strsignal(n) or "").lower(): int(n) for n in signal.valid_signals()}
+_KILL = 9
+# Linux's, in Go's words (syscall.Signal.String); this host may be another system, with other numbers and words.
+_WORDS = (
+    *("hangup", "interrupt", "quit", "illegal instruction", "trace/breakpoint trap", "aborted", "bus error"),
+    *("floating point exception", "killed", "user defined signal 1", "segmentation fault", "user defined signal 2"),
+    *("broken pipe", "alarm clock", "terminated"),
+)
+_SIGNALS = {name: number for number, name in enumerate(_WORDS, 1)}
 _ROOT = f"Basic {base64.b64encode(b'root:').decode()}"
 
 
@@ -84,7 +90,7 @@ class Envd:
                             del errors[: -told.ERRORS]
                     if isinstance(end, dict):
                         code = _code(end)
-                        late = code == 128 + signal.SIGKILL and time.monotonic() - began >= command.timeout
+                        late = code == 128 + _KILL and time.monotonic() - began >= command.timeout
                         return told.Ended(None if late else code, errors.decode("utf-8", "replace"))
         except ConnectError as e:
             if e.code == "deadline_exceeded":
@@ -144,4 +150,4 @@ def _code(end: Mapping[str, Any]) -> int:
     if not status.startswith("signal: "):
         raise UnreachableError("E2B: it is unclear how the command ended")
     name = status.removeprefix("signal: ").removesuffix(" (core dumped)").lower()
-    return 128 + _SIGNALS.get(name, int(signal.SIGKILL))
+    return 128 + _SIGNALS.get(name, _KILL)

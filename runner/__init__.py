@@ -12,11 +12,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from runner.api import Report, check_examples, evaluate, parity, stream
+    from runner.api import check_examples, evaluate, parity, stream
     from runner.comparison import Parity
     from runner.errors import DatasetError, EvaluatorError, ExamplesError, InputError, MappingError, OutputError
     from runner.evaluators.load import read_evaluator
     from runner.examples.check import ExamplesReport
+    from runner.report import Report
     from runner.results.summary import Summary
     from runner.types import Case, Categorical, Continuous, Evaluator, Freeform, InputMapping, Result
     from sandboxes.base import Limits, SandboxConfig
@@ -59,11 +60,12 @@ __all__ = [
 ]
 
 _MODULES = {
-    "runner.api": ("Report", "check_examples", "parity", "evaluate", "stream"),
+    "runner.api": ("check_examples", "parity", "evaluate", "stream"),
     "runner.errors": ("ExamplesError", "DatasetError", "EvaluatorError", "InputError", "MappingError", "OutputError"),
     "runner.evaluators.load": ("read_evaluator",),
     "runner.examples.check": ("ExamplesReport",),
     "runner.comparison": ("Parity",),
+    "runner.report": ("Report",),
     "runner.results.summary": ("Summary",),
     "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),
     "sandboxes.base": ("Limits", "SandboxConfig"),

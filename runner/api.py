@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from concurrent.futures import wait
 from contextlib import ExitStack, aclosing
 from typing import Any, TypeVar
 
@@ -17,54 +18,22 @@ from runner.comparison import Parity, ParityTally, open_cases, prepare_sides, to
 from runner.engine.threads import Detached
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.examples.load import Example, examples_from_rows, find_examples, read_examples
+from runner.notebook.progress import INTERVAL, NotebookBar, in_notebook
+from runner.output.manifest import State
+from runner.report import Report
 from runner.request import Columns, Path, Rows, Scorer, make_request, prepare, scorer
 from runner.results.diff import TOLERANCE
-from runner.results.summary import Summary
-from runner.results.worst import WORST, Show, ShownRows
+from runner.results.worst import WORST, Show
 from runner.run import Run
 from runner.types import Result
-from sandboxes.base import Language, Limits, Model, SandboxConfig
+from sandboxes.base import Language, Limits, SandboxConfig
+
+__all__ = ["Report", "check_examples", "evaluate", "parity", "stream"]
 
 T = TypeVar("T")
 
-
-class Report(Model):
-    """All results of a dataset, in its order, and their summary."""
-
-    results: list[Result]
-    summary: Summary
-    shown: ShownRows = ShownRows()
-    """The rows to look at first: the worst, or what `show` says."""
-
-    def __repr__(self) -> str:
-        """The counts and the mean: all results may be very many."""
-        summary = self.summary
-        mean = "" if summary.mean is None else f", mean {summary.mean:.6g}"
-        return f"<Report {summary.evaluator}: {summary.rows:,} rows, {summary.scored:,} scored{mean}>"
-
-    __str__ = __repr__
-
-    def to_pandas(self) -> Any:
-        """
-        The results as a pandas data frame, one row each, in the dataset's order.
-
-        The columns are those of a `.csv` results file; what `keep` carries is after them. Raises InputError without
-        pandas.
-        """
-        return self._frame("to_pandas")
-
-    def to_polars(self) -> Any:
-        """As `to_pandas`, with polars. Values of different types in one column are JSON."""
-        return self._frame("to_polars")
-
-    def to_arrow(self) -> Any:
-        """As `to_polars`, as a pyarrow table."""
-        return self._frame("to_arrow")
-
-    def _frame(self, kind: str) -> Any:
-        from runner.output import frames
-
-        return getattr(frames, kind)(self.results, tuple(self.summary.outputs))
+_USUAL = {"worst": WORST, "show": "worst", "progress": True}
+"""What a call need not name."""
 
 
 def evaluate(
@@ -84,6 +53,7 @@ def evaluate(
     output: Path | Sequence[Path] = (),
     gates: Sequence[str] = (),
     max_failed: str | None = None,
+    progress: bool = True,
 ) -> Report:
     """
     Score a dataset with an evaluator, and wait for all results.
@@ -96,13 +66,15 @@ def evaluate(
     `mapping`, such as `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed`
     makes the script's random numbers repeat. `output` is one or several results files, or a folder: `run/`, or a Path
     without a suffix. The report shows the `worst` rows with their texts, or others by `show`. The summary says how
-    `gates`, such as `mean<0.8`, and `max_failed`, such as `5%`, went. Works inside a running event loop.
+    `gates`, such as `mean<0.8`, and `max_failed`, such as `5%`, went. Works inside a running event loop. In a notebook
+    `progress` shows a bar; interrupting the cell stops the scripts.
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
     results cannot be written; rows that were written before stay in the files.
     """
-    given = dict(locals()) | {"worst": None if worst == WORST else worst, "show": None if show == "worst" else show}
+    given = dict(locals())
+    given |= {name: None for name, usual in _USUAL.items() if given[name] == usual}
     request, rows = make_request(
         evaluator,
         dataset,
@@ -122,18 +94,29 @@ def evaluate(
     files = [output] if isinstance(output, str | os.PathLike) else output
     run = Run(prepare(request), files=[_results(file) for file in files])
 
-    async def collect() -> list[Result]:
+    results: list[Result] = []
+
+    async def collect() -> None:
         async with aclosing(run.results()) as found:
-            return [result async for result in found]
+            async for result in found:
+                results.append(result)
+                if bar is not None:
+                    bar.add(result)
 
     with ExitStack() as stack:
         with with_whole_call("evaluate", given):
             stack.enter_context(run.open(rows))
+        bar = NotebookBar(run.total()) if progress and in_notebook() else None
         try:
-            results = _wait(collect)
+            _wait(collect, bar)
         except BaseException as e:
-            run.end("failed" if isinstance(e, Exception) else "interrupted", str(e) or None)
+            how: State = "failed" if isinstance(e, Exception) else "interrupted"
+            if bar is not None:
+                bar.end(how)
+            run.end(how, str(e) or None)
             raise
+        if bar is not None:
+            bar.end()
         run.end("finished")
     return Report(results=results, summary=run.summary(), shown=run.shown())
 
@@ -266,14 +249,20 @@ def _examples(given: object) -> tuple[Example, ...]:
     return tuple(some) if all(isinstance(one, Example) for one in some) else ()
 
 
-def _wait(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run in a new event loop; if one is running, as in a notebook, then in another thread."""
+def _wait(work: Callable[[], Coroutine[Any, Any, T]], bar: NotebookBar | None = None) -> T:
+    """Run in a new event loop; if one is running, as in a notebook, then in another thread, and show the bar here."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work())
+        if bar is None:
+            return asyncio.run(work())
     from anyio.from_thread import start_blocking_portal
 
     with start_blocking_portal(name="evalcell-evaluate") as portal:
-        result: T = portal.call(work)
-        return result
+        # An interrupt ends the wait; to leave the portal cancels the work, and waits until that has cleaned up.
+        future = portal.start_task_soon(work)
+        while not wait([future], None if bar is None else INTERVAL).done:
+            if bar is not None:
+                bar.show()
+        result: T = future.result()
+    return result

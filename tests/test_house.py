@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[1]
 ROOMS = (
     ("cli", "pytest_plugin", "__main__"),
     ("api",),
-    ("run", "comparison"),
-    ("output", "examples"),
+    ("run", "comparison", "report"),
+    ("output", "examples", "notebook"),
     ("request",),
     ("engine",),
     ("results", "datasets"),

@@ -37,6 +37,7 @@ def run(page: str) -> None:
 
 PRINTED = {
     "functions.md": ["1.0"],
+    "notebooks.md": [],
     "data-frames.md": [
         "0.5",
         "{'large': 1.0, 'small': 0.0}",

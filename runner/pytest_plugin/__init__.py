@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runner.api import Report
+    from runner.report import Report
 
 _SUFFIX = ".cases.jsonl"
 

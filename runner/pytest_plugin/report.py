@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.api import Report
+from runner.report import Report
 from runner.results.summary import Summary
+from runner.results.worst import ShownRow
+from runner.text import printable
+
+_TEXT = 300  # characters of a text
 
 
 def report_text(report: Report) -> str:
     """The summary and the worst rows, safe to print."""
-    summary = report.summary
-    worst = report.shown
-    first = 'the first rows (direction = "maximize" in the script\'s output config shows the worst):'
-    lines = [*_summary(summary), "the worst rows:" if worst.ranked else first]
-    for row in worst.rows:
-        score = "" if row.score is None else f"{row.score:.6g}"
-        outcome = f"{row.outcome}: {row.kind}" if row.kind and row.kind != "lost" else row.outcome
-        words = (outcome, score, row.label, row.remark)
-        lines.append("  " + "  ".join([row.id, *(word for word in words if word)]))
-        lines += [f"    {name}: {text}" for name, text in row.arguments.items()]
-    return "\n".join(lines)
+    shown = report.shown
+    lines = list(_summary(report.summary))
+    if shown.rows:
+        lines.append(f"the {shown.show} rows:" if shown.ranked else "the first rows:")
+    if not shown.directed:
+        lines.append('  (direction = "maximize" in the script\'s output config says which scores are worst)')
+    return "\n".join([*lines, *(line for row in shown.rows for line in _row(row))])
+
+
+def _row(row: ShownRow) -> Iterator[str]:
+    outcome = row.outcome if row.kind in (None, "lost") else f"{row.outcome}: {row.kind}"
+    score = "" if row.score is None else f"{row.score:.6g}"
+    words = (row.id, outcome, score, row.label, row.remark)
+    yield "  " + "  ".join(word for word in words if word)
+    for name, text in row.arguments.items():
+        yield f"      {printable(name, 60)}: {printable(text, _TEXT)}"
 
 
 def _summary(summary: Summary) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""What a notebook shows: the progress of a run, and a report."""

@@ -1,0 +1,55 @@
+"""The report of a run: its results, its summary, and the rows to look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runner.results.summary import Summary
+from runner.results.worst import ShownRows
+from runner.types import Result
+from sandboxes.base import Model
+
+
+class Report(Model):
+    """All results of a dataset, in its order, and their summary."""
+
+    results: list[Result]
+    summary: Summary
+    shown: ShownRows = ShownRows()
+    """The rows to look at first: the worst, or what `show` says."""
+
+    def __repr__(self) -> str:
+        """The counts and the mean: all results may be very many."""
+        summary = self.summary
+        mean = "" if summary.mean is None else f", mean {summary.mean:.6g}"
+        return f"<Report {summary.evaluator}: {summary.rows:,} rows, {summary.scored:,} scored{mean}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """The summary and the shown rows, for a notebook."""
+        from runner.notebook.page import report_html
+
+        return report_html(self.summary, self.shown)
+
+    def to_pandas(self) -> Any:
+        """
+        The results as a pandas data frame, one row each, in the dataset's order.
+
+        The columns are those of a `.csv` results file; what `keep` carries is after them. Raises InputError without
+        pandas.
+        """
+        return self._frame("to_pandas")
+
+    def to_polars(self) -> Any:
+        """As `to_pandas`, with polars. Values of different types in one column are JSON."""
+        return self._frame("to_polars")
+
+    def to_arrow(self) -> Any:
+        """As `to_polars`, as a pyarrow table."""
+        return self._frame("to_arrow")
+
+    def _frame(self, kind: str) -> Any:
+        from runner.output import frames
+
+        return getattr(frames, kind)(self.results, tuple(self.summary.outputs))

@@ -300,6 +300,8 @@ def test_packages_are_declared_as_they_are_installed(monkeypatch: pytest.MonkeyP
 
     assert set(read_function(mean).packages) == {"numpy", "packaging"}
     assert read_function(mean, packages=True).packages == ()
+    scale = np.float32(0.5)
+    assert scores(lambda output: output * scale, [{"output": 4}]) == [2]
     with pytest.raises(ValueError, match=r"packages \(.*numpy.*\), which the wasm sandbox cannot install"):
         evaluate(mean, [{"output": [1.0, 2.0]}], sandbox="wasm")
 
@@ -374,6 +376,22 @@ def uses_huge(output: str) -> float:
 _prompt: dict[str, Any] = {}
 exec("def typed(output):\n    return 1\nnameless = lambda output: 1\n", _prompt)
 
+
+def uses_place(output: str) -> str:
+    return __file__
+
+
+def counting() -> Callable[[str], int]:
+    seen = 0
+
+    def inner(output: str) -> int:
+        nonlocal seen
+        seen += 1
+        return seen
+
+    return inner
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "object": (uses_model, "`uses_model` uses `model`, a live object (Model)"),
     "object of a helper": (calls_one_that_does, "`uses_model` uses `model`, a live object (Model)"),
@@ -390,7 +408,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "decorated by a class": (below_partial, "is a partial"),
     "typed at a prompt": (_prompt["typed"], "the source of the function `typed` is not known"),
     "lambda without source": (_prompt["nameless"], "the source of the function `<lambda>` is not known"),
-    "huge": (uses_huge, "`HUGE` is 196 KB as source, too much for a script; save it to a file"),
+    "huge": (uses_huge, "`HUGE` is more than 128 KB of data, too much for a script; save it to a file"),
+    "place": (uses_place, "`uses_place` uses `__file__`, and a sandbox does not have that file"),
+    "nonlocal": (counting(), "`inner` changes a variable of the function around it"),
     "ours": (uses_ours, "`uses_ours` needs the module 'runner'"),
 }
 

@@ -24,12 +24,12 @@ from runner.evaluators.functions.places import (
     place_of,
     span,
 )
-from runner.evaluators.functions.values import NoLiteralError, literal, made_again
+from runner.evaluators.functions.values import LargeLiteralError, NoLiteralError, literal, made_again
 from runner.text import printable
 
 MAX_CONSTANT = 128 << 10
 """Characters of one constant as source."""
-_WRITE = "write it into a file, and pass the file's path"
+_WRITE = "write it into a file or a cell of its own"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,14 @@ class Carrier:
             return own
         self._done.add(code)
         self._bind_self(own, function, user)
-        self._needs(names_of(node), self._globals, user, _closure(function))
+        try:
+            names = names_of(node)
+        except SyntaxError:
+            raise EvaluatorError(
+                f"{user} changes a variable of the function around it (nonlocal), which it would not have in a script; "
+                "keep that variable inside of it"
+            ) from None
+        self._needs(names, self._globals, user, _closure(function))
         text = f"{own} = ({_segment(place, node)})\n" if isinstance(node, ast.Lambda) else place.text(node)
         self.pieces.append(Piece(place.file, span(node)[0], text))
         return own
@@ -97,7 +104,8 @@ class Carrier:
         if place is None:
             name = printable(function.__name__, 60)
             raise EvaluatorError(
-                f"the source of the function `{name}` is not known, as of one typed at a prompt; {_WRITE}"
+                f"the source of the function `{name}` is not known, as of one typed at a prompt or below a magic "
+                f"such as %%time; {_WRITE}"
             )
         return place
 
@@ -116,6 +124,11 @@ class Carrier:
         for module in names.imported:
             self._package(module, user)
         for name in names.used:
+            if name == "__file__":
+                raise EvaluatorError(
+                    f"{user} uses `__file__`, and a sandbox does not have that file; give it the files that it needs: "
+                    'sandbox=SandboxConfig(files={"DATA": "data.json"})'
+                )
             if name.startswith("__") and name.endswith("__"):
                 continue
             if name in closure:
@@ -132,14 +145,14 @@ class Carrier:
             self._module(name, value, dotted, user)
         if name in self._bound:
             known = self._bound[name]
-            if _inner(known) is not _inner(value) and not (type(known) is type(value) and known == value):
+            if _inner(known) is not _inner(value) and not self._same_data(name, value):
                 raise EvaluatorError(f"{user} uses another `{name}` than a function beside it; give one another name")
             return
         self._bound[name] = value
         if isinstance(value, ModuleType):
             return
         try:
-            self.constants[name] = self._constant(name, literal(value))
+            self.constants[name] = self._constant(name, value)
             return
         except NoLiteralError:
             pass
@@ -155,13 +168,20 @@ class Carrier:
         else:
             self._other(name, value, user)
 
-    def _constant(self, name: str, text: str) -> str:
-        if len(text) > MAX_CONSTANT:
+    def _constant(self, name: str, value: object) -> str:
+        try:
+            return literal(value, MAX_CONSTANT)
+        except LargeLiteralError:
             raise EvaluatorError(
-                f"`{name}` is {len(text) >> 10:,} KB as source, too much for a script; save it to a file, and read "
-                f'that in the script: sandbox=SandboxConfig(files={{"{name.upper()}": "data.json"}})'
-            )
-        return text
+                f"`{name}` is more than {MAX_CONSTANT >> 10} KB of data, too much for a script; save it to a file, and "
+                f'read that in the script: sandbox=SandboxConfig(files={{"{name.upper()}": "data.json"}})'
+            ) from None
+
+    def _same_data(self, name: str, value: object) -> bool:
+        try:
+            return self.constants.get(name) == self._constant(name, value)
+        except NoLiteralError:
+            return False
 
     def _module(self, name: str, module: ModuleType, dotted: tuple[str, ...], user: str) -> None:
         real = module.__name__

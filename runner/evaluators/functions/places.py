@@ -76,10 +76,18 @@ def cells(names: dict[str, Any]) -> Iterator[Place]:
         source = inputs[number]
         if isinstance(source, str):
             try:
+                source = _without_magic(source, names)
                 tree = ast.parse(source)
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                continue  # it has magic in it
+            except Exception:
+                continue  # no Python
             yield Place(f"In[{number}]", tuple(source.splitlines(keepends=True)), tree)
+
+
+def _without_magic(source: str, names: dict[str, Any]) -> str:
+    """The cell as Python: `%matplotlib inline` becomes a call."""
+    shell = names.get("get_ipython", lambda: None)()
+    transform = getattr(shell, "transform_cell", None)
+    return str(transform(source)) if transform is not None else source
 
 
 def definition(place: Place, function: FunctionType) -> Function | ast.Lambda:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from runner.call import with_whole_call
 from runner.comparison import Parity, ParityTally, open_cases, prepare_sides, together
+from runner.datasets.dataset import Empty
 from runner.engine.threads import Detached
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.examples.load import Example, examples_from_rows, find_examples, read_examples
@@ -32,9 +33,6 @@ __all__ = ["Report", "check_examples", "evaluate", "parity", "stream"]
 
 T = TypeVar("T")
 
-_USUAL = {"worst": WORST, "show": "worst", "progress": True}
-"""What a call need not name."""
-
 
 def evaluate(
     evaluator: Scorer,
@@ -47,6 +45,8 @@ def evaluate(
     language: Language | None = None,
     limit: int | None = None,
     id: str | None = None,
+    encoding: str | None = None,
+    empty: Empty = "text",
     keep: str | Sequence[str] = (),
     worst: int = WORST,
     show: Show = "worst",
@@ -60,37 +60,22 @@ def evaluate(
 
     `evaluator` is a path, a template's name, a function or an `Evaluator`; `language` selects one of a template's
     languages. Of a function, its source and that of what it uses in its file become the script. `dataset` is a path,
-    `demo`, a data frame or rows, which are read in another thread. `limit` is the number of rows to score. `id` is the
-    column with their ids. `keep` are columns that each result carries in its `row`, or `all`. `sandbox` is a backend's
-    name or a config, whose packages are added to the script's own; without a backend, the one that fits is chosen.
-    `mapping`, such as `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed`
-    makes the script's random numbers repeat. `output` is one or several results files, or a folder: `run/`, or a Path
-    without a suffix. The report shows the `worst` rows with their texts, or others by `show`. The summary says how
-    `gates`, such as `mean<0.8`, and `max_failed`, such as `5%`, went. Works inside a running event loop. In a notebook
-    `progress` shows a bar; interrupting the cell stops the scripts.
+    `demo`, a data frame or rows, which are read in another thread. A text file has this `encoding`, by default UTF-8;
+    an `empty` cell of CSV is text or null. `limit` is the number of rows to score. `id` is the column with their ids.
+    `keep` are columns that each result carries in its `row`, or `all`. `sandbox` is a backend's name or a config, whose
+    packages are added to the script's own; without a backend, the one that fits is chosen. `mapping`, such as
+    `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed` makes the script's
+    random numbers repeat. `output` is one or several results files, or a folder: `run/`, or a Path without a suffix.
+    The report shows the `worst` rows with their texts, or others by `show`. The summary says how `gates`, such as
+    `mean<0.8`, and `max_failed`, such as `5%`, went. Works inside a running event loop. In a notebook `progress` shows
+    a bar; interrupting the cell stops the scripts.
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
     results cannot be written; rows that were written before stay in the files.
     """
     given = dict(locals())
-    given |= {name: None for name, usual in _USUAL.items() if given[name] == usual}
-    request, rows = make_request(
-        evaluator,
-        dataset,
-        sandbox=sandbox,
-        limits=limits,
-        mapping=mapping,
-        seed=seed,
-        language=language,
-        limit=limit,
-        id=id,
-        keep=keep,
-        worst=worst,
-        show=show,
-        gates=tuple(gates),
-        max_failed=max_failed,
-    )
+    request, rows = make_request(**_without(given, "output", "progress"))
     files = [output] if isinstance(output, str | os.PathLike) else output
     run = Run(prepare(request), files=[_results(file) for file in files])
 
@@ -104,7 +89,7 @@ def evaluate(
                     bar.add(result)
 
     with ExitStack() as stack:
-        with with_whole_call("evaluate", given):
+        with with_whole_call(evaluate, given):
             stack.enter_context(run.open(rows))
         bar = NotebookBar(run.total()) if progress and in_notebook() else None
         try:
@@ -131,6 +116,8 @@ async def stream(
     seed: int | None = None,
     language: Language | None = None,
     id: str | None = None,
+    encoding: str | None = None,
+    empty: Empty = "text",
     keep: str | Sequence[str] = (),
 ) -> AsyncGenerator[Result, None]:
     """
@@ -143,20 +130,10 @@ async def stream(
     The parameters and exceptions are those of `evaluate`.
     """
     given = dict(locals())
-    request, rows = make_request(
-        evaluator,
-        dataset,
-        sandbox=sandbox,
-        limits=limits,
-        mapping=mapping,
-        seed=seed,
-        language=language,
-        id=id,
-        keep=keep,
-    )
+    request, rows = make_request(**given)
     run = Run(prepare(request))
     with ExitStack() as stack:
-        with with_whole_call("stream", given):
+        with with_whole_call(stream, given):
             # In a thread: the rows, of which the first is looked at, may wait for something in the caller's loop.
             await Detached(lambda: stack.enter_context(run.open(rows)), "evalcell-dataset").get()
         async with aclosing(run.results()) as found:
@@ -210,6 +187,8 @@ def parity(
     seed: int | None = None,
     limit: int | None = None,
     id: str | None = None,
+    encoding: str | None = None,
+    empty: Empty = "text",
     tolerance: float = TOLERANCE,
     language: Language | None = None,
 ) -> Parity:
@@ -221,10 +200,10 @@ def parity(
     evaluator's worked examples. The other parameters and the exceptions are those of `evaluate`.
     """
     given = dict(locals())
-    request, rows = make_request(evaluator, dataset, limits=limits, mapping=mapping, seed=seed, limit=limit, id=id)
+    request, rows = make_request(**_without(given, "sandboxes", "other", "tolerance", "language"))
     second = None if other is None else scorer(other, request.sandbox)
     sides = prepare_sides(request, sandboxes, second, language)
-    with with_whole_call("parity", given | {"tolerance": None if tolerance == TOLERANCE else tolerance}):
+    with with_whole_call(parity, given):
         cases = open_cases(request, rows, sides)
     tally = ParityTally(sides, tolerance)
 
@@ -235,6 +214,10 @@ def parity(
 
     _wait(collect)
     return tally.report()
+
+
+def _without(arguments: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in names}
 
 
 def _results(path: Path) -> str:

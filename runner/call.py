@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 from runner.errors import ColumnsError
@@ -15,7 +16,7 @@ _LONG = 300  # characters of one argument
 
 
 @contextmanager
-def with_whole_call(function: str, arguments: Mapping[str, Any]) -> Iterator[None]:
+def with_whole_call(function: Callable[..., object], arguments: Mapping[str, Any]) -> Iterator[None]:
     """Add the whole call to a ColumnsError: this one, by the names of its parameters, with the likely mapping."""
     try:
         yield
@@ -29,14 +30,15 @@ def with_whole_call(function: str, arguments: Mapping[str, Any]) -> Iterator[Non
         raise ColumnsError(f"{error.why}; {step}", error.paths, error.values) from None
 
 
-def whole_call(function: str, arguments: Mapping[str, Any], error: ColumnsError) -> str:
+def whole_call(function: Callable[..., object], arguments: Mapping[str, Any], error: ColumnsError) -> str:
     """The call with this mapping over its own. What has no short expression is named by its parameter."""
+    usual = {name: p.default for name, p in signature(function).parameters.items()}
     words = [_positional(arguments["evaluator"], "evaluator"), _positional(arguments["dataset"], "rows")]
     for name, value in arguments.items():
-        if name not in ("evaluator", "dataset", "mapping") and value is not None and value != ():
+        if name not in ("evaluator", "dataset", "mapping") and value is not usual[name] and value != usual[name]:
             words.append(f"{name}={_expression(value, name)}")
     words.append(f"mapping={_mapping(arguments.get('mapping'), error)}")
-    return f"{function}({', '.join(words)})"
+    return f"{function.__name__}({', '.join(words)})"
 
 
 def _positional(value: Any, name: str) -> str:

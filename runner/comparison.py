@@ -270,7 +270,7 @@ def _columns(sides: Sequence[Prepared]) -> frozenset[str] | None:
 
 @contextmanager
 def _read(path: str, limit: int | None, sides: Sequence[Prepared]) -> Iterator[Iterable[Case]]:
-    with open_dataset(path, columns=_columns(sides), id_source=sides[0].id_source) as dataset:
+    with open_dataset(path, columns=_columns(sides), id_source=sides[0].id_source, reading=sides[0].reading) as dataset:
         refuse_lacking_columns(dataset.name, dataset, sides)
         yield islice(dataset, limit)
 

@@ -11,12 +11,13 @@ from typing import Annotated, Any, BinaryIO, TypeAlias
 
 from pydantic import Field, PlainValidator, SerializeAsAny, ValidationError, field_serializer, field_validator
 
-from runner.datasets.dataset import Dataset, cases_from_rows, open_dataset
+from runner.datasets.dataset import Dataset, Empty, Reading, cases_from_rows, open_dataset
 from runner.datasets.frames import FrameRows, frame_rows
 from runner.datasets.lacking import Cases, refuse_lacking
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.not_rows import refuse_what_has_no_rows
 from runner.datasets.row_columns import RowColumns, parse_column
+from runner.datasets.streams import refuse_encoding
 from runner.engine.local import Watch, refuse_unfit, score
 from runner.errors import InputError
 from runner.evaluators.column import Source, needed_column
@@ -70,6 +71,10 @@ class RunRequest(Model):
     """The number of rows to score, from the first."""
     id: str | None = None
     """The column that has the rows' ids, or a path to them. None: `id`."""
+    encoding: str | None = None
+    """The encoding of a text file. None: UTF-8, or UTF-16 by its byte order mark."""
+    empty: Empty = "text"
+    """An empty cell of a CSV file is empty text, or null."""
     keep: tuple[str, ...] = ()
     """Columns, or paths, that each result carries; `all` is every column."""
     worst: int = Field(default=WORST, ge=0, le=1000)
@@ -80,6 +85,13 @@ class RunRequest(Model):
     """Conditions that fail the run, such as `mean<0.8`; docs/rules.md explains them."""
     max_failed: str | None = None
     """The number of rows that may fail, or their share of all rows, such as `5%`."""
+
+    @field_validator("encoding")
+    @classmethod
+    def _known(cls, value: str | None) -> str | None:
+        if value is not None and (why := refuse_encoding(value)):
+            raise ValueError(why)
+        return value
 
     @field_validator("keep", mode="before")
     @classmethod
@@ -108,6 +120,11 @@ class Prepared:
     """The columns that results carry."""
     id_source: Source | None = None
     """None: the column `id`."""
+
+    @property
+    def reading(self) -> Reading:
+        """How a text file is read."""
+        return Reading(self.request.encoding, self.request.empty)
 
     @property
     def columns(self) -> frozenset[str] | None:
@@ -154,7 +171,9 @@ class Prepared:
             refuse_lacking_columns("the dataset", cases, [self])
             yield cases
             return
-        with open_dataset(path, stdin=stdin, columns=self.columns, id_source=self.id_source) as dataset:
+        with open_dataset(
+            path, stdin=stdin, columns=self.columns, id_source=self.id_source, reading=self.reading
+        ) as dataset:
             refuse_lacking_columns(dataset.name, dataset, [self])
             yield dataset
 

@@ -137,8 +137,9 @@ def run(**given: Any) -> int:
     """
     Score each row of DATASET with EVALUATOR.
 
-    EVALUATOR is a script that defines `evaluate`, or the name of a template. DATASET is a .jsonl, .json, .csv
-    or .parquet file, `-` for JSON lines on stdin, or `demo` for the rows that come with evalcell.
+    EVALUATOR is a script that defines `evaluate`, or the name of a template. DATASET is a .jsonl, .json, .csv,
+    .tsv, .parquet or .arrow file, text also as .gz or .zst, `-` for JSON lines on stdin, or `demo` for the rows
+    that come with evalcell.
 
     The suffix of -o FILE sets its format: .jsonl, .json, .csv or .parquet. An existing file is overwritten.
     In .csv, text that a spreadsheet would run as a formula is escaped with an apostrophe. A folder, as in
@@ -158,6 +159,7 @@ def run(**given: Any) -> int:
 @options.evaluator("script")
 @options.dataset("dataset", required=False)
 @options.mapping
+@options.reading
 @options.sandbox
 @options.resources
 def check(**given: Any) -> int:

@@ -29,6 +29,7 @@ _PHRASES = (
     (re.compile(r"^the gate (?=['\"])"), "--fail-if "),
     (re.compile(r"^the env-file "), "--env-file "),
     (re.compile(r"^the file (?=\w+=)"), "--file "),
+    (re.compile(r"\bsuch as encoding=\"([\w-]+)\""), r"such as --encoding \1"),
     (re.compile(r"\bmax_failed\b"), "--max-failed"),
     (re.compile(r"\braise the timeout\b"), "raise --timeout"),
     (re.compile(r"\braise the memory limit\b"), "raise --memory"),

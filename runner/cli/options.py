@@ -131,8 +131,20 @@ mapping = several(
     option(_ROWS, "--set", "literals", metavar="NAME=JSON", multiple=True, help="Give a parameter a value: limit=3."),
 )
 
+reading = several(
+    option(_ROWS, "--encoding", metavar="NAME", help="The encoding of the dataset: cp1252.  [default: UTF-8]"),
+    option(
+        _ROWS,
+        "--empty",
+        type=click.Choice(["text", "null"]),
+        default="text",
+        help="An empty cell of a CSV file is empty text, or null.",
+    ),
+)
+
 rows = several(
     mapping,
+    reading,
     option(_ROWS, "--id", metavar="COLUMN", help="The column with the rows' ids.  [default: id]"),
     option(_ROWS, "--limit", type=click.IntRange(1), metavar="N", help="Score the first N rows only."),
     option(_ROWS, "--seed", type=int, metavar="N", help="Make the script's random numbers repeat."),

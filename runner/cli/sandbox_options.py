@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from runner.cli import values
+from runner.datasets.dataset import Empty
 from runner.errors import InputError
 from runner.evaluators.requirements import plain
 from runner.request import RunRequest
@@ -54,6 +55,8 @@ class SandboxOptions:
     weak: bool = False
     paths: tuple[str, ...] = ()
     literals: tuple[str, ...] = ()
+    encoding: str | None = None
+    empty: Empty = "text"
     timeout: float | None = None
     memory: int | None = None
     """MB."""
@@ -69,6 +72,8 @@ class SandboxOptions:
             sandbox=self.config(),
             limits=values.limits(self.timeout, self.memory),
             mapping=InputMapping() if read is None else self.mapping(read),
+            encoding=values.encoding(self.encoding),
+            empty=self.empty,
             **more,
         )
 

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
+from runner.datasets.streams import refuse_encoding
 from runner.errors import InputError
 from runner.evaluators.parameters import expected
 from runner.text import printable
@@ -42,6 +43,13 @@ def limits(timeout: float | None, megabytes: int | None) -> Limits:
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"--{first['loc'][0]}: {first['msg']}") from error
+
+
+def encoding(name: str | None) -> str | None:
+    """The value of `--encoding`. Raises InputError."""
+    if name is not None and (why := refuse_encoding(name)):
+        raise InputError(f"--encoding {printable(name, 60)!r} {why}")
+    return name
 
 
 def standard_input() -> BinaryIO | None:

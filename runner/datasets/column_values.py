@@ -18,6 +18,9 @@ MAX_DEPTH = 500
 """Nested lists and objects. Beyond this, most code that handles a row runs out of stack."""
 
 
+UTF8_STEP = 'save the file as UTF-8, or give its encoding, such as encoding="cp1252"'
+
+
 class RowError(ValueError):
     """Why one row cannot be used."""
 
@@ -36,7 +39,7 @@ def decoded(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise RowError(f"not UTF-8 at byte {error.start + 1}; save the file as UTF-8") from None
+        raise RowError(f"not UTF-8 at byte {error.start + 1}; {UTF8_STEP}") from None
 
 
 def too_deep() -> RowError:

@@ -8,17 +8,21 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Literal, Self, cast
 
 from runner.datasets.column_values import UnreadError
+from runner.datasets.conversions import conversion
+from runner.datasets.delimiter import WORDS
 from runner.datasets.formats import csv_rows, jsonl_rows, lines
 from runner.datasets.ids import Ids
 from runner.datasets.json_array import array_rows
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.parquet import ParquetRows
 from runner.datasets.rows import Row, cases, cases_from_rows
+from runner.datasets.streams import BUFFER, PACKED, as_utf8, unpacked
 from runner.errors import DatasetError
 from runner.evaluators.column import Source
 from runner.text import CHECK, close_name, printable, whole
@@ -26,15 +30,26 @@ from runner.types import Case
 
 __all__ = ["Dataset", "cases_from_rows", "open_dataset"]
 
-SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".arrow")
 COUNTED = 64 << 20
 """Bytes of a JSONL file up to which its rows are counted beforehand; that takes about 0.1 s."""
 
 _PATIENCE = 0.5
 """Seconds that another thread may take to read one row, before its file is left open."""
 
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_BOM = b"\xef\xbb\xbf"
+Empty = Literal["text", "null"]
+"""What an empty cell of a CSV file is."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a text file is read. `encoding` None: UTF-8, or UTF-16 by its byte order mark."""
+
+    encoding: str | None = None
+    empty: Empty = "text"
+
+
+_PLAIN = Reading()
 
 
 class Dataset:
@@ -63,6 +78,8 @@ class Dataset:
         self._count = count
         self._unread = unread
         self.id_source: Source | None = None
+        self.remarks: list[str] = []
+        """How the file is read, where it might be read otherwise."""
         """Where a row's id is; None: in the column `id`. To be set before the first row is read."""
         self._ids = Ids()
         self._reading = threading.Lock()
@@ -98,8 +115,8 @@ class Dataset:
 
     @property
     def notes(self) -> list[str]:
-        """Notes for people about the rows that were read so far."""
-        found = []
+        """Notes for people about the file, and about the rows that were read so far."""
+        found = list(self.remarks)
         if repeated := self._ids.repeated:
             rows = "1 row repeats an id" if repeated == 1 else f"{repeated:,} rows repeat an id"
             found.append(f"{rows} that an earlier row has; they are named id#row")
@@ -137,79 +154,95 @@ def open_dataset(
     stdin: BinaryIO | None = None,
     columns: Collection[str] | None = None,
     id_source: Source | None = None,
+    reading: Reading = _PLAIN,
 ) -> Dataset:
     """
-    Opens a dataset by its suffix; `-` is JSONL on `stdin`.
+    Open a dataset by its suffix; `-` is JSONL on `stdin`.
 
     `columns` are those that are needed; others are left out where that saves decoding them. None is all. `id_source` is
     where a row's id is, if not in the column `id`.
 
     Raises DatasetError for what cannot be read as a whole; a row that cannot is a broken case instead.
     """
-    dataset = _standard_input(stdin) if os.fspath(path) == "-" else _open_file(Path(path), columns)
+    dataset = _standard_input(stdin, reading) if os.fspath(path) == "-" else _open_file(Path(path), columns, reading)
     dataset.id_source = id_source
     return dataset
 
 
-def _open_file(path: Path, columns: Collection[str] | None) -> Dataset:
+def _open_file(path: Path, columns: Collection[str] | None, reading: Reading) -> Dataset:
     name, suffix = printable(whole(path.name)), path.suffix.lower()
-    if suffix not in SUFFIXES:
-        if path.is_dir():
-            raise _folder(path)
-        step = "unpack it first" if suffix in (".gz", ".zst", ".zip", ".bz2", ".xz") else "convert it to one of them"
-        raise DatasetError(f"{name}: a dataset is named {', '.join(SUFFIXES)}; {step}")
+    packed = suffix if suffix in PACKED else None
+    if packed:
+        suffix = Path(path.stem).suffix.lower()
+    table = suffix in (".parquet", ".arrow")
+    if suffix not in SUFFIXES or (packed and table) or path.is_dir():
+        raise _refusal(path, name)
     file = _open(path)
-    if suffix == ".parquet":
+    if table:
         file.close()
+        if reading.encoding is not None:
+            raise DatasetError(f"{name} has no encoding, as it is no text; leave the encoding out")
         rows = ParquetRows(path, columns)
         return Dataset(name, rows, rows.close, lambda: rows.count, rows.unread, header=rows.header, ends_reads=True)
     try:
-        _skip_bom(file, name)
-        if suffix == ".json":
-            return Dataset(name, array_rows(file, name), file.close)
-        if suffix == ".csv":
-            header, rows_of = csv_rows(file, name)
-            return Dataset(name, rows_of, file.close, header=tuple(header))
+        if packed:
+            file = unpacked(file, name, packed)
+        return _text_file(file, name, suffix, reading, lambda: None if packed else _lines_with_rows(path))
     except OSError as error:
         file.close()
         raise DatasetError(f"{name} cannot be read: {error.strerror or error}") from None
     except DatasetError:
         file.close()
         raise
-    return Dataset(name, jsonl_rows(file, name), file.close, lambda: _lines_with_rows(path))
 
 
-def _standard_input(stdin: BinaryIO | None) -> Dataset:
+def _text_file(
+    file: BufferedReader, name: str, suffix: str, reading: Reading, count: Callable[[], int | None]
+) -> Dataset:
+    file, found = as_utf8(file, name, reading.encoding)
+    if suffix == ".json":
+        dataset = Dataset(name, array_rows(file, name), file.close)
+    elif suffix in (".csv", ".tsv"):
+        csv = csv_rows(file, name, "\t" if suffix == ".tsv" else None, empty=None if reading.empty == "null" else "")
+        dataset = Dataset(name, csv.rows, file.close, header=tuple(csv.header))
+        if suffix == ".csv" and csv.delimiter != ",":
+            dataset.remarks.append(f"the columns of {name} are separated by {WORDS[csv.delimiter]}")
+    else:
+        dataset = Dataset(name, jsonl_rows(file, name), file.close, count if found is None else lambda: None)
+    if found is not None:
+        dataset.remarks.append(f"{name} is read as {found}")
+    return dataset
+
+
+def _standard_input(stdin: BinaryIO | None, reading: Reading) -> Dataset:
     source: Any = stdin or getattr(sys.stdin, "buffer", None)
     if source is None:
         raise DatasetError("- is standard input, which is closed; name a file")
     file = cast(BufferedReader, source if hasattr(source, "peek") else BufferedReader(source))
-    _skip_bom(file, "stdin")
+    file, _ = as_utf8(file, "stdin", reading.encoding)
     return Dataset("stdin", jsonl_rows(file, "stdin"), lambda: None)
 
 
-def _folder(path: Path) -> DatasetError:
-    return DatasetError(f"{printable(whole(str(path)))} is a folder; name a file in it")
+def _refusal(path: Path, name: str) -> DatasetError:
+    shown = printable(whole(str(path)))
+    if (step := conversion(path)) and path.exists():
+        return DatasetError(f"{shown} {step}")
+    if path.is_dir():
+        return DatasetError(f"{shown} is a folder; name a file in it")
+    if not path.exists() and (near := close_name(path)):
+        return DatasetError(f"no dataset {shown}{near}")
+    known = ", ".join(SUFFIXES)
+    return DatasetError(f"{name}: a dataset is named {known}, text also with .gz or .zst behind; convert it")
 
 
 def _open(path: Path) -> BufferedReader:
     try:
-        return path.open("rb")
-    except IsADirectoryError:
-        raise _folder(path) from None
+        return BufferedReader(path.open("rb", buffering=0), BUFFER)
     except FileNotFoundError:
         raise DatasetError(f"no dataset {printable(whole(str(path)))}{close_name(path) or CHECK}") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise DatasetError(f"{printable(whole(str(path)))} cannot be opened: {why}") from None
-
-
-def _skip_bom(file: BufferedReader, name: str) -> None:
-    start = file.peek(4)
-    if start.startswith(_UTF16):
-        raise DatasetError(f"{name} is UTF-16; save it as UTF-8")
-    if start.startswith(_BOM):
-        file.read(len(_BOM))
 
 
 def _lines_with_rows(path: Path) -> int | None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from io import BufferedReader
+from typing import NamedTuple
 
 from runner.datasets.column_values import MAX_ROW, RowError, TooLong, UnreadError, decoded
+from runner.datasets.delimiter import WORDS, sniff
 from runner.datasets.rows import Row, columns, parse_json
+from runner.datasets.streams import BUFFER
 from runner.errors import DatasetError
 from runner.text import shown
+
+_TOLD = re.compile(rb"sep=([,;\t|])\r?\n")
+"""The first line of some files, which names the delimiter."""
 
 
 def lines(file: BufferedReader) -> Iterator[bytes | None]:
@@ -70,11 +77,27 @@ class _CsvLines:
         self.size, self.error = 0, None
 
 
-def csv_rows(file: BufferedReader, name: str) -> tuple[list[str], Iterator[Row]]:
-    """The header, and the rows. Raises DatasetError for a header that cannot be used."""
+class Csv(NamedTuple):
+    """A CSV file whose header was read."""
+
+    header: list[str]
+    delimiter: str
+    rows: Iterator[Row]
+
+
+def csv_rows(file: BufferedReader, name: str, delimiter: str | None = None, *, empty: str | None = "") -> Csv:
+    """
+    Read the header, and open the rows. `delimiter` None: it is found out. `empty` is the value of an empty cell.
+
+    Raises DatasetError for a header that cannot be used.
+    """
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))
     text = _CsvLines(file)
-    reader = csv.reader(text, strict=True)
+    if told := _TOLD.match(file.peek(8)[:8]):  # as Excel writes it
+        delimiter = told[1].decode()
+        next(text)
+    delimiter = delimiter or sniff(file.peek(BUFFER)[:BUFFER])
+    reader = csv.reader(text, strict=True, delimiter=delimiter)
     try:
         first = next((cells for cells in reader if "".join(cells).strip()), None)
         if text.error:
@@ -82,7 +105,7 @@ def csv_rows(file: BufferedReader, name: str) -> tuple[list[str], Iterator[Row]]
     except (csv.Error, RowError) as error:
         raise DatasetError(f"{name}:{text.number}: the header cannot be read: {error}") from None
     header = _header(first, name)
-    return header, _csv_body(reader, text, header, name)
+    return Csv(header, delimiter, _csv_body(reader, text, header, name, WORDS[delimiter], empty))
 
 
 def _header(cells: list[str] | None, name: str) -> list[str]:
@@ -96,13 +119,12 @@ def _header(cells: list[str] | None, name: str) -> list[str]:
         if column in seen:
             raise DatasetError(f"{name}: two columns are named {shown(column, 60)}; rename one")
         seen.add(column)
-    for mark, word in ((";", "semicolons"), ("\t", "tabs")):
-        if len(header) == 1 and mark in header[0]:
-            raise DatasetError(f"{name} seems to separate its columns by {word}; save it with commas")
     return header
 
 
-def _csv_body(reader: Iterator[list[str]], text: _CsvLines, header: list[str], name: str) -> Iterator[Row]:
+def _csv_body(
+    reader: Iterator[list[str]], text: _CsvLines, header: list[str], name: str, marks: str, empty: str | None
+) -> Iterator[Row]:
     while True:
         text.begin_row()
         number = text.number + 1
@@ -115,8 +137,9 @@ def _csv_body(reader: Iterator[list[str]], text: _CsvLines, header: list[str], n
             if len(cells) != len(header):
                 if not "".join(cells).strip():
                     continue
-                raise RowError(f"{len(cells)} fields where the header names {len(header)}; quote what holds a comma")
-            yield f"{name}:{number}", dict(zip(header, cells, strict=True))
+                raise RowError(f"{len(cells)} fields where the header names {len(header)}; quote texts with {marks}")
+            values = cells if empty is not None else [cell or None for cell in cells]
+            yield f"{name}:{number}", dict(zip(header, values, strict=True))
         except RowError as error:
             yield f"{name}:{number}", error
         except csv.Error as error:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from io import BufferedReader
 from typing import Any
 
-from runner.datasets.column_values import MAX_ROW, RowError, TooLong, UnreadError, too_deep
+from runner.datasets.column_values import MAX_ROW, UTF8_STEP, RowError, TooLong, UnreadError, too_deep
 from runner.datasets.rows import DECODER, Row, check_depth, columns
 from runner.errors import DatasetError
 
@@ -78,7 +78,7 @@ class _Text:
                     text, self.at = self.buffer[self.at : end], end
                     check_depth(value, text)
                     if not text.isascii() and _ESCAPED_BYTE.search(text):
-                        raise RowError("not UTF-8; save the file as UTF-8")
+                        raise RowError(f"not UTF-8; {UTF8_STEP}")
                     return value
             self._grow()
 

@@ -27,15 +27,16 @@ _BOOT = (
 
 class ParquetRows:
     """
-    The rows of a Parquet file, with the columns that are asked for alone, or with all for None.
+    The rows of a Parquet or Arrow file, with the columns that are asked for alone, or with all for None.
 
     Memory is bounded whatever the file says. Raises DatasetError, at once, for a file that cannot be used.
     """
 
     def __init__(self, path: Path, columns: Collection[str] | None = None) -> None:
         self.name = printable(path.name)
+        self._kind = "Arrow" if path.suffix.lower() == ".arrow" else "Parquet"
         if find_spec("pyarrow") is None:
-            raise DatasetError(f'{self.name}: Parquet needs pyarrow: pip install "evalcell[parquet]"')
+            raise DatasetError(f'{self.name}: {self._kind} needs pyarrow: pip install "evalcell[parquet]"')
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _BOOT, json.dumps(sys.path), os.path.abspath(path)],
@@ -63,7 +64,7 @@ class ParquetRows:
         if "rows" not in about:
             self.close()
             raise DatasetError(self._refusal(about))
-        self.count: int = about["rows"]
+        self.count: int | None = about["rows"]
         self.unread: tuple[str, ...] = tuple(about["unread"])
         """Columns that were not asked for."""
         self.header: tuple[str, ...] = (*about["read"], *self.unread)
@@ -103,13 +104,13 @@ class ParquetRows:
 
     def _answer(self) -> dict[str, Any]:
         line = self._line()
-        reply = json.loads(line) if line else {"refused": f"cannot be read as Parquet: {self._ended()}"}
+        reply = json.loads(line) if line else {"refused": f"cannot be read as {self._kind}: {self._ended()}"}
         return reply if isinstance(reply, dict) else {}
 
     def _refusal(self, about: dict[str, Any]) -> str:
         if "repeated" in about:
             return f"{self.name}: two columns are named {shown(about['repeated'], 60)}; rename one"
-        return f"{self.name} {about.get('refused', 'cannot be read as Parquet')}"
+        return f"{self.name} {about.get('refused', f'cannot be read as {self._kind}')}"
 
     def _ended(self) -> str:
         code = self._process.wait()

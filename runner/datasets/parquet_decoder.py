@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from time import monotonic, sleep
 from typing import Any, BinaryIO
@@ -50,13 +50,17 @@ def main(path: str) -> None:
         import pyarrow.parquet as parquet
 
         bound(MEMORY)
+        if path.lower().endswith(".arrow"):
+            _arrow(path, asked, out)
+            return
         # Without these, a whole row group is in memory at once.
         file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
         names = file.schema_arrow.names
         repeated = next((name for name, count in Counter(names).items() if count > 1), None)
         unread = set() if asked is None else set(names).difference(asked)
     except Exception as error:
-        _tell(out, {"refused": f"cannot be read as Parquet: {_reason(error)}"})
+        kind = "Arrow" if path.lower().endswith(".arrow") else "Parquet"
+        _tell(out, {"refused": f"cannot be read as {kind}: {_reason(error)}"})
         return
     if repeated is not None:
         _tell(out, {"repeated": repeated})
@@ -72,6 +76,38 @@ def main(path: str) -> None:
         if (now := monotonic()) > flush:
             out.flush()
             flush = now + _PATIENCE
+    _tell(out, None)
+
+
+def _arrow(path: str, asked: list[str] | None, out: BinaryIO) -> None:
+    """An Arrow IPC file, or a stream, as Hugging Face caches them."""
+    import pyarrow as pa
+
+    source = pa.OSFile(path, "rb")
+    batches: Iterable[Any]
+    try:
+        file: Any = pa.ipc.open_file(source)
+        batches = (file.get_batch(at) for at in range(file.num_record_batches))
+    except pa.ArrowInvalid:
+        source.seek(0)
+        batches = file = pa.ipc.open_stream(source)
+    names = file.schema.names
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        _tell(out, {"repeated": repeated})
+        return
+    wanted = [name for name in names if asked is None or name in asked]
+    others = [name[:_NAMED] for name in names if name not in wanted][:_NAMED]
+    _tell(out, {"rows": None, "read": wanted if sum(map(len, wanted)) <= _HEADER else [], "unread": others})
+    try:
+        for batch in batches:
+            for start in range(0, batch.num_rows, _BATCHES[0]):
+                part = batch.slice(start, _BATCHES[0])
+                for row in _lines(part.select(wanted)) if wanted else ["{}"] * part.num_rows:
+                    out.write(row.encode("ascii") + b"\n")
+                out.flush()
+    except Exception as error:
+        _tell(out, [f"{_reason(error)}; the rest of the file cannot be read"])
     _tell(out, None)
 
 

@@ -45,6 +45,8 @@ def begun(prepared: Prepared, lock: str) -> dict[str, Any]:
         "dataset": {
             "path": request.dataset,
             "id": request.id,
+            "encoding": request.encoding,
+            "empty": request.empty,
             "keep": list(request.keep),
             "limit": request.limit,
             "rows": None,
@@ -101,6 +103,8 @@ def _command(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--map", tuple(f"{name}={path}" for name, path in request.mapping.paths.items()))
     words += _given("--set", tuple(f"{name}={json.dumps(v)}" for name, v in request.mapping.literals.items()))
     words += _given("--id", request.id)
+    words += _given("--encoding", request.encoding)
+    words += _given("--empty", None if request.empty == "text" else request.empty)
     words += _given("--keep", request.keep)
     words += _given("--limit", request.limit)
     words += _given("--seed", request.seed)

@@ -57,7 +57,8 @@ def test_the_manifest_says_how_the_run_was_done(here: Path) -> None:
     digest = sha256(LENGTH.encode()).hexdigest()
     about = {"name": "length", "version": digest[:12], "path": "length.py", "sha256": digest}
     assert found["evaluator"] == about
-    assert found["dataset"] == {"path": "data.jsonl", "id": None, "keep": [], "limit": 3, "rows": 3, "notes": []}
+    reading: dict[str, Any] = {"id": None, "encoding": None, "empty": "text", "keep": []}
+    assert found["dataset"] == {"path": "data.jsonl", **reading, "limit": 3, "rows": 3, "notes": []}
     assert found["mapping"] == {"paths": {"output": "$.output"}, "literals": {"weight": 2}}
     assert (found["limits"]["timeout"], found["limits"]["memory"]) == (2.5, 128 << 20)
     assert (found["seed"], found["isolation"], found["packages"], found["lock"]) == (7, "call", [], None)

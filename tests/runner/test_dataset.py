@@ -94,7 +94,7 @@ def test_csv(tmp_path: Path) -> None:
     first, few, many, quote, last = read(written(tmp_path, "d.csv", text))
     assert (first.output, first.reference, first.metadata) == ("one\r\ntwo", 'say "x"', {"note": "n"})
     assert first.where == "d.csv:3"
-    assert broken(few) == "d.csv:6: 3 fields where the header names 4; quote what holds a comma"
+    assert broken(few) == "d.csv:6: 3 fields where the header names 4; quote texts with commas"
     assert "5 fields where the header names 4" in broken(many)
     assert "d.csv:8: not CSV: " in broken(quote)
     assert (last.id, last.output, last.reference) == ("5", " \x00", "")
@@ -129,8 +129,19 @@ def test_csv_of_very_many_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("d.txt", "", "d.txt: a dataset is named .jsonl, .ndjson, .json, .csv, .parquet; convert it"),
-        ("d.jsonl.gz", "", "unpack it first"),
+        (
+            "d.txt",
+            "",
+            "d.txt: a dataset is named .jsonl, .ndjson, .json, .csv, .tsv, .parquet, .arrow, text also",
+        ),
+        ("d.jsonl.bz2", "", "is compressed; unpack it first: bunzip2 -k "),
+        ("d.parquet.gz", "", "d.parquet.gz: a dataset is named "),
+        (
+            "d.xlsx",
+            "",
+            "d.xlsx is a spreadsheet; save it as CSV in the program that made it, or run: python",
+        ),
+        ("d.feather", "", "pandas.read_feather("),
         ("d", "", "a dataset is named"),
         ("d.json", "", "d.json is empty; it must be an array of rows. One row a line is named .jsonl"),
         ("d.json", '{"output": 1}', "d.json holds an object; it must be an array"),
@@ -138,11 +149,17 @@ def test_csv_of_very_many_columns(tmp_path: Path) -> None:
         ("d.csv", "", "d.csv has no header; its first line must name the columns"),
         ("d.csv", "id,,output\n", "d.csv: column 2 has no name"),
         ("d.csv", "id,output,id\n", "d.csv: two columns are named 'id'; rename one"),
-        ("d.csv", "id;output\n1;2\n", "d.csv seems to separate its columns by semicolons"),
+        (
+            "d.csv",
+            "id,output".encode("utf-16-le"),
+            'UTF-16; give its encoding, such as encoding="utf-16-le"',
+        ),
         ("d.csv", b"id,\xff\n", "d.csv:1: the header cannot be read: not UTF-8"),
         ("d.csv", 'id,"output\n', "d.csv:1: the header cannot be read: "),
         ("d.csv", b"x" * (MAX_ROW + 2), "the header cannot be read: the row is longer than 8 MB"),
-        ("d.jsonl", '{"output": 1}'.encode("utf-16"), "d.jsonl is UTF-16; save it as UTF-8"),
+        ("d.arrow", b"ARROW1 nonsense", "d.arrow cannot be read as Arrow: "),
+        ("d.jsonl.gz", b"nonsense", "d.jsonl.gz cannot be read: Not a gzipped file"),
+        ("d.csv.zst", b"nonsense", "d.csv.zst cannot be read: its compressed data is damaged: "),
         ("d.parquet", b"PAR1 nonsense PAR1", "d.parquet cannot be read as Parquet: "),
         ("d.parquet", b"", "d.parquet cannot be read as Parquet: "),
     ],

@@ -1,0 +1,195 @@
+"""A file's bytes as UTF-8 text: unpacked, and out of another encoding."""
+
+from __future__ import annotations
+
+import codecs
+from io import BufferedReader, RawIOBase
+from typing import Any, BinaryIO, cast
+
+from runner.errors import DatasetError
+
+BUFFER = 1 << 16
+PACKED = (".gz", ".zst")
+"""Suffixes of files that are unpacked while they are read."""
+
+FREE = 256 << 20
+"""Bytes that a file may be unpacked to, whatever its size."""
+RATIO = 200
+"""How many times its size a larger one may be unpacked to. Text becomes 3 to 50 times as large."""
+
+_WINDOW = 27  # the binary logarithm of the bytes that zstd may look back
+_BAD = "evalcell.bad"
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+# The character that becomes the byte 0xFF, which is not UTF-8: the row that it is in is refused, and no other.
+codecs.register_error(_BAD, lambda error: ("\udcff", getattr(error, "end", 0)))
+
+
+def as_utf8(file: BufferedReader, name: str, encoding: str | None) -> tuple[BufferedReader, str | None]:
+    """The file as UTF-8 without a byte order mark, and its encoding if that was found out. Raises DatasetError."""
+    found = None
+    if encoding is None:
+        start = file.peek(4)[:4]
+        found = "UTF-16" if start.startswith(_UTF16) else None
+        if found is None and (guess := _without_mark(start)):
+            raise DatasetError(f'{name} seems to be UTF-16; give its encoding, such as encoding="{guess}"')
+    if (wanted := encoding or found) and codecs.lookup(wanted).name != "utf-8":
+        file = BufferedReader(_Recoded(file, wanted), BUFFER)
+    if file.peek(3).startswith(_BOM):
+        file.read(len(_BOM))
+    return file, found
+
+
+def unpacked(file: BufferedReader, name: str, suffix: str) -> BufferedReader:
+    """The content of a compressed file. Raises DatasetError if nothing here can unpack it."""
+    counted = _Counted(file)
+    if suffix == ".gz":
+        from gzip import GzipFile
+
+        return BufferedReader(_Unpacked(counted, GzipFile(fileobj=cast(BinaryIO, counted), mode="rb")), BUFFER)
+    return BufferedReader(_Unpacked(counted, _zstd(counted, name)), BUFFER)
+
+
+def refuse_encoding(encoding: str) -> str | None:
+    """Why text cannot be read in this encoding; None if it can."""
+    try:
+        info = codecs.lookup(encoding)
+    except (LookupError, ValueError):
+        return "is not an encoding that Python knows; write for example cp1252, latin-1, utf-16 or shift_jis"
+    if not getattr(info, "_is_text_encoding", True) or info.incrementaldecoder is None:
+        return "is not an encoding of text; write for example cp1252"
+    return None
+
+
+class _Counted:
+    """Counts the bytes that are read from a file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.size = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.size += len(data)
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Unpacked(RawIOBase):
+    """Reads what a decompressor gives, up to a bounded multiple of what it took."""
+
+    def __init__(self, packed: _Counted, reader: Any) -> None:
+        self._packed = packed
+        self._reader = reader
+        self._size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Called by BufferedReader. Raises OSError for data that is damaged, or expands too far."""
+        try:
+            data = self._reader.read(len(buffer))
+        except OSError:
+            raise
+        except Exception as error:
+            raise OSError(f"its compressed data is damaged: {error}") from None
+        self._size += len(data)
+        if self._size > FREE and self._size > RATIO * self._packed.size:
+            raise OSError(f"it expands to more than {RATIO} times its size; if you trust it, unpack it yourself")
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._packed.close()
+        super().close()
+
+
+class _Recoded(RawIOBase):
+    """Reads a file's text as UTF-8."""
+
+    def __init__(self, file: BufferedReader, encoding: str) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder(encoding)(_BAD)
+        self._ready = b""
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Called by BufferedReader."""
+        while not self._ready and not self._ended:
+            data = self._file.read1(BUFFER)
+            self._ended = not data
+            try:
+                text = self._decoder.decode(data, final=self._ended)
+            except ValueError as error:
+                raise OSError(f"its text cannot be decoded: {error}") from None
+            self._ready = text.encode("utf-8", "surrogateescape")
+        part, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def _without_mark(start: bytes) -> str | None:
+    """The name of UTF-16 for a text that begins with ASCII characters and has no byte order mark."""
+    if len(start) < 4:
+        return None
+    if start[1] == start[3] == 0 and start[0] and start[2]:
+        return "utf-16-le"
+    return "utf-16-be" if start[0] == start[2] == 0 and start[1] and start[3] else None
+
+
+def _zstd(file: _Counted, name: str) -> Any:
+    try:
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]  # Python 3.14
+    except ImportError:
+        pass
+    else:
+        return zstd.ZstdFile(cast(BinaryIO, file), options={zstd.DecompressionParameter.window_log_max: _WINDOW})
+    try:
+        import zstandard
+    except ImportError:
+        raise DatasetError(f'{name}: zstd needs a package: pip install "evalcell[zstd]"') from None
+    return _Zstd(cast(BinaryIO, file), zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW))
+
+
+class _Zstd:
+    """Reads zstd frames, one after another. (The reader of zstandard takes a file that was cut for a whole one.)"""
+
+    _STEP = 512  # bytes: a block of 4 may become 128 KB, so these become 16 MB at most
+
+    def __init__(self, file: BinaryIO, unpacker: Any) -> None:
+        self._file = file
+        self._unpacker = unpacker
+        self._frame: Any = None
+        self._packed = memoryview(b"")
+        self._ready = b""
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end. Raises EOFError if the file was cut."""
+        while not self._ready:
+            if not self._packed:
+                self._packed = memoryview(self._file.read(BUFFER))
+                if not self._packed:
+                    if self._frame is not None:
+                        raise EOFError("it ends within a frame")
+                    return b""
+            part, self._packed = self._packed[: self._STEP], self._packed[self._STEP :]
+            self._frame = self._frame or self._unpacker.decompressobj()
+            self._ready = self._frame.decompress(part)
+            if self._frame.eof:
+                self._packed = memoryview(self._frame.unused_data + bytes(self._packed))
+                self._frame = None
+        part, self._ready = memoryview(self._ready)[:size], self._ready[size:]
+        return bytes(part)

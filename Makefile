@@ -34,7 +34,7 @@ $(PACKAGES): pyproject.toml tests/requirements.txt
 # Apart from the packages, so that lint and types are checked beside it.
 $(READY): $(PACKAGES) $(GUEST)
 	@$(INSTALL) --no-deps --editable .
-	@$(RUN) -c 'from sandboxes.wasm.compiled import compiled; compiled(print)'
+	@$(RUN) -c 'from sandboxes.wasm.native_code import compile_guest; compile_guest(print)'
 	@touch $@
 
 ready: $(READY)

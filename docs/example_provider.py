@@ -13,7 +13,16 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.remote.provider import Command, Ended, Found, GoneError, Hear, Machine, Order, Provider
+from sandboxes.remote.provider import (
+    Command,
+    CommandResult,
+    GoneError,
+    ListedMachine,
+    Machine,
+    OnOutput,
+    Order,
+    Provider,
+)
 from sandboxes.remote.sandbox import RemoteSandbox
 
 
@@ -36,17 +45,17 @@ class FolderProvider(Provider):
     async def find(self, key: str) -> Machine | None:
         return Machine(key, key) if (Path(self.address) / key / "tags").exists() else None
 
-    async def list(self) -> AsyncIterator[Found]:
+    async def list(self) -> AsyncIterator[ListedMachine]:
         for tags in Path(self.address).glob("*/tags"):
             key, since = tags.parent.name, datetime.fromtimestamp(tags.stat().st_mtime, UTC)
-            yield Found(key, key, since, json.loads(tags.read_text()))
+            yield ListedMachine(key, key, since, json.loads(tags.read_text()))
 
     async def kill(self, id: str) -> None:
         if process := self._running.get(id):
             _end(process)
         shutil.rmtree(Path(self.address) / id, ignore_errors=True)  # one that is gone already is no error
 
-    async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
+    async def execute(self, machine: Machine, command: Command, on_output: OnOutput) -> CommandResult:
         if await self.find(machine.key) is None:
             raise GoneError(f"there is no folder {machine.id}")
         variables = {"PATH": f"{Path(sys.executable).parent}:{os.defpath}", **command.env}
@@ -60,14 +69,14 @@ class FolderProvider(Provider):
             try:
                 async with asyncio.timeout(command.timeout):
                     while process.stdout and (piece := await process.stdout.read(65536)):
-                        hear(piece)  # what it raises goes to the caller as it is
+                        on_output(piece)  # what it raises goes to the caller as it is
                     code = await process.wait()
             except TimeoutError:
-                return Ended(None)
+                return CommandResult(None)
             finally:
                 _end(process)
             errors.seek(0)
-            return Ended(code if code >= 0 else 128 - code, errors.read()[-4096:].decode(errors="replace"))
+            return CommandResult(code if code >= 0 else 128 - code, errors.read()[-4096:].decode(errors="replace"))
 
 
 def _end(process: asyncio.subprocess.Process) -> None:

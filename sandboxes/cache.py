@@ -1,4 +1,4 @@
-"""Where built things are kept on this machine: private to the user, safe under several processes at once."""
+"""The cache folder: private to the user, and safe with several processes at once."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from sandboxes.errors import SandboxUnavailableError
 VARIABLE = "EVALCELL_CACHE_DIR"
 
 UNUSED = 30 * 86_400
-"""Seconds after which a file that no run has wanted is deleted, when the next one is built."""
+"""Seconds after which an unused file is deleted, when the next one is built."""
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_dir() -> Path:
     """
-    The cache folder's path: `EVALCELL_CACHE_DIR`, else the platform's own place. It may not exist yet.
+    The cache folder's path: `EVALCELL_CACHE_DIR`, else the platform's default. It may not exist yet.
 
-    In a folder that all may write to and only owners delete from, such as `/tmp`, it is one of this user's own.
+    In a folder that everybody may write to but only owners delete from, such as `/tmp`, it is this user's own one.
     """
     chosen = os.environ.get(VARIABLE)
     path = Path(chosen).expanduser().absolute() if chosen else user_cache_path("evalcell", appauthor=False)
@@ -45,16 +45,18 @@ def cache_dir() -> Path:
 
 def private_dir(path: Path, variable: str = VARIABLE) -> Path:
     """
-    Makes the folder, for its owner alone, or takes the one that is there as it is. `variable` moves it.
+    Make the folder, for its owner alone, or take an existing one as it is. Messages name `variable`, which moves it.
 
-    Raises SandboxUnavailableError when it cannot be made, is somebody else's, or others may write to it: what is in it
-    is trusted.
+    Raises SandboxUnavailableError if it cannot be made, belongs to somebody else, or others may write to it, since its
+    content is trusted.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if hasattr(os, "getuid"):
             found = path.stat()
-            if not (_is_trusted(found) and _is_trusted(path.lstat())):  # the second: a link that somebody put there
+            if not (
+                _is_trusted(found) and _is_trusted(path.lstat())
+            ):  # the second check is for a link that somebody put there
                 raise SandboxUnavailableError(f"{path} belongs to another user; set {variable} to a folder of yours")
             if found.st_mode & _OTHERS_WRITE:
                 step = f"run: chmod go-w {shlex.quote(str(path))}, or set {variable} to another folder"
@@ -65,7 +67,7 @@ def private_dir(path: Path, variable: str = VARIABLE) -> Path:
 
 
 def delete(path: Path) -> None:
-    """Deletes a folder or file, as far as that is possible."""
+    """Delete a folder or file, as far as possible."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -74,7 +76,7 @@ def delete(path: Path) -> None:
 
 
 def is_ours(found: os.stat_result) -> bool:
-    """Whether nobody else can have written it but the system's own user, who can do anything."""
+    """Whether nobody else can have written it, except the system's own user, who can do anything."""
     return not hasattr(os, "getuid") or (_is_trusted(found) and not found.st_mode & _OTHERS_WRITE)
 
 
@@ -83,23 +85,23 @@ def _is_trusted(found: os.stat_result) -> bool:
 
 
 def mark_used(path: Path) -> None:
-    """Notes that a run wants it now, as far as the disk may be written to. Raises FileNotFoundError."""
+    """Record that a run uses it now, if the disk is writable. Raises FileNotFoundError."""
     try:
         os.utime(path)
     except FileNotFoundError:
         raise
     except OSError:
-        return  # a read-only disk, or a file that root has put there: nothing is deleted from these for its age
+        return  # a read-only disk, or root's file: nothing there is deleted for its age
 
 
-def verified(folder: Path, key: str, suffix: str) -> Path | None:
+def find_file(folder: Path, key: str, suffix: str) -> Path | None:
     """
-    The file kept under `key`, if it is ours and whole: its name carries the SHA-256 of its content.
+    The file kept under `key`, if it is ours and intact: its name has the SHA-256 of its content.
 
-    Whatever else claims the key, by a link, another owner or other content, is removed where it can be.
+    Anything else under the key, such as a link, another owner's file or other content, is removed if possible.
     """
     for path in sorted(folder.glob(f"{key}-*{suffix}")):
-        with contextlib.suppress(OSError):  # it may not be read, or has just been deleted
+        with contextlib.suppress(OSError):  # not readable, or just deleted
             if _is_whole(path, path.name[len(key) + 1 : -len(suffix)]):
                 mark_used(path)  # see _forget_unused
                 return path
@@ -108,7 +110,7 @@ def verified(folder: Path, key: str, suffix: str) -> Path | None:
 
 
 def keep(folder: Path, key: str, suffix: str, content: bytes | bytearray) -> Path:
-    """Puts a file under `key`, whole or not at all. Raises SandboxUnavailableError where nothing can be written."""
+    """Put a complete file under `key`, or none. Raises SandboxUnavailableError if nothing can be written."""
     path = folder / f"{key}-{hashlib.sha256(content).hexdigest()}{suffix}"
     with disk_errors(folder):
         fd, unfinished = tempfile.mkstemp(dir=folder, prefix=f".unfinished-{key}-")
@@ -126,7 +128,7 @@ def keep(folder: Path, key: str, suffix: str, content: bytes | bytearray) -> Pat
 
 @contextlib.contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """Turns a full, broken or read-only disk into the error that says so."""
+    """Turn errors of a full, broken or read-only disk into a SandboxUnavailableError."""
     try:
         yield
     except TimeoutError:  # an OSError to Python
@@ -134,20 +136,20 @@ def disk_errors(folder: Path) -> Iterator[None]:
     except OSError as e:
         said = e.strerror or e
         if e.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            step = f"fill the cache where it can be written to, by the same run, or set {VARIABLE} to another folder"
+            step = f"run the same command once where the cache is writable, or set {VARIABLE} to another folder"
         else:
             step = f"make room or set {VARIABLE}"
         raise SandboxUnavailableError(f"cannot write to {folder} ({said}); {step}") from e
 
 
-def cached(name: str, key: str, suffix: str, build: Callable[[], bytes | bytearray]) -> Path:
+def get_or_build(name: str, key: str, suffix: str, build: Callable[[], bytes | bytearray]) -> Path:
     """
-    The file kept under `key` in the cache folder `name`, built first where it is missing.
+    The file kept under `key` in the cache folder `name`, built first if it is missing.
 
-    Two processes that miss it at once build it once: the second waits for the first.
+    If two processes miss it at once, it is built once: the second waits for the first.
     """
     folder = private_dir(private_dir(cache_dir()) / name)
-    if path := verified(folder, key, suffix):
+    if path := find_file(folder, key, suffix):
         return path
     from filelock import FileLock
 
@@ -155,16 +157,16 @@ def cached(name: str, key: str, suffix: str, build: Callable[[], bytes | bytearr
     with disk_errors(folder):
         lock.acquire()
     try:
-        for left in folder.glob(f".unfinished-{key}-*"):  # of a build that was killed; nobody else builds this now
+        for left in folder.glob(f".unfinished-{key}-*"):  # of a killed build; nobody else builds this now
             delete(left)
-        _forget_unused(folder)
-        return verified(folder, key, suffix) or keep(folder, key, suffix, build())
+        _delete_old(folder)
+        return find_file(folder, key, suffix) or keep(folder, key, suffix, build())
     finally:
         lock.release()
 
 
-def _forget_unused(folder: Path) -> None:
-    """Deletes what no run has wanted for a while, such as the builds of earlier versions."""
+def _delete_old(folder: Path) -> None:
+    """Delete what no run has used for a while, such as the builds of earlier versions."""
     for path in folder.iterdir():
         try:
             if time.time() - path.lstat().st_mtime > UNUSED:

@@ -1,8 +1,8 @@
-"""How much can go on at once."""
+"""The number of cores."""
 
 import os
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

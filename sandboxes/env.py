@@ -10,14 +10,14 @@ from pathlib import Path
 from sandboxes.errors import UnsupportedConfigError
 
 LARGEST = 1 << 20
-"""Bytes of an env-file."""
+"""Most bytes of an env-file."""
 
 
-def values(env_file: str | None) -> dict[str, str]:
+def all_variables(env_file: str | None) -> dict[str, str]:
     """
-    All variables, those of the file first.
+    All variables; those of the file have precedence.
 
-    Raises UnsupportedConfigError for a file, or a line of it, that cannot be read.
+    Raises UnsupportedConfigError for a file or line that cannot be read.
     """
     if env_file is None:
         return dict(os.environ)
@@ -27,9 +27,7 @@ def values(env_file: str | None) -> dict[str, str]:
         with Path(env_file).open("rb") as file:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
-            raise UnsupportedConfigError(
-                f"the env-file {env_file} is larger than {LARGEST >> 20} MB; is it the right file?"
-            )
+            raise UnsupportedConfigError(f"the env-file {env_file} is larger than {LARGEST >> 20} MB; check the path")
         text = content.decode()
     except OSError as e:
         raise UnsupportedConfigError(f"the env-file {env_file} cannot be read ({e.strerror}); check the path") from None
@@ -37,22 +35,22 @@ def values(env_file: str | None) -> dict[str, str]:
         raise UnsupportedConfigError(f"the env-file {env_file} is not text in UTF-8; write NAME=value lines") from None
     every = dict(os.environ)
     for line in parse_stream(StringIO(text)):
-        if line.error:  # its text may be a secret, and is not repeated
-            said = line.original.string  # with the blank lines before it
+        if line.error:  # the message does not repeat its text, which may be a secret
+            said = line.original.string  # including blank lines before it
             number = line.original.line + said[: len(said) - len(said.lstrip())].count("\n")
-            raise UnsupportedConfigError(f"the env-file {env_file}: line {number} is not NAME=value; mend it")
+            raise UnsupportedConfigError(f"the env-file {env_file}: line {number} is not NAME=value; correct it")
         if line.key is not None and line.value is not None:
             every[line.key] = line.value
     return every
 
 
-def chosen(names: Iterable[str], env_file: str | None = None) -> dict[str, str]:
-    """The variables of these names. Raises UnsupportedConfigError for one that is not set."""
-    every, found = values(env_file), {}
+def choose_variables(names: Iterable[str], env_file: str | None = None) -> dict[str, str]:
+    """The variables of these names. Raises UnsupportedConfigError if one is not set."""
+    every, found = all_variables(env_file), {}
     for name in names:
         if name not in every:
             raise UnsupportedConfigError(
-                f"there is no variable {name} here that the script could be given; set it, or leave it out"
+                f"the variable {name} is not set, so the script cannot have it; set it, or leave it out"
             )
         found[name] = every[name]
     return found

@@ -1,19 +1,19 @@
 """
-What can go wrong on our side, or the provider's. What a *script* does wrong is never raised: it is an `Execution`.
+Failures of ours or of a provider. What a *script* does wrong is never raised: it is an `Execution`.
 
     Exception
       SandboxError                 ours or the provider's                          exit 3
         SandboxUnavailableError    cannot start here; says what to install or set
         SandboxLostError           died during a run; the engine retries it once
       ValueError
-        UnsupportedConfigError     the caller asked for what a backend can't honour  exit 2
+        UnsupportedConfigError     the config asks for what a backend cannot do    exit 2
 
 Every message names the next step.
 """
 
 
 class SandboxError(Exception):
-    """The sandbox itself failed; nothing is known about the script."""
+    """The sandbox itself failed; this says nothing about the script."""
 
 
 class SandboxUnavailableError(SandboxError):
@@ -21,8 +21,8 @@ class SandboxUnavailableError(SandboxError):
 
 
 class SandboxLostError(SandboxError):
-    """The sandbox died during a run; calls that gave no execution may be run again."""
+    """The sandbox died during a run; calls without an execution may be run again."""
 
 
 class UnsupportedConfigError(ValueError):
-    """The config asks for something that the backend cannot honour."""
+    """The config asks for something that the backend cannot do."""

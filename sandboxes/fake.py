@@ -1,4 +1,4 @@
-"""A backend that runs nothing: it plays executions that a test scripted. For testing everything above a sandbox."""
+"""A backend that runs nothing: it returns executions that a test prepared, for testing everything above a sandbox."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import ClassVar
 from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
 
 Answer = Callable[[Call], Execution]
-"""What a call becomes. May raise SandboxLostError, as a sandbox that dies would."""
+"""Makes the execution of a call. May raise SandboxLostError, as a sandbox that dies does."""
 
 
 def ok(call: Call) -> Execution:
-    """The default: returns a score of 1.0."""
+    """The default: a score of 1.0."""
     return Execution(call=call.id, status="ok", value=1.0)
 
 

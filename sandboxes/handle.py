@@ -1,4 +1,4 @@
-"""A handle on this process, for those that must not outlive it."""
+"""A handle on this process, for processes that must end with it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 
 def own_handle() -> int | None:
     """
-    A descriptor that can be read once this process has ended; to be closed by the caller. None: there is no such thing.
+    A descriptor that becomes readable when this process has ended, to be closed by the caller; None if there is none.
 
-    The end of a pipe or socket does not tell that: a child that this process has forked may hold the other end, too.
+    The end of a pipe or socket does not show that: a child forked from this process may hold the other end too.
     """
     try:
         return os.pidfd_open(os.getpid())

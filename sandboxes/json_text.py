@@ -1,4 +1,4 @@
-"""JSON as the standard library writes and reads it, for what is written or read for each row: `json` prepares anew."""
+"""JSON for each row as the standard library writes and reads it, without making an encoder each time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 def writer(*, ascii: bool, compact: bool, nan: bool) -> Callable[[Any], str]:
     """
-    As `json.dumps` with `ensure_ascii` and `allow_nan`; `compact`: without blanks.
+    An encoder like `json.dumps` with `ensure_ascii` and `allow_nan`; `compact` leaves out spaces.
 
-    A value that holds itself is a RecursionError.
+    It raises RecursionError for a value that contains itself.
     """
     item, key = (",", ":") if compact else (", ", ": ")
     escaped = encode_basestring_ascii if ascii else encode_basestring
@@ -22,13 +22,13 @@ def writer(*, ascii: bool, compact: bool, nan: bool) -> Callable[[Any], str]:
 
 
 def reader(decoder: JSONDecoder) -> Callable[[str], Any]:
-    """As `decoder.decode`."""
+    """A function like `decoder.decode`."""
     first = decoder.raw_decode
 
     def read(text: str) -> Any:
         try:
             value, end = first(text)
-        except JSONDecodeError:  # there may be blanks before it
+        except JSONDecodeError:  # there may be spaces before it
             return decoder.decode(text)
         return value if end == len(text) else decoder.decode(text)
 

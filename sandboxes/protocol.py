@@ -1,8 +1,8 @@
 """
-Between calls and the JSON of what runs beside a script: requests out, executions in.
+Translate calls to JSON requests, and JSON replies to executions.
 
-Everything in a reply may be an enemy's: the script shares the interpreter that wrote it. Types, sizes and words are
-checked here; nothing else of the host reads a reply.
+Everything in a reply may be hostile: the script shares the interpreter that wrote it. Types, sizes and words are
+checked here; nothing else on the host reads a reply.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sandboxes.raw import Raw as Raw
 from sandboxes.text import clean
 
 TEXT = 4000
-"""Characters kept of a message or traceback; `guest.harness` sends no more, unless a script made it."""
+"""Characters kept of a message or traceback; `guest.harness` sends no more, unless a script made it do so."""
 
 _NAME = 200  # characters of a module's name; `guest.harness` sends no more
 _WORST = 6  # bytes of JSON for one byte of text: \\u0000
@@ -31,9 +31,9 @@ _STATUSES: dict[str, Status] = {"error": "error", "memory": "memory", "output": 
 
 class Death(NamedTuple):
     """
-    What to tell of a call that gave no reply.
+    How to report a call that gave no reply.
 
-    `message` may name {memory} in MB, {result} in KB, {flood} in bytes, and {why}: the payload's words.
+    `message` may contain {memory} in MB, {result} in KB, {flood} in bytes, and {why}, the payload's text.
     """
 
     status: Status
@@ -55,11 +55,11 @@ DEATHS: dict[str, Death] = {
 """What can happen in more than one backend; each adds its own."""
 
 Hint = Callable[[str], str | None]
-"""From the name of a module that an import did not find to the next step, where there is one."""
+"""From the name of a module that was not found to the next step, if there is one."""
 
 
 def longest(limits: Limits) -> int:
-    """Bytes that an honest reply can have at most."""
+    """Most bytes of an honest reply."""
     return _WORST * (limits.result + limits.output) + 65536
 
 
@@ -82,7 +82,7 @@ def load_request(script: Script, limits: Limits) -> bytes:
 
 
 def call_request(call: Call, limits: Limits) -> bytes | Execution:
-    """The request for a call, or its execution where the arguments are no JSON at all."""
+    """The request for a call, or its execution if the arguments are not JSON."""
     body = {"positional": call.positional, "arguments": call.arguments, "seed": call.seed}
     try:
         return f"{_write(body)[:-1]},{_bounds(limits.output, limits.flood, limits.result)}".encode()
@@ -93,22 +93,22 @@ def call_request(call: Call, limits: Limits) -> bytes | Execution:
 
 @lru_cache(16)
 def _bounds(output: int, flood: int, result: int) -> str:
-    """The end of a request, which calls have in common."""
+    """The end of a request, which is the same for all calls."""
     return _write({"output": output, "flood": flood, "result": result})[1:]
 
 
 def package_hint(module: str) -> str | None:
-    """What to add where a backend installs packages; None for a module that no package would bring."""
+    """The next step where a backend installs packages; None for a module that no package provides."""
     if not (package := package_of(module)):
         return None
     return f'add `dependencies = ["{package}"]` to the script\'s header'
 
 
 def package_of(module: str) -> str | None:
-    """The package to ask for where `module` is missing; None where it is the standard library's own."""
+    """The package that provides a missing `module`; None for one of the standard library."""
     if module.partition(".")[0] in sys.stdlib_module_names:
         return None
-    from sandboxes.packages import which_package  # here: only a failed import wants to know
+    from sandboxes.packages import which_package  # imported here because only a failed import needs it
 
     return which_package(module)
 
@@ -122,21 +122,21 @@ def execution(
     deaths: Mapping[str, Death] = DEATHS,
     hint: Hint = package_hint,
 ) -> Execution:
-    """What one call of the entry point, or the load, came to."""
+    """The execution of a call, or of loading."""
     loading = loading or raw.loading
     if raw.how == "timeout":
         told = f"the call took longer than {limits.timeout:g} s; raise the timeout, or do less"
         if loading:
             told = f"loading took longer than {limits.load_timeout:g} s; do less at module level"
-        return _failed(raw, limits, "timeout", "Timeout", told)
+        return _failure(raw, limits, "timeout", "Timeout", told)
     if raw.how != "reply":
-        return _died(raw, limits, deaths[raw.how])
+        return _death_execution(raw, limits, deaths[raw.how])
     try:
         reply = _read(raw.payload.decode())
-        return _told(raw, reply, limits, hint)
-    except (ValueError, RecursionError) as e:  # JSONDecodeError, UnicodeDecodeError, an int of too many digits
-        told = f"what {entrypoint} returned cannot be read: {clean(str(e), 200)}"
-        return _failed(raw, limits, "no_result", "Result", told)
+        return _read_reply(raw, reply, limits, hint)
+    except (ValueError, RecursionError) as e:  # JSONDecodeError, UnicodeDecodeError, an int with too many digits
+        told = f"the value that {entrypoint} returned cannot be read: {clean(str(e), 200)}"
+        return _failure(raw, limits, "no_result", "Result", told)
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -154,15 +154,17 @@ _write = writer(ascii=True, compact=True, nan=True)
 _read = reader(json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite))
 
 
-def _told(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
+def _read_reply(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
     if not isinstance(reply, dict):
         raise ValueError("the reply is not an object")
     if raw.output is None:
         said, output = reply.get("said"), reply.get("output")
-        common = _common(raw, output if isinstance(output, str) else "", said if type(said) is int else 0, limits)
+        common = _common_fields(
+            raw, output if isinstance(output, str) else "", said if type(said) is int else 0, limits
+        )
     else:
         said = raw.said
-        common = _caught(raw, limits)
+        common = _host_fields(raw, limits)
     if type(said) is int and said > limits.flood:
         why = ScriptError(type="OutputLimit", message=f"it printed {said} bytes; the limit is {limits.flood}")
         return Execution(status="output", error=why, **common)
@@ -170,7 +172,7 @@ def _told(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
     if status == "ok":
         value = reply.get("value")
         if len(raw.payload) - _FRAME > limits.result and _size(value) > limits.result:
-            return _died(raw, limits, DEATHS["too_much"])
+            return _death_execution(raw, limits, DEATHS["too_much"])
         return Execution.trusted({"status": "ok", "value": value, "error": None, **common})
     if not isinstance(status, str) or status not in _STATUSES:
         raise ValueError("the reply has no status")
@@ -198,9 +200,9 @@ def _names_a_module(name: Any) -> TypeGuard[str]:
     return isinstance(name, str) and len(name) <= _NAME and all(part.isidentifier() for part in name.split("."))
 
 
-def _died(raw: Raw, limits: Limits, death: Death) -> Execution:
+def _death_execution(raw: Raw, limits: Limits, death: Death) -> Execution:
     why = clean(raw.payload[: TEXT // 4].decode("utf-8", "replace")) if raw.how != "reply" else ""
-    return _failed(raw, limits, death.status, death.type, _words(death, limits, why or "without a reason"))
+    return _failure(raw, limits, death.status, death.type, _words(death, limits, why or "without a reason"))
 
 
 def _words(death: Death, limits: Limits, why: str) -> str:
@@ -208,19 +210,19 @@ def _words(death: Death, limits: Limits, why: str) -> str:
     return death.message.format(memory=memory, result=result, flood=limits.flood, why=why)
 
 
-def _failed(raw: Raw, limits: Limits, status: Status, kind: str, message: str) -> Execution:
-    return Execution(status=status, error=ScriptError(type=kind, message=message), **_caught(raw, limits))
+def _failure(raw: Raw, limits: Limits, status: Status, kind: str, message: str) -> Execution:
+    return Execution(status=status, error=ScriptError(type=kind, message=message), **_host_fields(raw, limits))
 
 
-def _caught(raw: Raw, limits: Limits) -> dict[str, Any]:
-    """The part of an execution that the host saw by itself."""
+def _host_fields(raw: Raw, limits: Limits) -> dict[str, Any]:
+    """The part of an execution that the host saw itself."""
     kept = (raw.output or b"")[-limits.output :] if limits.output else b""
-    if raw.said > len(kept):  # the tail may begin inside a character
+    if raw.said > len(kept):  # the kept part may begin inside a character
         kept = kept[next((n for n, byte in enumerate(kept[:4]) if byte & 0xC0 != 0x80), 0) :]
-    return _common(raw, kept.decode("utf-8", "replace"), raw.said, limits)
+    return _common_fields(raw, kept.decode("utf-8", "replace"), raw.said, limits)
 
 
-def _common(raw: Raw, output: str, said: int, limits: Limits) -> dict[str, Any]:
+def _common_fields(raw: Raw, output: str, said: int, limits: Limits) -> dict[str, Any]:
     kept = output.encode("utf-8", "replace")
     return {
         "call": raw.call,

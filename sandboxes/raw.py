@@ -1,4 +1,4 @@
-"""What became of a request. Here, where a worker process can have it without all that reads a reply."""
+"""The raw result of a request, apart from `protocol`, so that a worker process need not import that."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 
 class Raw(NamedTuple):
-    """What became of one request, as the host saw it."""
+    """The result of one request, as the host saw it."""
 
     call: int
     how: str
     """`reply`, `timeout`, or one of the backend's deaths."""
     payload: bytes
-    """The reply; with any other `how` a few words of the host's that say why."""
+    """The reply; with any other `how` a few words of the host about the reason."""
     duration: float
-    """Seconds."""
+    """In seconds."""
     output: bytes | None = None
-    """What the host caught of what was printed, the tail. None: only the reply tells of it."""
+    """The end of the output, as the host caught it. None: only the reply has it."""
     said: int = 0
-    """How many bytes were printed in all; counts where `output` is set."""
+    """The number of bytes printed; used if `output` is set."""
     loading: bool = False
-    """Whether this is how loading the script went, for a call before which it was loaded anew."""
+    """Whether this is the result of loading the script again before the call."""

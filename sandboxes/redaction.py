@@ -1,4 +1,4 @@
-"""Keeps the values of the caller's variables out of everything that a script says."""
+"""Keep the values of the caller's variables out of everything that a script returns or prints."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from sandboxes.protocol import TEXT
 MASK = "***"
 
 SHORTEST = 4
-"""Characters. A shorter value is not masked: "1" or "yes" is no secret, and masking it would spoil every result."""
+"""In characters. A shorter value is not masked: "1" or "yes" is no secret, and masking it would spoil every result."""
 
 
 def maskable(value: str) -> bool:
-    """Whether `Masks` hides the value. A user who passes another one must be told."""
+    """Whether `Masks` hides the value. Users must be warned about others."""
     return len(value) >= SHORTEST
 
 
 class Masks:
     """
-    Shows `***` for each of the values, the longest first: as it is, and as `repr` and JSON write it.
+    Replaces each value by `***`, the longest first: as it is, and as `repr` and JSON write it.
 
-    This is against accidents (a key in an exception's text, a variable printed while looking for a fault). A script
-    that wants to give a value away can: spelt backwards it is not found, nor as a number.
+    This prevents accidents (a key in an exception's text, a variable printed for debugging). A script that wants to
+    give a value away can: it is not found if spelt backwards, or as a number.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
@@ -41,7 +41,7 @@ class Masks:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Masks them in errors of a sandbox that leave here."""
+        """Mask the values in sandbox errors that are raised inside."""
         try:
             yield
         except SandboxError as e:
@@ -52,7 +52,10 @@ class Masks:
             raise e from None
 
     def execution(self, execution: Execution) -> Execution:
-        """With the values masked in the result, at any depth and in keys too, in the error and in the output."""
+        """
+        The execution with the values masked in the result, at any depth and in keys too, in the error and in the
+        output.
+        """
         if not self._texts:
             return execution
         masked: dict[str, Any] = {
@@ -78,7 +81,7 @@ class Masks:
         return self.text(text[: len(text) - left]) + (MASK if left else "")
 
     def _value(self, value: Any) -> Any:
-        """A copy. Not by recursion: a script may have nested it as deeply as JSON can be read."""
+        """A copy with the values masked. Not recursive: a script may have nested it as deeply as JSON can be read."""
         whole = [value]
         todo: list[Any] = [whole]
         while todo:
@@ -98,7 +101,7 @@ class Masks:
         masked: dict[str, Any] = {}
         for key, item in found.items():
             shown = self.text(key)
-            while shown != key and (shown in masked or shown in found):  # two masked keys are still two
+            while shown != key and (shown in masked or shown in found):  # two masked keys stay two keys
                 shown += "*"
             masked[shown] = item
         return masked

@@ -1,21 +1,18 @@
-"""What a sandbox refuses to do, of what it is asked."""
+"""Refuse configs and scripts that a sandbox cannot handle."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from sandboxes.errors import UnsupportedConfigError
-
-if TYPE_CHECKING:
-    from sandboxes.base import Capabilities, Language, SandboxConfig, Script
+from sandboxes.models import Capabilities, Language, SandboxConfig, Script
 
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
-"""For the path of a file that a script is given."""
+"""Of a variable that holds the path of a file."""
 
 
 def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> None:
-    """Raises UnsupportedConfigError for the first thing that the config asks and `can` lacks."""
+    """Raise UnsupportedConfigError for the first thing in the config that `can` does not include."""
     if config.isolation and config.isolation not in can.isolation:
         raise UnsupportedConfigError(
             f"the {name} sandbox has no isolation {config.isolation!r}; choose one of: {', '.join(can.isolation)}"
@@ -27,12 +24,12 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
     for variable in config.files:
         if not VARIABLE_NAME.fullmatch(variable):
             raise UnsupportedConfigError(
-                f"a file is given as {variable[:80]!r}, which is no name of a variable; use letters, digits and "
+                f"a file is given as {variable[:80]!r}, which is not a variable name; use letters, digits and "
                 "underscores, 200 at most"
             )
     wanted = {
         "packages": (config.packages or config.lock, "leave them out, or choose a sandbox that installs packages"),
-        "files": (tuple(config.files), "leave them out, or choose a sandbox that shows the script files"),
+        "files": (tuple(config.files), "leave them out, or choose a sandbox that lets scripts read files"),
         "network": (config.network, "leave it out, or choose a sandbox that allows it"),
         "env": (config.env, "leave it out, or choose a sandbox that passes variables"),
     }
@@ -46,7 +43,7 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
 
 
 def refuse_language(name: str, runs: Language, script: Script) -> None:
-    """Raises UnsupportedConfigError unless the script is written in what the sandbox of this name was made for."""
+    """Raise UnsupportedConfigError unless the script's language is the one that the sandbox was made for."""
     if script.language != runs:
         raise UnsupportedConfigError(
             f"the {name} sandbox was made for {runs}, and the script is {script.language}; "

@@ -1,4 +1,4 @@
-"""Backends by name. A backend's module, and with it any optional SDK, is imported only when it is used."""
+"""Backends by name. A backend's module, and so any optional SDK, is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from sandboxes.base import Model, Sandbox, SandboxConfig
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 
 ENTRY_POINTS = "evalcell.sandboxes"
-"""Third parties register a `Sandbox` subclass under this group."""
+"""Third parties register a `Sandbox` subclass in this group."""
 
 
 class Backend(Model):
-    """Where a backend's class is, and what to install where its module cannot be imported."""
+    """Where to find a backend's class, and what to install if its module cannot be imported."""
 
     name: str
     target: str
     install: str = "run `pip install --force-reinstall evalcell`"
     elsewhere: bool = False
-    """As its class's `capabilities.elsewhere`, told without importing it."""
+    """The class's `capabilities.elsewhere`, known without importing it."""
     hidden: bool = False
-    """For tests: works by name, stands in no list."""
+    """For tests: can be used by name, but is not listed."""
 
 
 _OURS = (
@@ -49,10 +49,10 @@ def find(name: str) -> type[Sandbox]:
     """
     The class of a backend.
 
-    Raises UnsupportedConfigError for an unknown name, SandboxUnavailableError when its module cannot be imported.
+    Raises UnsupportedConfigError for an unknown name, SandboxUnavailableError if its module cannot be imported.
     """
     known = {b.name: b for b in _OURS}
-    if name not in known:  # only then, as all that is installed has to be looked at
+    if name not in known:  # only now, as this looks at all installed packages
         known = backends()
     if name not in known:
         listed = ", ".join(b.name for b in known.values() if not b.hidden)
@@ -69,5 +69,5 @@ def find(name: str) -> type[Sandbox]:
 
 
 def create(config: SandboxConfig) -> Sandbox:
-    """A sandbox for the config, not yet opened. Raises as `find` does, and UnsupportedConfigError."""
+    """Make a sandbox for the config, not yet open. Raises as `find` does, and UnsupportedConfigError."""
     return find(config.backend)(config)

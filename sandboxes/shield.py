@@ -1,4 +1,4 @@
-"""Work that comes to its end, however often whoever waits for it is cancelled. All cleanup is awaited by this."""
+"""Complete work however often its caller is cancelled; all cleanup is awaited with this."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ T = TypeVar("T")
 
 async def finish(work: Callable[[], Awaitable[T]]) -> T:
     """
-    What `work()` gives, once it has ended. It runs in a task of its own; who is cancelled meanwhile is told so then.
+    Return the result of `work()`, once it has ended. It runs in a task of its own; a cancelled caller is told then.
 
     anyio, which Starlette and FastAPI are built on, cancels again at each step of the event loop until the task has
-    ended. Cleanup that is simply awaited goes no further than to its first wait.
+    ended. Cleanup that is simply awaited would only get to its first wait.
 
-    `work` must be safe to do again, as `begun` says, and must end by itself, for nobody can stop it.
+    `work` must be safe to repeat, as `begin` says, and must end by itself, since nobody can stop it.
     """
-    return await ended(begun(work))
+    return await wait_for(begin(work))
 
 
-def begun(work: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
+def begin(work: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
     """
-    `work()` in a task, begun once more where that is cancelled.
+    Start `work()` in a task, which starts it once more if it is cancelled.
 
-    A loop that ends cancels every task once, and waits for those that do not obey.
+    A closing event loop cancels every task once, and waits for those that go on.
     """
-    return asyncio.create_task(_begun(work))
+    return asyncio.create_task(_repeat_if_cancelled(work))
 
 
-async def _begun(work: Callable[[], Awaitable[T]]) -> T:
+async def _repeat_if_cancelled(work: Callable[[], Awaitable[T]]) -> T:
     try:
         return await work()
     except asyncio.CancelledError:
         return await work()
 
 
-async def ended(task: asyncio.Future[T]) -> T:
-    """As `finish`, for what goes on already; it is never cancelled from here."""
+async def wait_for(task: asyncio.Future[T]) -> T:
+    """Wait for a task as `finish` does, without ever cancelling it."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -48,15 +48,15 @@ async def ended(task: asyncio.Future[T]) -> T:
     if cancelled is None:
         return task.result()
     if not task.cancelled():
-        task.exception()  # who is cancelled does not want to know; nor shall the loop tell that nobody did
+        task.exception()  # a cancelled caller does not need it, and the loop must not report that nobody read it
     try:
         raise cancelled
     finally:
-        cancelled = None  # it would hold this frame, which holds it
+        cancelled = None  # otherwise it and this frame would refer to each other
 
 
 async def every(works: Iterable[Callable[[], Awaitable[object]]]) -> None:
-    """Does all at once, each to its end. Raises what the first of those that failed raised."""
+    """Do all at once, each to its end. Raises the error of the first that failed."""
     for result in await asyncio.gather(*(work() for work in works), return_exceptions=True):
         if isinstance(result, BaseException):
             raise result

@@ -1,8 +1,8 @@
-"""Text from scripts and providers, made safe to keep: valid UTF-8, and no longer than asked."""
+"""Make text from scripts and providers safe to keep: valid UTF-8 of bounded length."""
 
 
 def clean(text: str, most: int | None = None) -> str:
-    """Lone surrogates become U+FFFD; what is over `most` characters is cut, with a mark."""
+    """The text with lone surrogates as U+FFFD, cut with a mark after `most` characters."""
     if most is not None and len(text) > most:
         text = text[: max(0, most - 1)] + "…"
     try:

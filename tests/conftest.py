@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from sandboxes.wasm.compiled import compiled
+from sandboxes.wasm.native_code import compile_guest
 from tests.selection import pytest_addoption, pytest_configure
 
 __all__ = ["pytest_addoption", "pytest_configure"]
@@ -59,4 +59,4 @@ def open_folder() -> Iterator[Path]:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """On a new machine the sandbox is compiled before the first test, which would wait for it longer than it may."""
     if not (hasattr(session.config, "workerinput") or session.config.option.collectonly):
-        compiled(lambda line: None)
+        compile_guest(lambda line: None)

@@ -10,7 +10,7 @@ from rich.text import Text
 from runner.cli import render
 from runner.cli.exit_codes import DONE
 from sandboxes.cache import VARIABLE, cache_dir
-from sandboxes.packages import Entry, entries, prune
+from sandboxes.packages import CacheEntry, entries, prune
 
 _DAY = 86_400
 
@@ -18,7 +18,7 @@ _DAY = 86_400
 def list_cache() -> int:
     """A line for each thing that is kept, alike ones together, and what they take, the largest first."""
     found, out = entries(), render.out()
-    alike: dict[tuple[str, str], list[Entry]] = {}
+    alike: dict[tuple[str, str], list[CacheEntry]] = {}
     for entry in found:
         alike.setdefault((entry.kind, entry.holds), []).append(entry)
     if found:
@@ -47,12 +47,12 @@ def prune_cache(days: int) -> int:
     return DONE
 
 
-def _sum(found: Sequence[Entry]) -> str:
+def _sum(found: Sequence[CacheEntry]) -> str:
     things = "1 thing" if len(found) == 1 else f"{len(found):,} things"
     return f"{things}, {_size(_bytes(found))}"
 
 
-def _bytes(found: Sequence[Entry]) -> int:
+def _bytes(found: Sequence[CacheEntry]) -> int:
     return sum(entry.bytes for entry in found)
 
 
@@ -64,6 +64,6 @@ def _size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-def _age(group: Sequence[Entry]) -> str:
+def _age(group: Sequence[CacheEntry]) -> str:
     days = int((time.time() - max(entry.used for entry in group)) // _DAY)
     return "today" if days < 1 else "yesterday" if days == 1 else f"{days:,} days ago"

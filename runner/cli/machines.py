@@ -14,7 +14,7 @@ from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.remote.credentials import Account, Accounts, accounts
 from sandboxes.remote.ledger import Ledger, plain
-from sandboxes.remote.reaper import Known, Reaped, leftovers, reap, survey
+from sandboxes.remote.reaper import MachineStatus, ReapResult, leftovers, reap, survey
 
 _ENDED = timedelta(days=1)
 """After which a machine has ended by itself, whatever its provider: none is ordered for longer than an hour."""
@@ -25,8 +25,8 @@ _FATES = {"killed": "ended", "gone": "was never made", "unknown": "not there yet
 class _Answers:
     """The providers' answers, and the errors of those that failed, by name."""
 
-    machines: list[Known] = field(default_factory=list)
-    reaped: list[Reaped] = field(default_factory=list)
+    machines: list[MachineStatus] = field(default_factory=list)
+    reaped: list[ReapResult] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
     def from_all(self, known: Accounts) -> str:
@@ -70,7 +70,7 @@ def end_left(name: str | None, older_than: timedelta | None, env_file: str | Non
         answers.machines += left
         if not dry_run:
             answers.reaped += [
-                Reaped(one.machine, one.fate, account.masks.text(one.error))
+                ReapResult(one.machine, one.fate, account.masks.text(one.error))
                 for one in await reap(account.provider, ledger, left)
             ]
 
@@ -135,7 +135,7 @@ def _others(known: Accounts, ledger: Ledger) -> Counter[tuple[str, str]]:
     return Counter(place for place in places if place not in asked)
 
 
-def _table(machines: Sequence[Known]) -> Table:
+def _table(machines: Sequence[MachineStatus]) -> Table:
     made = render.table("provider", "machine", "for", "run", "state")
     for one in sorted(machines, key=lambda one: (one.provider, one.since)):
         cells = (
@@ -149,7 +149,7 @@ def _table(machines: Sequence[Known]) -> Table:
     return made
 
 
-def _state(one: Known) -> str:
+def _state(one: MachineStatus) -> str:
     if one.owner is None:
         return "unknown owner"
     if one.state == "live":

@@ -17,7 +17,7 @@ from runner.results.worst import Show
 from runner.text import near, printable, read_bounded, whole, why
 from runner.types import Evaluator, InputMapping
 from sandboxes.base import Isolation, Language, SandboxConfig
-from sandboxes.env import values as variables
+from sandboxes.env import all_variables as variables
 from sandboxes.refusals import VARIABLE_NAME
 
 MAX_LOCK = 4 << 20

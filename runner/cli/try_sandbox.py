@@ -18,7 +18,7 @@ from runner.text import printable, whole
 from sandboxes.base import Call, Language, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.errors import SandboxError
 from sandboxes.registry import create, find
-from sandboxes.remote.credentials import Account, accounts, remote
+from sandboxes.remote.credentials import Account, accounts, provider_of
 from sandboxes.remote.ledger import Ledger, own_tags
 from sandboxes.remote.reaper import survey
 from sandboxes.remote.sandbox import RemoteSandbox
@@ -70,20 +70,20 @@ def try_sandbox(
     """
     name = whole(name)
     trial = _Trial(create(_config(name, env_file, packages, language)))
-    account = accounts(env_file, name).found[0] if remote(name) else None
+    account = accounts(env_file, name).found[0] if provider_of(name) else None
     return INTERRUPTED if signals.run(_tried(trial, account)) else DONE
 
 
 def _config(name: str, env_file: str | None, packages: tuple[str, ...], language: Language | None) -> SandboxConfig:
     settings: dict[str, Any] = {"backend": name, "jobs": 1, "env_file": env_file}
     settings |= {"packages": packages, "language": language or find(name).capabilities.languages[0]}
-    if remote(name) is None:
+    if provider_of(name) is None:
         return SandboxConfig(**settings)
+    from sandboxes.remote.config import RemoteConfig
     from sandboxes.remote.retry import Pauses
-    from sandboxes.remote.sandbox import RemoteConfig
 
     # What does not work is told soon, rather than asked for minutes.
-    pauses = Pauses(altogether=8)
+    pauses = Pauses(total=8)
     return RemoteConfig(**settings, start_timeout=30, wait=10, pauses=pauses)
 
 

@@ -76,7 +76,7 @@ async def score(
 
 
 def refuse_unfit(evaluator: Evaluator, sandbox: Sandbox) -> None:
-    """Raises UnsupportedConfigError if the sandbox cannot run the evaluator's language, or not its version."""
+    """Raise UnsupportedConfigError if the sandbox cannot run the evaluator's language, or not its version."""
     if evaluator.language not in sandbox.capabilities.languages:
         raise UnsupportedConfigError(
             f"the {sandbox.name} sandbox does not run {evaluator.language}; see `evalcell sandboxes`"
@@ -161,7 +161,7 @@ class _Scoring:
             await self._progress.wait()
 
     async def close(self) -> None:
-        """Stops and awaits everything that still goes on."""
+        """Stop and await everything that still goes on."""
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
@@ -173,7 +173,7 @@ class _Scoring:
                 raise error
 
     def _rows(self, cases: Iterable[Case]) -> Iterator[Row]:
-        """Runs in the prefetching thread; touches nothing that changes."""
+        """Prepare rows, in the prefetching thread; uses nothing that changes."""
         for index, case in enumerate(cases):
             yield self._row(case, index)
 
@@ -250,7 +250,7 @@ class _Scoring:
                     row.call = None
 
     async def _attempt(self, rows: list[Row]) -> tuple[list[Row], str]:
-        """Runs the rows' calls; returns the rows that got no execution, and what the sandbox said."""
+        """Run the rows' calls; the rows that got no execution, and the sandbox's reason."""
         asked = {row.call.id: row for row in rows if row.call}
         waiting = dict(asked)
         why = "it ended the run without an execution for the call"
@@ -274,7 +274,7 @@ class _Scoring:
         return list(waiting.values()), why
 
     def _take_back(self, row: Row | None, waiting: dict[int, Row]) -> None:
-        """Undoes a result that was contradicted, unless it has been handed out."""
+        """Undo a result that was contradicted, unless it has been passed on."""
         if row is not None and row.call is not None and not row.taken:
             self._chars -= row.chars
             row.result, row.chars = None, 0

@@ -58,7 +58,7 @@ class Prefetcher(Generic[T]):
                 await self._arrived.wait()
 
     async def close(self) -> None:
-        """Stops reading. Waits for the thread, but not for long."""
+        """Stop reading. Waits for the thread, but not for long."""
         self._stopped = True
         self._room.set()
         with suppress(TimeoutError):

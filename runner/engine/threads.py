@@ -21,7 +21,7 @@ class Outcome(Generic[T]):
             self._error = e
 
     def get(self) -> T:
-        """Returns or raises it."""
+        """Return or raise it."""
         if self._error is not None:
             raise self._error
         return self._value

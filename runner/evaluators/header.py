@@ -46,7 +46,7 @@ class Header(Model):
 
 
 def read_header(source: str, where: str, language: Language = "python") -> Header:
-    """Raises EvaluatorError for a header that is there and cannot be used; it names the line where it can."""
+    """Read a script's header, if it has one. Raises EvaluatorError, with the line if possible, if it cannot be used."""
     mark = COMMENTS[language]
     blocks = [block for block in _blocks(source.split("\n"), mark) if block[0] == "script"]
     if not blocks:

@@ -34,7 +34,7 @@ _REFUSED = {
 
 
 def read_evaluator(path: str | os.PathLike[str]) -> Evaluator:
-    """Reads a Python or TypeScript script; its name is the file's, without the suffix. Raises EvaluatorError."""
+    """Read a Python or TypeScript script; its name is the file's, without the suffix. Raises EvaluatorError."""
     path = Path(path)
     where = printable(whole(str(path)))
     language = _LANGUAGES.get(path.suffix.lower())

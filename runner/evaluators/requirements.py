@@ -15,16 +15,16 @@ def plain(lines: Sequence[str], where: str) -> tuple[str, ...]:
     """The requirements in their normal form. Raises UnsupportedConfigError for paths, URLs, options and the like."""
     if not lines:
         return ()
-    from sandboxes.packages import checked  # most scripts ask for none
+    from sandboxes.packages import normalize_requirements  # most scripts ask for none
 
-    return checked(lines, where)
+    return normalize_requirements(lines, where)
 
 
 def refuse_lacking(packages: Sequence[str], lock: str, where: str) -> None:
     """
-    Raises UnsupportedConfigError for a text that is no lock, and for one that lacks what is asked.
+    Raise UnsupportedConfigError for text that is not a lock, and for a lock without one of the packages.
 
-    A requirement with a marker may not hold where the script runs, and is not looked for.
+        A requirement with a marker may not hold where the script runs, and is not looked for.
     """
     from sandboxes.packages import read_lock
 

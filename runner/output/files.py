@@ -86,7 +86,7 @@ class ResultsFiles:
                 raise _open_error(path, e) from e
 
     def add(self, result: Result) -> None:
-        """Takes one result for all files, without waiting. Raises WriteError."""
+        """Take one result for all files, without waiting. Raises WriteError."""
         if self._spools:
             row = as_row(result)
             for spool in self._spools:
@@ -95,7 +95,7 @@ class ResultsFiles:
                 spool.add(row)
 
     async def room(self) -> None:
-        """Waits as long as some file has too much to be written. Raises WriteError."""
+        """Wait while some file has too much to be written. Raises WriteError."""
         for spool in self._spools:
             await spool.room()
             if spool.failure is not None:
@@ -126,7 +126,7 @@ class ResultsFiles:
             await self.give_up(kind)
 
     async def give_up(self, kind: type[BaseException]) -> None:
-        """Finishes what can be finished, after this kind of failure, of which alone is told."""
+        """Finish what can be finished after this failure, the only one that is reported."""
         with suppress(WriteError):
             await self.close(_LATE if issubclass(kind, Exception) else _HURRY)
 

@@ -73,18 +73,18 @@ class ResultsFolder:
         return self._rows is not None and self._rows.hang
 
     async def open(self, manifest: Mapping[str, Any], lock: str | None) -> None:
-        """Makes the folder if need be, empties the rows and writes the rest. Raises OutputError and WriteError."""
+        """Make the folder if it is missing, empty the rows and write the rest. Raises OutputError and WriteError."""
         self._rows = await Detached(self._make, "evalcell-folder").get()
         await self._rows.open(Layout())
         await Detached(lambda: self._begin(manifest, lock), "evalcell-folder").get()
 
     def add(self, result: Result) -> None:
-        """Takes one row, without waiting. Raises WriteError."""
+        """Take one row, without waiting. Raises WriteError."""
         if self._rows is not None:
             self._rows.add(result)
 
     async def room(self) -> None:
-        """Waits as long as too many rows are still to be written. Raises WriteError."""
+        """Wait while too many rows are still to be written. Raises WriteError."""
         if self._rows is not None:
             await self._rows.room()
 
@@ -110,12 +110,12 @@ class ResultsFolder:
             self._replace(MANIFEST, content)
 
     async def close(self) -> None:
-        """Finishes the rows. Raises WriteError. Safe twice."""
+        """Finish the rows. Raises WriteError. Safe twice."""
         if self._rows is not None:
             await self._rows.close()
 
     async def give_up(self, kind: type[BaseException]) -> None:
-        """Finishes what can be finished, after this kind of failure, of which alone is told."""
+        """Finish what can be finished after this failure, the only one that is reported."""
         if self._rows is not None:
             await self._rows.give_up(kind)
 

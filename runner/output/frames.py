@@ -21,7 +21,7 @@ _INSTALL = {
 
 
 def to_pandas(results: Sequence[Result], outputs: Sequence[str]) -> Any:
-    """Raises InputError without pandas."""
+    """The results as a pandas data frame. Raises InputError without pandas."""
     pd = _library("pandas", "to_pandas")
     own, kept = _columns(results, outputs)
     made = {

@@ -102,7 +102,7 @@ class ParquetWriter(Writer[Row]):
         return pa.Table.from_pylist([_encodable(r) for r in rows], schema=self._schema)
 
     def _reserve(self, table: pa.Table) -> None:
-        """Makes room for a row group, and for the end of the file behind it."""
+        """Reserve space for a row group, and for the end of the file behind it."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -64,7 +64,7 @@ class Outputs:
             self._manifest = manifest
 
     def add(self, result: Result) -> None:
-        """Takes one result for all of it, without waiting. Raises WriteError."""
+        """Take one result for all outputs, without waiting. Raises WriteError."""
         self._files.add(result)
         if self._folder is not None:
             self._folder.add(result)
@@ -76,7 +76,7 @@ class Outputs:
             await self._folder.room()
 
     async def close(self) -> None:
-        """Finishes what holds rows. Raises WriteError. Safe twice."""
+        """Finish what holds rows. Raises WriteError. Safe twice."""
         try:
             await self._files.close()
         finally:

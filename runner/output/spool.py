@@ -52,13 +52,13 @@ class Spool:
         return len(self._waiting) >= _ROWS or self._put - self._done >= _SIZE
 
     async def open(self) -> None:
-        """Waits until the file is open. Raises `failure`."""
+        """Wait until the file is open. Raises `failure`."""
         await self._until(lambda: self.opened or self.closed)
         if self.failure is not None:
             raise self.failure
 
     def add(self, row: Row) -> None:
-        """Takes a row; does not wait."""
+        """Take a row, without waiting."""
         encoded, size = self._writer.encode(row)
         self._put += size
         self._waiting.append((encoded, size))
@@ -66,7 +66,7 @@ class Spool:
             self._work.set()
 
     async def room(self) -> None:
-        """Waits until a row can be added, or `failure` is set."""
+        """Wait until a row can be added, or `failure` is set."""
         if self.full:
             await self._until(lambda: not self.full or self.closed)
 
@@ -108,7 +108,7 @@ class Spool:
         self._tell()
 
     def _write_waiting(self) -> bool:
-        """Returns whether more may come."""
+        """Write waiting rows; whether more may come."""
         while True:
             self._work.clear()
             ending = self._ending  # read first: whatever came before the end is waiting by then

@@ -43,7 +43,7 @@ class Writer(ABC, Generic[E]):
 
     @abstractmethod
     def open(self, path: str) -> None:
-        """Creates or empties the file."""
+        """Create or empty the file."""
 
     @abstractmethod
     def encode(self, row: Row) -> tuple[E, int]:
@@ -51,11 +51,11 @@ class Writer(ABC, Generic[E]):
 
     @abstractmethod
     def write(self, rows: Sequence[E]) -> None:
-        """Writes rows."""
+        """Write rows."""
 
     @abstractmethod
     def close(self) -> None:
-        """Completes the file; nothing may be written after. Safe where `open` failed."""
+        """Complete the file; nothing may be written after. Safe if `open` failed."""
 
 
 class TextWriter(Writer[bytes]):
@@ -121,7 +121,7 @@ class TextWriter(Writer[bytes]):
             left = left[count:]
 
     def _cut(self, file: FileIO, ends: Sequence[int]) -> int:
-        """Ends the file after as many of the rows as leave room for its end; returns their number."""
+        """End the file after as many of the rows as leave room for its end; their number."""
         for number, end in reversed([*enumerate(ends)]):
             with suppress(OSError):
                 file.truncate(self._at + end)

@@ -1,1 +1,1 @@
-"""Isolation by this machine's kernel, for whatever program is to run in it: boxes, and what they need of the host."""
+"""Boxes: processes isolated by this machine's kernel, for whatever program runs in them."""

@@ -9,32 +9,32 @@ from collections.abc import Awaitable, Callable, Sequence
 from sandboxes.boxes.channel import Channel
 from sandboxes.boxes.first_process import BoxError, FirstProcess, ShortageError
 from sandboxes.boxes.launch import Plan
-from sandboxes.boxes.memory_watch import Watch
+from sandboxes.boxes.memory_watch import MemoryWatch
 from sandboxes.guest.supervisor import procfs, shortage
 from sandboxes.guest.supervisor.driver import Broken
 from sandboxes.guest.supervisor.run import BROKE
-from sandboxes.shield import begun, ended, finish
+from sandboxes.shield import begin, finish, wait_for
 
 GRACE = 2.0
-"""Seconds that a box's own processes have for what takes them milliseconds; then they are ended from outside."""
+"""Seconds for a box's own processes to do what usually takes milliseconds; then they are killed from outside."""
 
 INNER_ENDED, INNER_KILLED = 70, 71
 """See guest/box/init.py."""
 
 
 class Box(Channel):
-    """One guardian with what it guards, for one script. The `Driver` of a supervisor, by asyncio."""
+    """A guardian process and what it guards, for one script. It is the `Driver` of a supervisor, with asyncio."""
 
     def __init__(self, plan: Plan) -> None:
-        """Starts its first process. Raises BoxError."""
+        """Start the first process. Raises BoxError."""
         super().__init__()
         self._plan = plan
         self._ending: asyncio.Task[None] | None = None
         self._inner = 0
         self._beside: asyncio.Future[None] | None = None
-        """What was begun beside; it must not wait for the end of the box, which waits for it."""
+        """Work begun by `run_aside`; it must not wait for the end of the box, which waits for it."""
         self._shortage = shortage.Shortage()
-        self._watch = Watch(self._watched, self.wake, self.end)
+        self._watch = MemoryWatch(self._watched, self.wake, self.end)
         try:
             self._first = FirstProcess(plan, self.theirs, self.wake)
         except BaseException:
@@ -54,10 +54,10 @@ class Box(Channel):
         return not (self.gone or self.closed)
 
     async def start(self, seconds: float) -> None:
-        """Waits until the doors are closed and the box is ready for a script. Raises BoxError."""
+        """Wait until the box has given up its rights and is ready for a script. Raises BoxError."""
         try:
-            await self.say(self._plan.boot, [self._plan.program])
-            message, _ = await self.heard(self.now() + seconds)
+            await self.send(self._plan.boot, [self._plan.program])
+            message, _ = await self.receive(self.now() + seconds)
             if "hello" not in message:
                 raise BoxError(str(message.get("failed")))
             self._inner = self._find_inner()
@@ -67,9 +67,9 @@ class Box(Channel):
                 said = str(e) if isinstance(e, BoxError) else await self._first.last_words()
             finally:
                 await self.close()
-            if why := shortage.why_said(said) or self.short(killed=not said):
+            if why := shortage.why_said(said) or self.shortage(killed=not said):
                 raise ShortageError(why) from e
-            raise BoxError(said or f"no sign of life ({type(e).__name__})") from e
+            raise BoxError(said or f"it did not respond ({type(e).__name__})") from e
         except BaseException:
             await self.close()
             raise
@@ -93,19 +93,19 @@ class Box(Channel):
     def unwatch(self) -> None:
         self._watch.end()
 
-    async def over(self) -> str:
-        return await self._watch.over()
+    async def excess(self) -> str:
+        return await self._watch.excess()
 
     def memory(self) -> int:
         return procfs.memory([self._inner], 1 << 62)
 
-    def holds(self) -> Sequence[int]:
+    def reserved_and_held(self) -> Sequence[int]:
         return procfs.fields(self._inner, ("VmData", "RssAnon"))
 
-    def short(self, killed: bool) -> str:
+    def shortage(self, killed: bool) -> str:
         return self._shortage.since(killed)
 
-    async def why(self) -> tuple[str, bytes]:
+    async def end_reason(self) -> tuple[str, bytes]:
         if self.spoilt:
             await self.close()
             return "ended", BROKE.encode()
@@ -116,31 +116,31 @@ class Box(Channel):
         await self.close()
         if status not in (None, INNER_ENDED, INNER_KILLED):
             return "lost", f"the sandbox was ended from outside (status {status})".encode()
-        if short := self.short(killed=status == INNER_KILLED):
+        if short := self.shortage(killed=status == INNER_KILLED):
             return "lost", short.encode()
         return "ended", b"it ended the process that holds the script"
 
-    def swept(self) -> bool:
-        """Nothing: a box has no place here that is not its own."""
+    def sweep(self) -> bool:
+        """Do nothing: a box can write only to its own folder."""
         return False
 
     async def finish(self, work: Callable[[], Awaitable[None]]) -> None:
         await finish(work)
 
-    def aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    def run_aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         task = self._beside = asyncio.ensure_future(work())
         return lambda: asyncio.shield(task)
 
     async def close(self) -> None:
-        """Ends every process of the box, and waits for that, be it cancelled meanwhile; safe twice."""
-        await ended(self.end())
+        """End every process of the box, and wait for that, also if cancelled. Safe twice."""
+        await wait_for(self.end())
 
     def end(self) -> asyncio.Task[None]:
-        """Begins to end it, for who cannot wait: the end itself waits for what the box has under way."""
+        """Begin to end it, for callers that cannot wait: the end itself waits for what the box is doing."""
         if self._ending is None:
             self.hang_up()
-            self._first.let_go()
-            self._ending = begun(self._end)
+            self._first.release()
+            self._ending = begin(self._end)
         return self._ending
 
     async def _end(self) -> None:

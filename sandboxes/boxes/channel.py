@@ -1,4 +1,4 @@
-"""The host's end of the socket to a box: messages out, and in."""
+"""The host's end of the socket to a box."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from sandboxes.guest.supervisor.driver import Message
 
 _PATIENCE = 10.0
-"""Seconds in which a box takes what is said to it."""
+"""Seconds in which a box must take a message."""
 
 
 class Channel(Inbox):
-    """One socket, and who waits for what comes by it, or by anything that calls `wake`."""
+    """One socket, and waiting for messages from it, or for any call of `wake`."""
 
     def __init__(self) -> None:
         ours, self.theirs = socket.socketpair()
@@ -30,8 +30,8 @@ class Channel(Inbox):
         self.wake = self._event.set
         super().__init__(ours, self.loop, self.wake)
 
-    async def say(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
-        """Raises Broken when the box does not take it."""
+    async def send(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
+        """Send a message. Raises Broken if the box does not take it."""
         data = memoryview(wire.pack(message, parts))
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -39,12 +39,12 @@ class Channel(Inbox):
                 await self.loop.sock_sendall(self._ours, data[sent:])
         except TimeoutError:
             self._give_up()
-            raise Broken("the sandbox does not listen any more") from None
+            raise Broken("the sandbox no longer reads messages") from None
         except OSError as e:
             raise Broken(f"the sandbox has ended ({e.strerror})") from e
 
-    async def heard(self, until: float) -> Message:
-        """The next message, waiting for it. Raises TimeoutError, and Broken when the box has ended."""
+    async def receive(self, until: float) -> Message:
+        """Wait for the next message. Raises TimeoutError, and Broken if the box has ended."""
         while True:
             if (found := self.message()) is not None:
                 return found
@@ -55,7 +55,7 @@ class Channel(Inbox):
             await self.wait(until)
 
     async def wait(self, until: float) -> None:
-        """Until something has happened, or the time has come."""
+        """Wait until something has happened or the time has come."""
         timer = self.loop.call_later(until - monotonic() + 0.001, self._event.set)
         try:
             await self._event.wait()

@@ -17,18 +17,18 @@ from sandboxes.handle import own_handle
 
 
 class BoxError(Exception):
-    """A box could not be started; the message is what was said about it."""
+    """A box could not be started; the message is what was printed about it."""
 
 
 class ShortageError(BoxError):
-    """The machine has no room for another box at the moment, whichever its tier; the message says what to do."""
+    """The machine has no room for another box at the moment, in any tier; the message says what to do."""
 
 
 class FirstProcess:
-    """bubblewrap, or the guardian itself; lives until it is let go, or evalcell ends in whatever way."""
+    """bubblewrap, or the guardian itself; it lives until it is released, or evalcell ends in whatever way."""
 
     def __init__(self, plan: Plan, channel: socket.socket, wake: Callable[[], None]) -> None:
-        """Hands over `channel` and the plan's descriptors, and closes them here. Raises BoxError."""
+        """Start it. Closes `channel` and the plan's descriptors here. Raises BoxError."""
         self._life, life = socket.socketpair()
         host = own_handle()
         self._words = Printed(wake, 4096, 1 << 62)
@@ -55,14 +55,14 @@ class FirstProcess:
             life.close()
             for fd in (*passed[2:], *plan.descriptors):
                 os.close(fd)
-        self._words.handed_over()
+        self._words.hand_over()
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     async def last_words(self) -> str:
-        """The last line that it said, at its end where that comes soon."""
+        """The last line that it printed, after waiting a short time for its end."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await self.exit()
@@ -70,20 +70,20 @@ class FirstProcess:
         return said[-1] if said else ""
 
     async def exit(self) -> int:
-        """Its exit status, waiting for it."""
+        """Wait for its end; the exit status."""
         while (status := self._process.poll()) is None:
             await asyncio.sleep(0.002)
         return status
 
-    def let_go(self) -> None:
-        """Has the guardian end everything; to be called once."""
+    def release(self) -> None:
+        """Let the guardian end everything; to be called once."""
         with contextlib.suppress(OSError):
-            self._life.shutdown(socket.SHUT_RDWR)  # closing alone tells nothing while a child that we forked holds it
+            self._life.shutdown(socket.SHUT_RDWR)  # closing has no effect while a child that we forked holds it
         self._life.close()
 
     async def end(self, grace: float) -> None:
         """
-        Waits for the end, for so many seconds; then ends everything from outside. Safe twice.
+        Wait for the end, for so many seconds; then kill everything from outside. Safe twice.
 
         Returns after as many seconds more at the latest: there are processes that the kernel itself cannot end.
         """
@@ -93,11 +93,11 @@ class FirstProcess:
         except TimeoutError:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
-                    await self._killed()
+                    await self._kill()
         finally:
             self._words.close()
 
-    async def _killed(self) -> None:
+    async def _kill(self) -> None:
         while left := procfs.descendants(self.pid):
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):

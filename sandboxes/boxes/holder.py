@@ -1,4 +1,4 @@
-"""What can hold a script: a box, or several that are used as one."""
+"""The interface of what holds a script: a box, or several that are used as one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes.base import Limits, Script
 from sandboxes.boxes.box import Box
-from sandboxes.guest.supervisor.driver import Bounds, Told
+from sandboxes.guest.supervisor.driver import Bounds, CallResult
 
 
 class Holder(ABC):
-    """What can hold a script: a box, or several that are used as one."""
+    """A box, or several that are used as one, for one script."""
 
     @property
     @abstractmethod
@@ -23,24 +23,24 @@ class Holder(ABC):
     def closed(self) -> bool: ...
 
     left: frozenset[str] = frozenset()
-    """What loading leaves that runs would share, so that each loads the script anew; by the words of `tiers.LEFT`."""
+    """What loading left that runs would share, so that each loads the script again; words of `tiers.LEFT`."""
 
     @abstractmethod
-    async def load(self, script: Script, limits: Limits) -> Told:
-        """How loading went. It is of no more use where that was not well. Raises SandboxLostError."""
+    async def load(self, script: Script, limits: Limits) -> CallResult:
+        """Load the script; the result. After a failure it cannot be used. Raises SandboxLostError."""
 
     @abstractmethod
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
         """
-        What became of each request, in their order, as soon as it is known; `shared`: with one state, while it lives.
+        The result of each request, in order, as soon as it is known; with `shared` they share a state, while it lives.
 
-        Ends early when it is no longer `alive`; the rest is for another one. What is told as `lost` is so for a reason
-        that is not the script's. Raises SandboxLostError.
+        Ends early when it is no longer `alive`; another one must do the rest. The result `lost` has a reason that is
+        not the script's. Raises SandboxLostError.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Ends every process of it; safe twice."""
+        """End all its processes. Safe twice."""
 
 
 class LoadingBox(Box, Holder):

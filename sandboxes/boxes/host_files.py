@@ -1,4 +1,4 @@
-"""What a Python needs of the host: its standard library and the shared libraries that it and wheels may ask for."""
+"""Find the host's files that a Python needs: its standard library and the shared libraries that it and wheels use."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 from pydantic import Field
 
 from sandboxes.base import Model
-from sandboxes.cache import cached
+from sandboxes.cache import get_or_build
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
 
 _FORM = 2
-"""Raised with every change of what a View holds, as old ones lie in the cache."""
+"""To be raised with every change of View, since old ones are in the cache."""
 
 _SECONDS = 60
 _HIDDEN = ("site-packages", "dist-packages")
 
-# What a manylinux wheel may take from the host (PEP 513 and its successors), and the C library's own late helpers.
+# What a manylinux wheel may use of the host (PEP 513 and its successors), and what the C library loads late.
 _LIBRARIES = """
     libc.so.6 libm.so.6 libmvec.so.1 libdl.so.2 librt.so.1 libpthread.so.0 libutil.so.1 libresolv.so.2 libanl.so.1
     libnsl.so.1 libcrypt.so.1 libgcc_s.so.1 libstdc++.so.6 libatomic.so.1 libz.so.1 libexpat.so.1
@@ -33,7 +33,7 @@ _LIBRARIES = """
     libnss_files.so.2 libnss_dns.so.2
 """
 
-# Modules whose libraries no script needs that has no terminal, and each of which costs every start.
+# Modules whose libraries no script without a terminal needs, and which would slow down every start.
 _LEFT_OUT = ("_test", "_ctypes_test", "_xx", "xx", "_tkinter", "_curses", "readline", "nis", "ossaudiodev")
 
 NETWORK = (
@@ -44,7 +44,7 @@ NETWORK = (
     "/etc/gai.conf",
     "/etc/services",
     "/etc/protocols",
-    # Certificates: Debian, Fedora, Alpine, openSUSE, Arch. The first folder of some is links into the second.
+    # Certificates: Debian, Fedora, Alpine, openSUSE, Arch. Some first folders have links into the second.
     "/etc/ssl/certs",
     "/etc/ssl/cert.pem",
     "/etc/ssl/openssl.cnf",
@@ -101,46 +101,46 @@ class View(Model):
     """
     Everything of the host that one Python needs, and nothing else. All paths are absolute.
 
-    The Python is to be run by `python`, and as a program that finds its folders where they are on the host.
+    The Python is started as `python`, and as a program that finds its folders where they are on the host.
     """
 
     python: str
-    """The interpreter, links followed."""
+    """The interpreter, with links resolved."""
     version: str
     folders: tuple[str, ...]
-    """The standard library and the time zones, to be shown for reading."""
+    """The standard library and the time zones, to be read."""
     hidden: tuple[str, ...] = ()
-    """What lies beneath `folders` and is to be hidden: the packages that are installed for this Python."""
+    """Folders below `folders` that must be hidden: the packages installed for this Python."""
     entries: tuple[str, ...] = ()
     """
-    The same as `folders` without `hidden`, one by one, for rules that can only add.
+    The content of `folders` without `hidden`, one by one, for rules that can only add.
 
-    Importing lists a folder first, so that `folders` are to be listed too. With Landlock that goes for all beneath:
-    the names of hidden packages can be told, their files cannot be read.
+    Importing lists a folder first, so `folders` must be listed too. With Landlock that applies to all below: the names
+    of hidden packages can be listed, but their files cannot be read.
     """
     libraries: dict[str, str] = Field(default_factory=dict)
-    """Shared libraries, the loader of programs among them: where it is looked for -> the file itself."""
+    """Shared libraries, including the loader of programs: the path where they are looked for -> the file."""
 
 
 def view(python: Path | None = None) -> View:
     """
-    The view of an interpreter, found by asking it once and kept in the cache folder.
+    The view of an interpreter, found by running it once and kept in the cache folder.
 
-    By default of the one that runs this, outside of any virtual environment. Raises SandboxUnavailableError when it
-    cannot be run.
+    By default of the one that runs this, outside any virtual environment. Raises SandboxUnavailableError if it does not
+    run.
     """
     path = os.path.realpath(python or base_python())
-    kept = cached("process", _key(path), ".json", lambda: _found(path).model_dump_json().encode())
+    kept = get_or_build("process", _key(path), ".json", lambda: _find_view(path).model_dump_json().encode())
     return View.model_validate_json(kept.read_bytes())
 
 
 def base_python() -> Path:
-    """The interpreter that runs this, outside of any virtual environment, links followed."""
+    """The interpreter that runs this, outside any virtual environment, with links resolved."""
     return Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
 
 
 def for_network() -> dict[str, str]:
-    """What finding names and checking certificates need besides: where it is looked for -> the file or folder."""
+    """Files to resolve names and check certificates: the path where they are looked for -> the file or folder."""
     return {path: os.path.realpath(path) for path in NETWORK if os.path.exists(path)}
 
 
@@ -148,26 +148,26 @@ def reachable(path: str, uid: int = 65519, gid: int | None = None) -> bool:
     """
     Whether a user of no other group may enter all folders above `path` and read it; for a folder, list and enter it.
 
-    Access control lists are not looked at. By default for a user that nothing belongs to.
+    Access control lists are ignored. By default for a user that owns nothing.
     """
     gid = uid if gid is None else gid
     whole = Path(os.path.realpath(path))
     try:
         folder = whole.is_dir()
-        above = all(_may(parent, 0o1, uid, gid) for parent in whole.parents)
-        return above and _may(whole, 0o5 if folder else 0o4, uid, gid)
+        above = all(_allows(parent, 0o1, uid, gid) for parent in whole.parents)
+        return above and _allows(whole, 0o5 if folder else 0o4, uid, gid)
     except OSError:
         return False
 
 
-def _may(path: Path, wanted: int, uid: int, gid: int) -> bool:
+def _allows(path: Path, wanted: int, uid: int, gid: int) -> bool:
     found = path.stat()
     shift = 6 if found.st_uid == uid else 3 if found.st_gid == gid else 0
     return stat.S_IMODE(found.st_mode) >> shift & wanted == wanted
 
 
 def _key(path: str) -> str:
-    """Changes with the interpreter, and with the libraries that are installed."""
+    """A key that changes with the interpreter, and with the installed libraries."""
     parts: list[object] = [_FORM, path, sys.version]
     for file in (path, "/etc/ld.so.cache"):
         try:
@@ -178,8 +178,8 @@ def _key(path: str) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def _found(python: str) -> View:
-    told = _asked(python)
+def _find_view(python: str) -> View:
+    told = _probe(python)
     folders = _outermost([os.path.realpath(p) for p in told["path"] if os.path.isdir(p)])
     zones = [os.path.realpath(told["zones"])] if told["zones"] else []
     hidden = [os.path.join(f, name) for f in folders for name in _HIDDEN if os.path.isdir(os.path.join(f, name))]
@@ -194,18 +194,18 @@ def _found(python: str) -> View:
     )
 
 
-def _asked(python: str) -> dict[str, Any]:
+def _probe(python: str) -> dict[str, Any]:
     command = [python, "-I", "-S", "-B", "-c", _PROBE, _LIBRARIES, " ".join(_LEFT_OUT)]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_SECONDS, env={}, cwd="/", check=True)
         told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except subprocess.CalledProcessError as e:
         said = e.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {e.returncode}"]
-        raise SandboxUnavailableError(f"{python} cannot tell what it needs: {said[-1]}; try another Python") from e
+        raise SandboxUnavailableError(f"{python} did not report its files: {said[-1]}; try another Python") from e
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as e:
         if short := shortage.why(e):
             raise SandboxUnavailableError(f"{python} cannot be started: {short}") from e
-        raise SandboxUnavailableError(f"{python} cannot be asked what it needs ({e}); try another Python") from e
+        raise SandboxUnavailableError(f"{python} did not report its files ({e}); try another Python") from e
     return told
 
 
@@ -215,7 +215,7 @@ def _outermost(folders: list[str]) -> list[str]:
 
 
 def _entries(folders: list[str]) -> list[str]:
-    """What lies in the folders, but for what is hidden and for links that lead out of them."""
+    """The content of the folders, without what is hidden and links that lead out of them."""
     entries: list[str] = []
     for folder in folders:
         for entry in sorted(os.scandir(folder), key=lambda e: e.name):
@@ -226,14 +226,14 @@ def _entries(folders: list[str]) -> list[str]:
 
 
 def _libraries(loaded: list[str], folders: list[str]) -> dict[str, str]:
-    """By the names under which the loader found them: it will look there again."""
+    """The libraries by the names under which the loader found them, where it will look again."""
     files = {_name(p): os.path.realpath(p) for p in loaded if os.path.isabs(p) and os.path.isfile(p)}
     files = {p: real for p, real in files.items() if not any(real.startswith(f + os.sep) for f in folders)}
     c_library = next((p for p in files if os.path.basename(p).startswith("libc.")), None)
     if c_library is None:
         return files
-    # What stands in an odd place was found by the loader's cache, or beside the interpreter ($ORIGIN), whose place the
-    # kernel tells by /proc alone. A box without either looks beside the C library.
+    # Files in odd places were found by the loader's cache, or beside the interpreter ($ORIGIN), whose path the kernel
+    # gives only in /proc. A box without either looks beside the C library.
     beside = os.path.dirname(c_library)
     return {os.path.join(beside, os.path.basename(p)): real for p, real in files.items() if not is_loader(p)} | files
 
@@ -243,7 +243,7 @@ def is_loader(path: str) -> bool:
 
 
 def _name(path: str) -> str:
-    """Without `..`, as folders above may be missing in the box."""
+    """The path without `..`, as folders above may be missing in the box."""
     if os.pardir not in path.split(os.sep):
         return path
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))

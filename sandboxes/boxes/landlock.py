@@ -1,17 +1,17 @@
-"""What the kernel's Landlock can do. Linux alone; other systems cannot even import what asks the kernel."""
+"""The kernel's Landlock. The imports are late, since they only work on Linux."""
 
 from __future__ import annotations
 
 
 def abi() -> int:
-    """Its version; 0: there is none."""
+    """The version of Landlock; 0 if there is none."""
     from sandboxes.guest.box import confine
 
     return confine.landlock_abi()
 
 
 def has_scopes() -> bool:
-    """Whether it keeps signals and abstract sockets in."""
+    """Whether Landlock keeps signals and abstract sockets in."""
     from sandboxes.guest.box import confine
 
     return abi() >= confine.SCOPES

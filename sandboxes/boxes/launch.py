@@ -1,4 +1,4 @@
-"""How a box is started in each tier: the command line, what is shown to it, what it is told first."""
+"""Plan how to start a box in each tier: the command line, the files that it sees, its first message."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ PROTECTS: dict[Tier, str] = {
 
 TMP = "/tmp"
 TMP_SIZE, TMP_FILES = 64 << 20, 4096
-"""Bytes and files in the private folder; the kernel would let files without content go on for ever."""
+"""Bytes and files in the private folder; the kernel itself would allow any number of empty files."""
 
 GUEST = Path(guest.__file__).parent
-"""What is shown to a box besides its Python, to run there."""
+"""The guest's folder, which a box sees besides its Python."""
 
 _GUEST = "/evalcell/guest"
 _PIPES = "/pipes"
 _PYTHON = ("-s", "-S", "-P", "-B")
 VARIABLES = {
-    # Sets of texts have the same order in every box, so that a result does not depend on where its row ran.
+    # Sets of strings have the same order in every box, so that a result does not depend on where its row ran.
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
     "LC_ALL": "C.UTF-8",
-    # A box is one worker: what starts a thread a core, or finds functions only when they are called, costs each fork.
+    # A box is one worker: a thread for each core, or functions that are looked up late, would slow down each fork.
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "LD_BIND_NOW": "1",
-    # Large arrays come from the heap, which a fork has already, rather than from new mappings each time.
+    # Large arrays come from the heap, which a fork already has, rather than from new mappings.
     "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=67108864:glibc.malloc.trim_threshold=134217728",
 }
 _DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
 _ROOM = 256
-"""Processes that a user may start beside a box whose own are counted with theirs."""
+"""Processes that a user may start beside a box whose processes are counted together with theirs."""
 _SPARE_UIDS = range(61184, 65520)
-"""What systemd gives to services that exist for a while; no user has them."""
+"""Uids that systemd gives to transient services; no user has them."""
 
 
 @dataclass(frozen=True)
 class Inner:
-    """What runs in a box once its doors are closed, and what that may start."""
+    """What runs in a box once its rights are given up, and what that may start."""
 
     backend: str
     module: str
@@ -69,24 +69,24 @@ class Inner:
     processes: int
     descriptors: int
     """
-    Processes and threads of a box, and open files of each.
+    Most processes and threads of a box, and most open files of each.
 
-    What the kernel keeps for them besides (most of all the buffers of sockets, 208 KB each) is bounded by these alone;
-    it is no process's own memory.
+    Only these bound the kernel's memory for them (mostly the buffers of sockets, 208 KB each), which does not count as
+    any process's own.
     """
     program: str | None = None
-    """An executable file that it may start; none else can be."""
+    """The only executable file that it may start."""
     tmp: bool = True
-    """Whether it has a folder to write to, where the tier has one."""
+    """Whether it has a folder to write to, if the tier has one."""
 
     def arguments(self, package: str) -> tuple[str, str]:
-        """What Python runs, where the folder `package` is `guest`."""
+        """Arguments for Python, where the folder `package` is `guest`."""
         return f"{package}/box/boot.py", self.module
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a box is shown besides its Python."""
+class BoxSetup:
+    """What a box sees besides its Python."""
 
     inner: Inner
     view: View
@@ -109,8 +109,8 @@ class Plan:
 
 
 @functools.cache
-def _compiled(inner: Inner) -> None:
-    """Makes sure that the box need not compile its own modules each time it starts, where we may write beside them."""
+def _compile_guest(inner: Inner) -> None:
+    """Compile the box's own modules, so that it need not do so at each start, if the cache beside them is writable."""
     folders = (GUEST, GUEST / "box", GUEST / inner.module.partition(".")[0])
     for source in (file for folder in folders for file in folder.glob("*.py")):
         kept = Path(importlib.util.cache_from_source(str(source)))
@@ -119,37 +119,37 @@ def _compiled(inner: Inner) -> None:
                 py_compile.compile(str(source), quiet=2)
 
 
-def plan(tier: Tier, shown: Shown, bwrap: str | None, pipes: Path | None = None) -> Plan:
+def plan(tier: Tier, setup: BoxSetup, bwrap: str | None, pipes: Path | None = None) -> Plan:
     """
-    `pipes`: a folder of the host's with named pipes in it, and maybe files, that the box may open.
+    Plan a box. `pipes` is a folder of the host with named pipes, and maybe files, that the box may open.
 
-    Raises SandboxUnavailableError where this machine's processor is not known.
+    Raises SandboxUnavailableError for an unknown processor.
     """
-    _compiled(shown.inner)
-    return _own_root(shown, bwrap or "bwrap", pipes) if tier == "A" else _same_root(tier, shown, pipes)
+    _compile_guest(setup.inner)
+    return _own_root(setup, bwrap or "bwrap", pipes) if tier == "A" else _same_root(tier, setup, pipes)
 
 
-def _own_root(shown: Shown, bwrap: str, pipes: Path | None) -> Plan:
-    """Tier A: a root of its own, with what is listed here and nothing else in it."""
+def _own_root(setup: BoxSetup, bwrap: str, pipes: Path | None) -> Plan:
+    """Tier A: a root of its own, with nothing in it but what is listed here."""
     root = os.geteuid() == 0
-    view = shown.view
+    view = setup.view
     arguments = [bwrap, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--as-pid-1"]
     arguments += ["--hostname", "evalcell", "--new-session", "--cap-drop", "ALL"]
-    # For the guardian, which mounts the private folder and then gives them up; root gives up its uid too.
+    # For the guardian, which mounts the private folder and then gives these up; as root it gives up its uid too.
     rights = ["SYS_ADMIN", "SETPCAP", *(["SETUID", "SETGID"] if root else [])]
     arguments += [word for right in rights for word in ("--cap-add", f"CAP_{right}")]
     arguments += [] if root else ["--unshare-user"]
-    arguments += [] if shown.network else ["--unshare-net"]
-    places = {name: f"/files/{name}" for name in shown.files}
+    arguments += [] if setup.network else ["--unshare-net"]
+    places = {name: f"/files/{name}" for name in setup.files}
     binds = {path: path for path in (*view.folders, view.python)} | view.libraries
     binds[_GUEST] = str(GUEST)
-    binds |= {"/program": shown.inner.program} if shown.inner.program else {}
+    binds |= {"/program": setup.inner.program} if setup.inner.program else {}
     binds |= {_PIPES: str(pipes)} if pipes else {}
-    binds |= for_network() if shown.network else {}
-    binds |= {"/packages": str(shown.packages)} if shown.packages else {}
-    binds |= {places[name]: path for name, path in shown.files.items()}
-    links = ["/proc/self/exe"] if shown.inner.program else []  # a program may ask where it lies, and has no /proc
-    # Those above: bubblewrap would make them for its own user alone.
+    binds |= for_network() if setup.network else {}
+    binds |= {"/packages": str(setup.packages)} if setup.packages else {}
+    binds |= {places[name]: path for name, path in setup.files.items()}
+    links = ["/proc/self/exe"] if setup.inner.program else []  # a program may look for its own path, and has no /proc
+    # The folders above, too: bubblewrap would make them for its own user alone.
     for folder in _above([*binds, *_DEVICES, *links, f"{TMP}/x"]):
         arguments += ["--perms", "0755", "--dir", folder]
     arguments += [word for path, source in binds.items() for word in ("--ro-bind", source, path)]
@@ -158,39 +158,39 @@ def _own_root(shown: Shown, bwrap: str, pipes: Path | None) -> Plan:
         arguments += ["--tmpfs", path, "--remount-ro", path]
     arguments += [word for link in links for word in ("--symlink", "/program", link)]
     arguments += ["--remount-ro", "/", "--chdir", "/"]
-    command = (*arguments, view.python, *_PYTHON, *shown.inner.arguments(_GUEST))
+    command = (*arguments, view.python, *_PYTHON, *setup.inner.arguments(_GUEST))
     uid = _spare_uid() if root else None
     boot = {
-        "tmp": [TMP, TMP_SIZE, TMP_FILES, uid, uid] if shown.inner.tmp else None,
+        "tmp": [TMP, TMP_SIZE, TMP_FILES, uid, uid] if setup.inner.tmp else None,
         "uid": uid,
         "view": None,
         "confined": True,
-        "packages": "/packages" if shown.packages else None,
-        "variables": places | shown.variables,
-        **_bounds(shown.inner, root or _counts_apart(), tries=False),
+        "packages": "/packages" if setup.packages else None,
+        "variables": places | setup.variables,
+        **_bounds(setup.inner, root or _counts_apart(), tries=False),
         "moved": {},
         "program": "/program",
         "pipes": _PIPES,
     }
-    return _with_kernel(Plan("A", command, boot, b"", VARIABLES), shown, metadata=False)
+    return _with_kernel(Plan("A", command, boot, b"", VARIABLES), setup, metadata=False)
 
 
-def _same_root(tier: Tier, shown: Shown, pipes: Path | None) -> Plan:
-    """Tiers B and C: the host's own file system, of which B may read what is listed here and nothing else."""
+def _same_root(tier: Tier, setup: BoxSetup, pipes: Path | None) -> Plan:
+    """Tiers B and C: the host's own file system, of which B may read only what is listed here."""
     root = os.geteuid() == 0
-    view = shown.view
+    view = setup.view
     uid = _spare_uid() if root else None
-    packages = str(shown.packages) if shown.packages else None
-    started = [shown.inner.program] if shown.inner.program else []
-    wanted = [*view.folders, *([packages] if packages else []), *shown.files.values(), *started]
+    packages = str(setup.packages) if setup.packages else None
+    started = [setup.inner.program] if setup.inner.program else []
+    wanted = [*view.folders, *([packages] if packages else []), *setup.files.values(), *started]
     moved: dict[str, str] = {}
-    if uid is not None:  # what the uid may not reach by its path is reached by a descriptor
+    if uid is not None:  # by a descriptor, if the uid cannot reach the path
         for path in dict.fromkeys(place for place in wanted if not reachable(place)):
             moved[path] = f"/proc/self/fd/{os.open(path, os.O_PATH | os.O_CLOEXEC)}"
-    read = [*view.entries, *dict.fromkeys(view.libraries.values()), *shown.files.values()]
+    read = [*view.entries, *dict.fromkeys(view.libraries.values()), *setup.files.values()]
     read += [str(GUEST), *([packages] if packages else []), *([str(pipes)] if pipes else [])]
     loader = [path for name, path in view.libraries.items() if is_loader(name)] if started else []
-    read += list(for_network().values()) if shown.network else []
+    read += list(for_network().values()) if setup.network else []
     boot = {
         "tmp": None,
         "uid": uid,
@@ -199,38 +199,38 @@ def _same_root(tier: Tier, shown: Shown, pipes: Path | None) -> Plan:
             "listed": view.folders,
             "devices": [*_DEVICES, *named_pipes(pipes)],
             "execute": [*started, *loader],
-            "network": shown.network,
+            "network": setup.network,
         }
         if tier == "B"
         else None,
         "confined": tier == "B",
         "packages": moved.get(packages, packages) if packages else None,
-        "variables": {name: moved.get(path, path) for name, path in shown.files.items()} | shown.variables,
-        **_bounds(shown.inner, root, tries=_counts_apart()),
+        "variables": {name: moved.get(path, path) for name, path in setup.files.items()} | setup.variables,
+        **_bounds(setup.inner, root, tries=_counts_apart()),
         "moved": moved,
         "program": moved.get(started[0], started[0]) if started else None,
         "pipes": str(pipes),
     }
-    command = (view.python, *_PYTHON, *shown.inner.arguments(str(GUEST)))
+    command = (view.python, *_PYTHON, *setup.inner.arguments(str(GUEST)))
     descriptors = tuple(int(place.rpartition("/")[2]) for place in moved.values())
-    return _with_kernel(Plan(tier, command, boot, b"", VARIABLES, descriptors), shown, metadata=tier == "B")
+    return _with_kernel(Plan(tier, command, boot, b"", VARIABLES, descriptors), setup, metadata=tier == "B")
 
 
 def _above(paths: list[str]) -> list[str]:
-    """All folders that lead to these paths, outer ones first."""
+    """All folders above these paths, outer ones first."""
     return sorted({str(folder) for path in paths for folder in Path(path).parents} - {"/"})
 
 
-def _with_kernel(made: Plan, shown: Shown, *, metadata: bool) -> Plan:
-    """With what the kernel is asked for in the same way in each tier."""
+def _with_kernel(made: Plan, setup: BoxSetup, *, metadata: bool) -> Plan:
+    """The plan with what the kernel is asked for in every tier."""
     linux = sys.platform.startswith("linux")
-    made.boot["network"] = shown.network
+    made.boot["network"] = setup.network
     made.boot["adopts"] = True
     made.boot["scope"] = linux and made.tier != "C" and landlock.has_scopes()
     if not linux:
         return made
-    starts = shown.inner.program is not None
-    program = seccomp.program(platform.machine(), network=shown.network, metadata=metadata, starts=starts)
+    starts = setup.inner.program is not None
+    program = seccomp.program(platform.machine(), network=setup.network, metadata=metadata, starts=starts)
     return replace(made, program=program)
 
 
@@ -240,21 +240,21 @@ def named_pipes(folder: Path | None) -> list[str]:
 
 def _bounds(inner: Inner, apart: bool, *, tries: bool) -> dict[str, Any]:
     """
-    What bounds a box's processes; `apart`: the kernel counts those of its user by themselves.
+    The limits of a box's processes; `apart`: the kernel counts those of its user separately.
 
-    Else the box `tries` to have it count so, in a user namespace. Where that cannot be had, no number bounds this
-    box's processes alone, and a script's runs may start none.
+    Otherwise the box `tries` to have them counted so, in a user namespace. If that fails, no number bounds this box's
+    processes alone, and a script's runs may start none.
     """
     others = 0 if apart else _own_processes()
-    apart = apart or not sys.platform.startswith("linux")  # where nothing of this is known
+    apart = apart or not sys.platform.startswith("linux")  # other systems have none of this
     return {"limits": _limits(inner, others), "users": inner.processes if tries and not apart else 0, "forks": apart}
 
 
 def _limits(inner: Inner, others: int) -> dict[str, int]:
     """
-    `others`: the user's processes that are counted too, with room for more.
+    The resource limits. `others`: processes of the user that are counted too, with room for more.
 
-    Raises SandboxUnavailableError where this process may not give a box what scripts are promised.
+    Raises SandboxUnavailableError if this process's own limits are too low.
     """
     _refuse_less("NOFILE", inner.descriptors, "open files (ulimit -n)", inner.backend)
     _refuse_less("NPROC", max(0, others - _ROOM) + inner.processes, "processes (ulimit -u)", inner.backend)
@@ -274,18 +274,18 @@ def _refuse_less(name: str, needed: int, words: str, backend: str) -> None:
     most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
     if most != resource.RLIM_INFINITY and most < needed:
         raise SandboxUnavailableError(
-            f"the {backend} sandbox needs {needed} {words}, and this process may have {most}; raise its hard limit"
+            f"the {backend} sandbox needs {needed} {words}, but this process may have only {most}; raise its hard limit"
         )
 
 
 def _counts_apart() -> bool:
-    """Whether the kernel counts the processes of a user namespace by themselves; since Linux 5.14."""
+    """Whether the kernel counts the processes of a user namespace separately, as Linux does since 5.14."""
     found = re.match(r"(\d+)\.(\d+)", platform.release())
     return found is not None and (int(found[1]), int(found[2])) >= (5, 14)
 
 
 def _own_processes() -> int:
-    """How many threads this user has anywhere, which RLIMIT_NPROC counts too; with room for those that come."""
+    """The threads of this user anywhere, which RLIMIT_NPROC counts too, with room for more."""
     return procfs.threads_of(os.getuid()) + _ROOM
 
 

@@ -1,4 +1,4 @@
-"""Looks at a box's memory as long as there is a script in it, whether it runs or not."""
+"""Watch a box's memory while there is a script in it, running or not."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ LOOK = 0.05
 """Seconds between two looks."""
 
 CROWD = 96
-"""Processes at most. The kernel's limit is lower, but where a user's processes are counted together it cannot be."""
+"""Most processes. The kernel's limit is lower, except where all of a user's processes are counted together."""
 
 
-class Watch:
+class MemoryWatch:
     """
-    Tells when the processes hold more memory than they may, or are too many: by `wake`; with nothing under way, by
-    `end`.
+    Reports processes that hold too much memory, or are too many: calls `wake`, or `end` if nothing runs.
 
-    A look may take long where a script has made it hard, so that it happens in a thread, and another run may have
-    begun when it is done. It counts for the run that it found.
+    A look may take long if a script has made it hard, so it happens in a thread, and another run may have begun when it
+    is done. It counts for the run during which it began.
     """
 
     def __init__(
@@ -38,42 +37,42 @@ class Watch:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, limit: int) -> None:
-        """A run, or the load, has begun; bytes."""
+        """Watch a run, or loading, that begins now; bytes."""
         self._limit, self._idle, self.full = limit, False, ""
         self._run += 1
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._looks())
+            self._task = asyncio.create_task(self._loop())
 
     def end(self) -> None:
-        """The run has ended, and its processes with it."""
+        """Record that the run has ended, and its processes with it."""
         self._idle = True
 
-    async def over(self) -> str:
-        """What there is too much of at this moment; nothing where all is well."""
+    async def excess(self) -> str:
+        """What there is too much of at this moment, or nothing."""
         try:
-            return await asyncio.to_thread(self._over)
-        except RuntimeError:  # the machine has no room for the thread; what must not happen is that nobody looks
-            return self._over()
+            return await asyncio.to_thread(self._excess)
+        except RuntimeError:  # no room for the thread, but somebody has to look
+            return self._excess()
 
-    async def _looks(self) -> None:
+    async def _loop(self) -> None:
         while not self.full:
             await asyncio.sleep(LOOK)
             run = self._run
-            over = await self.over()
+            over = await self.excess()
             if run == self._run:
                 self.full = over
         self._wake()
         if self._idle:
             self._end()
 
-    def _over(self) -> str:
+    def _excess(self) -> str:
         found = self._processes()
         if len(found) > CROWD:
             return "processes"
         return "memory" if procfs.memory(found, self._limit) > self._limit else ""
 
     async def close(self) -> None:
-        """Safe twice."""
+        """Stop watching. Safe twice."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

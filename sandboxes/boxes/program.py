@@ -1,4 +1,4 @@
-"""A script in boxes, loaded in as many as there are jobs."""
+"""A script, loaded in as many boxes as there are jobs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor import shortage
-from sandboxes.guest.supervisor.driver import Told
+from sandboxes.guest.supervisor.driver import CallResult
 from sandboxes.protocol import Raw
 from sandboxes.shield import every, finish
 
 BARREN = 3
-"""Boxes in a row that end before they have told of a call."""
+"""Boxes in a row that may end before they have a result."""
 
 
 class _Request(NamedTuple):
@@ -27,7 +27,7 @@ class _Request(NamedTuple):
 
 
 class Holders(Protocol):
-    """What makes holders of a script, and puts what they are told and tell into words."""
+    """Makes holders of a script, and translates requests and results for them."""
 
     warn: Callable[[str], None]
 
@@ -40,10 +40,10 @@ class Holders(Protocol):
     async def holder(self) -> Holder: ...
 
     def request(self, call: Call, limits: Limits) -> bytes | Execution:
-        """What a holder is told of a call, or the call's execution where it cannot be told."""
+        """The request for a call, or the call's execution if it cannot be sent."""
 
-    def told(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
-        """The execution, as it may be shown."""
+    def execution(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
+        """The execution, ready for the user."""
 
 
 class BoxedProgram(Program):
@@ -59,13 +59,13 @@ class BoxedProgram(Program):
             self._free.put_nowait(lane)
 
     async def load(self) -> None:
-        """In all lanes at once, for it may take long; the first says how it went."""
+        """Load it in all lanes at once, as it may take long; the first has the result."""
         first, *others = self._lanes
         for lane in others:
             lane.begin()
-        self.loaded = await first.loaded()
+        self.loaded = await first.load_result()
         if first.box is not None and first.box.left:
-            self._sandbox.warn(tiers.reload(first.box.left, self._sandbox.isolation, self._entrypoint))
+            self._sandbox.warn(tiers.reload_warning(first.box.left, self._sandbox.isolation, self._entrypoint))
 
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution]:
         if self.loaded.status != "ok":
@@ -81,52 +81,53 @@ class BoxedProgram(Program):
                 requests.append(_Request(call.id, made))
         lane = await self._free.get()
         try:
-            async with contextlib.aclosing(self._on(lane, requests, limits)) as told:
-                async for execution in told:
+            async with contextlib.aclosing(self._run_on(lane, requests, limits)) as executions:
+                async for execution in executions:
                     yield execution
         finally:
             self._free.put_nowait(lane)
 
-    async def _on(self, lane: _Lane, requests: list[_Request], limits: Limits) -> AsyncGenerator[Execution]:
+    async def _run_on(self, lane: _Lane, requests: list[_Request], limits: Limits) -> AsyncGenerator[Execution]:
         """
-        Raises SandboxLostError when the script cannot be loaded any more, and at the end where a call was lost.
+        Run the requests in a lane. Raises SandboxLostError if the script can no longer be loaded, and at the end if a
+        call was lost.
 
-        That one the caller may try by itself; those after it had not begun, and go on.
+        The caller may try that call by itself; those after it had not begun, and go on.
         """
         shared, bounds = self._sandbox.isolation == "batch", protocol.bounds(limits)
         barren = 0
         lost: SandboxLostError | None = None
         while requests:
-            again = await lane.loaded()
-            if again.status != "ok":  # it loads once and not always: a script that draws lots
+            again = await lane.load_result()
+            if again.status != "ok":  # the script does not always load, for example at random
                 lane.forget()
                 for request in requests:
                     yield again.model_copy(update={"call": request.call})
                 return
             assert lane.box is not None
             done = 0
-            # What comes later in the run may be what ended the box before anything could be told.
+            # A later request may have ended the box before it reported anything; so try the first one alone.
             begun = requests[:1] if barren else requests
             payloads = [request.payload for request in begun]
             try:
-                async with contextlib.aclosing(lane.box.run(payloads, bounds, shared)) as all_told:
-                    async for told in all_told:
-                        _refuse_lost(told)
-                        raw = Raw(begun[done].call, *told)
+                async with contextlib.aclosing(lane.box.run(payloads, bounds, shared)) as results:
+                    async for result in results:
+                        _refuse_lost(result)
+                        raw = Raw(begun[done].call, *result)
                         done += 1
-                        yield self._sandbox.told(raw, limits, self._entrypoint)
+                        yield self._sandbox.execution(raw, limits, self._entrypoint)
             except SandboxLostError as e:
                 if self.closed:
                     raise
                 lost, requests, barren = e, requests[done + 1 :], 0
                 continue
-            except (OSError, RuntimeError) as e:  # in this process: no descriptor for a pipe, say
+            except (OSError, RuntimeError) as e:  # in this process, for example no descriptor for a pipe
                 if why := shortage.why(e):
                     raise SandboxLostError(why) from e
                 raise
             barren = 0 if done else barren + 1
             if barren and (lane.box.alive or barren > BARREN):
-                raise SandboxLostError("the sandbox gave no execution")
+                raise SandboxLostError("the sandbox ended without an execution")
             requests = requests[done:]
         if lost is not None:
             raise lost
@@ -136,14 +137,14 @@ class BoxedProgram(Program):
         await finish(lambda: every(lane.close for lane in self._lanes))
 
 
-def _refuse_lost(told: Told) -> None:
-    """Raises SandboxLostError for what was neither the script's doing nor its reply."""
-    if told[0] == "lost":
-        raise SandboxLostError(told[1].decode("utf-8", "replace"))
+def _refuse_lost(result: CallResult) -> None:
+    """Raise SandboxLostError for what was neither the script's fault nor its reply."""
+    if result[0] == "lost":
+        raise SandboxLostError(result[1].decode("utf-8", "replace"))
 
 
 class _Lane:
-    """A box with the script in it, made anew when it is lost."""
+    """A box with the script, replaced when it is lost."""
 
     def __init__(self, sandbox: Holders, script: Script, limits: Limits) -> None:
         self._sandbox, self._script, self._limits = sandbox, script, limits
@@ -155,8 +156,8 @@ class _Lane:
             self._loading = asyncio.create_task(self._load())
         return self._loading
 
-    async def loaded(self) -> Execution:
-        """How loading went, waiting for it; once more where the box was lost. Raises SandboxError."""
+    async def load_result(self) -> Execution:
+        """Wait for the result of loading; load once more if the box was lost. Raises SandboxError."""
         try:
             return await asyncio.shield(self.begin())
         except SandboxLostError:
@@ -172,13 +173,13 @@ class _Lane:
             await self.box.close()
         try:
             self.box = await self._sandbox.holder()
-            told = await self.box.load(self._script, self._limits)
+            result = await self.box.load(self._script, self._limits)
         except (OSError, RuntimeError) as e:
             if why := shortage.why(e):
                 raise SandboxLostError(why) from e
             raise
-        _refuse_lost(told)
-        loaded = self._sandbox.told(Raw(0, *told), self._limits, self._script.entrypoint, loading=True)
+        _refuse_lost(result)
+        loaded = self._sandbox.execution(Raw(0, *result), self._limits, self._script.entrypoint, loading=True)
         if loaded.status != "ok":
             await self.box.close()
         return loaded
@@ -189,6 +190,6 @@ class _Lane:
     async def close(self) -> None:
         if self._loading is not None:
             self._loading.cancel()
-            await asyncio.gather(self._loading, return_exceptions=True)  # who waited for it was told why
+            await asyncio.gather(self._loading, return_exceptions=True)  # its callers have got the error
         if self.box is not None:
             await self.box.close()

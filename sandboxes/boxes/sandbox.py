@@ -1,4 +1,4 @@
-"""A sandbox whose scripts run in boxes: which tier works here, a stock of boxes, and programs in them."""
+"""A sandbox whose scripts run in boxes: the tier that works here, a stock of boxes, and programs in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder, LoadingBox
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.boxes.program import BoxedProgram
-from sandboxes.boxes.tiers import Make, Started, start
+from sandboxes.boxes.tiers import ActiveTier, Make, start
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
@@ -26,20 +26,20 @@ B = TypeVar("B", bound=LoadingBox)
 
 
 class TierConfig(SandboxConfig):
-    """What only a sandbox of boxes can be told."""
+    """Settings of sandboxes with boxes only."""
 
     tier: Tier | None = None
     """None: the strongest that works here."""
 
 
 class BoxedSandbox(Sandbox, Generic[B]):
-    """See docs/threat-model.md for what each tier protects."""
+    """The base of sandboxes with boxes; see docs/threat-model.md for what each tier protects."""
 
     def __init__(self, config: SandboxConfig) -> None:
         super().__init__(config)
         self._tier = config.tier if isinstance(config, TierConfig) else None
         self._jobs = config.jobs or cores()
-        self._started: Started[B] | None = None
+        self._active: ActiveTier[B] | None = None
         self._spare: list[B] = []
         self._boxes: set[B] = set()
         self._programs: list[BoxedProgram] = []
@@ -50,39 +50,39 @@ class BoxedSandbox(Sandbox, Generic[B]):
 
     @property
     def batch(self) -> int:
-        return 256  # a fresh state costs as much as some twenty calls or more
+        return 256  # a fresh state costs as much as twenty calls or more
 
     @property
     def manifest(self) -> dict[str, Any]:
         found: dict[str, Any] = {"sandbox": self.identity, "platform": platform.platform()}
-        if self._started:
-            tier = self._started.tier
-            found |= {"tier": tier, "protects": PROTECTS[tier], "not_available": self._started.refused}
+        if self._active:
+            tier = self._active.tier
+            found |= {"tier": tier, "protects": PROTECTS[tier], "not_available": self._active.refused}
         return found | {"isolation": self.isolation}
 
     @classmethod
     @abstractmethod
     def _bare(cls) -> Make[B]:
-        """Makes boxes in which a script would be shown nothing."""
+        """A maker of boxes in which a script would see no files, packages or variables of the user."""
 
     @abstractmethod
     async def _make(self) -> Make[B]:
-        """Makes boxes with what the config asks for; what that needs is installed first."""
+        """A maker of boxes with what the config asks for; packages are installed first."""
 
     @classmethod
     def check(cls) -> str:
-        """Tries the tiers, strongest first."""
+        """Try the tiers, strongest first."""
         tiers.refuse_platform(cls.name, weak=False)
 
-        async def body() -> Started[B]:
+        async def body() -> ActiveTier[B]:
             started = await start(cls.name, cls._bare(), None, weak=True)
             await started.box.close()
             return started
 
-        with ThreadPoolExecutor(1) as aside:  # an event loop may run in this thread already
+        with ThreadPoolExecutor(1) as aside:  # this thread may already run an event loop
             found = aside.submit(lambda: asyncio.run(body())).result()
         if found.tier == "C":
-            raise SandboxUnavailableError(tiers.none_works(cls.name, found.refused, None))
+            raise SandboxUnavailableError(tiers.no_tier_message(cls.name, found.refused, None))
         refused = [f"tier {tier}: {why}" for tier, why in found.refused.items()]
         return "; not available: ".join([f"tier {found.tier} is active", *refused])
 
@@ -90,24 +90,24 @@ class BoxedSandbox(Sandbox, Generic[B]):
         weak = self.config.allow_weak_isolation
         tiers.refuse_platform(self.name, weak)
         try:
-            self._started = await start(self.name, await self._make(), self._tier, weak=weak)
+            self._active = await start(self.name, await self._make(), self._tier, weak=weak)
         except (OSError, RuntimeError) as e:
             if why := shortage.why(e):
                 raise SandboxUnavailableError(f"the {self.name} sandbox cannot start: {why}") from e
             raise
-        self._keep(self._started.box)
-        self._spare.append(self._started.box)
-        if self._started.refused and self._tier is None:
-            self.warn(tiers.weaker(self._started.tier, self._started.refused))
+        self._keep(self._active.box)
+        self._spare.append(self._active.box)
+        if self._active.refused and self._tier is None:
+            self.warn(tiers.weak_tier_warning(self._active.tier, self._active.refused))
 
     async def box(self) -> B:
         """A box without a script, ready for one."""
-        if self._started is None:
+        if self._active is None:
             raise SandboxError(f"the {self.name} sandbox is not open; use it as `async with sandbox:`")
         while self._spare:
             if (box := self._spare.pop()).alive:
                 return box
-        box = await self._started.another()
+        box = await self._active.new_box()
         self._keep(box)
         return box
 
@@ -130,18 +130,18 @@ class BoxedSandbox(Sandbox, Generic[B]):
         return program
 
     def request(self, call: Call, limits: Limits) -> bytes | Execution:
-        """What the box is told of a call, or the call's execution where it cannot be told."""
+        """The request for a call, or the call's execution if it cannot be sent."""
         return protocol.call_request(call, limits)
 
-    def told(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
-        """The execution, as it may be shown."""
+    def execution(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
+        """The execution, ready for the user."""
         return protocol.execution(raw, limits, entrypoint, loading=loading, deaths=tiers.DEATHS_HERE)
 
     async def close(self) -> None:
         await finish(self._close)
 
     async def _close(self) -> None:
-        self._started, self._spare = None, []
+        self._active, self._spare = None, []
         try:
             await every(program.close for program in self._programs)
         finally:

@@ -1,10 +1,10 @@
 """
-The seccomp filter: which system calls a script may make at all.
+The seccomp filter: which system calls a script may make.
 
-What namespaces, Landlock and limits cannot close, or close on some kernels only, is refused here by number and, for
-a few calls, by argument. The program is classic BPF as `prctl(PR_SET_SECCOMP)` takes it: a binary search over the
-numbers, some eleven steps a call. The kernel remembers the numbers that are allowed whatever their arguments, so the
-usual calls never run it (Linux 5.11 and later).
+What namespaces, Landlock and limits cannot close, or only on some kernels, is refused here by number and, for a few
+calls, by argument. The program is classic BPF as `prctl(PR_SET_SECCOMP)` takes it: a binary search over the numbers,
+about eleven steps per call. The kernel remembers the numbers that are allowed whatever their arguments, so usual calls
+never run it (Linux 5.11 and later).
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from sandboxes.boxes.syscalls import AARCH64, NEWEST, X86_64
 from sandboxes.errors import SandboxUnavailableError
 
 Code = list[tuple[int, int, int, int]]
-"""Instructions: operation, jump if true, jump if false, constant. Whatever way it is entered, it ends in a verdict."""
+"""Instructions: operation, jump if true, jump if false, constant. Every path ends in a verdict."""
 
 _MACHINES = {"x86_64": (0xC000_003E, X86_64), "aarch64": (0xC000_00B7, AARCH64)}
 
 _KNOWN = X86_64.keys() | AARCH64.keys()
 
 UNUSED = {"x86_64": ((337, 423),), "aarch64": ((244, 259), (295, 423))}
-"""Ranges that no call has (yet), both ends included. 335 and 336 of x86_64 are the kernel's own return from a probe."""
+"""
+Ranges of numbers that no call has (yet), both ends included. 335 and 336 of x86_64 are the kernel's own return from a
+probe.
+"""
 
 # linux/bpf_common.h and linux/seccomp.h
 _LOAD, _JUMP, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x45, 0x54, 0x06
@@ -34,14 +37,14 @@ _KILLED: Code = [(_RETURN, 0, 0, 0x8000_0000)]
 _ALLOWED: Code = [(_RETURN, 0, 0, 0x7FFF_0000)]
 
 
-def _refused(number: int) -> Code:
+def _fail(number: int) -> Code:
     return [(_RETURN, 0, 0, 0x0005_0000 | number)]
 
 
-_EPERM = _refused(errno.EPERM)
-_EACCES = _refused(errno.EACCES)
-_ENOSYS = _refused(errno.ENOSYS)
-_PRETENDED = _refused(0)
+_EPERM = _fail(errno.EPERM)
+_EACCES = _fail(errno.EACCES)
+_ENOSYS = _fail(errno.ENOSYS)
+_PRETENDED = _fail(0)
 """The call is not made, and returns 0."""
 
 _REFUSED = """
@@ -62,11 +65,11 @@ _REFUSED = """
     vmsplice splice tee sync syncfs ioprio_set landlock_add_rule setsid
 """
 """
-Programs, other processes, kernel services that no evaluator needs, memory that no limit counts.
+Starting programs, access to other processes, kernel services that no evaluator needs, memory that no limit counts.
 
-inotify tells the names of files that cannot be opened, and `sync` stalls the whole machine. A nested Landlock domain
-needs no rules, which the kernel keeps in memory that it counts nowhere. The scheduler gives each session an equal share
-of the processor, so that a box has to stay one.
+inotify reveals the names of files that cannot be opened, and `sync` stalls the whole machine. A nested Landlock domain
+needs no rules, which the kernel keeps in uncounted memory. The scheduler gives each session an equal share of the
+processor, so that a box must stay one session.
 """
 
 _METADATA = """
@@ -74,10 +77,10 @@ _METADATA = """
     setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
     getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat
 """
-"""What Landlock does not mediate, so that it reaches every file of the host that the user owns."""
+"""What Landlock does not control, so that it could reach every file of the host that the user owns."""
 
 _OTHERS = ("sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr", "prlimit64")
-"""Their first argument is a process; with 0, the caller itself."""
+"""Their first argument is a process; 0 is the caller itself."""
 
 _CONNECTING = ("bind", "connect", "listen", "accept", "accept4")
 
@@ -102,9 +105,9 @@ _LOCKS = (6, 7, 37, 38)
 """
 SETLK, SETLKW, OFD_SETLK, OFD_SETLKW.
 
-A lock on a file that a box is shown would hold up the host's own programs, and other boxes. Which file is meant cannot
-be read here, so that all locks are granted and none is taken, `flock` included: what expects one (SQLite, say) works,
-and a box has no more than one run at a time.
+A lock on a file of the host would hold up the host's own programs, and other boxes. The filter cannot see which file is
+meant, so all locks, `flock` included, are granted but not taken: programs that expect one (such as SQLite) work, and a
+box has at most one run at a time.
 """
 
 # MAP_SHARED and MAP_ANONYMOUS together: such memory stays, and is nobody's, once it is no longer mapped.
@@ -121,14 +124,14 @@ _TCP, _UDP = 6, 17
 
 def program(machine: str, *, network: bool, metadata: bool, starts: bool = False) -> bytes:
     """
-    The filter for one kind of machine, as `uname -m` names it; ready for `sock_fprog`.
+    The filter for one kind of machine, as `uname -m` names it, ready for `sock_fprog`.
 
     Refused calls fail with EPERM; those that make a connection with EACCES; `clone3`, whose flags cannot be read here,
-    and numbers that are unknown or of the x32 kind with ENOSYS, which C libraries answer by an older call. Locking a
-    file does nothing and succeeds. A call by the rules of another machine kills the process. `network` opens TCP and
-    UDP; `metadata` also closes what changes or tells a file's owner, mode, times and attributes, for boxes that share
-    the host's files. `starts` allows `execve`, for boxes whose inner process becomes another program; what can be
-    started the file system says.
+    and numbers that are unknown or of the x32 kind with ENOSYS, to which C libraries respond with an older call.
+    Locking a file does nothing and succeeds. A call by the rules of another machine kills the process. `network` opens
+    TCP and UDP; `metadata` also closes calls that change or read a file's owner, mode, times and attributes, for boxes
+    that share the host's files. `starts` allows `execve`, for boxes whose inner process becomes another program; the
+    file system decides which.
 
     Raises SandboxUnavailableError for a machine whose numbers are not known here.
     """
@@ -150,7 +153,7 @@ def program(machine: str, *, network: bool, metadata: bool, starts: bool = False
 
 
 def _rules(network: bool, metadata: bool, starts: bool) -> dict[str, Code]:
-    """What becomes of each call that is not simply allowed."""
+    """The verdicts for all calls that are not simply allowed."""
     others = _argument(0) + _branch(_EQUAL, 0, _ALLOWED, _EPERM)
     refused = set(_REFUSED.split() + (_METADATA.split() if metadata else [])) - ({"execve"} if starts else set())
     rules = dict.fromkeys(refused, _EPERM) | dict.fromkeys(_OTHERS, others)
@@ -180,7 +183,7 @@ def _internet() -> Code:
 
 
 def _pieces(rules: dict[int, Code]) -> list[tuple[int, Code]]:
-    """The line of all numbers cut where the verdict changes: the first number of each piece, and its verdict."""
+    """The line of all numbers, cut where the verdict changes: the first number of each piece, and its verdict."""
     pieces: list[tuple[int, Code]] = []
     for number in range(NEWEST + 1):
         code = rules.get(number, _ALLOWED)
@@ -210,7 +213,7 @@ def _branch(test: int, constant: int, yes: Code, no: Code) -> Code:
 
 
 def _argument(index: int) -> Code:
-    """Loads its lower 32 bits, all that the kernel reads of those in question; both machines are little-endian."""
+    """Load the argument's lower 32 bits, all that the kernel reads in these calls; both machines are little-endian."""
     return _load(_ARGUMENTS + 8 * index)
 
 

@@ -1,9 +1,9 @@
-"""The numbers of the system calls that the filter has a rule for, as the kernel's headers give them."""
+"""The numbers of the system calls for which the filter has a rule, from the kernel's headers."""
 
 from __future__ import annotations
 
 NEWEST = 469
-"""The highest number known here, `file_setattr` of Linux 6.17. What lies above is refused unseen."""
+"""The highest number known here, `file_setattr` of Linux 6.17. Higher ones are refused."""
 
 # One list since Linux 5.1, whatever the machine.
 COMMON = {

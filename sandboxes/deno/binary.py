@@ -1,4 +1,4 @@
-"""Which Deno runs scripts."""
+"""Find the Deno that runs scripts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
 
 VARIABLE = "EVALCELL_DENO"
-"""Names another Deno than that of the package."""
+"""The path of a Deno to use in place of the package's."""
 
 INSTALL = "run: pip install 'evalcell[deno]'"
 _SECONDS = 20
@@ -20,15 +20,15 @@ _SECONDS = 20
 
 def find_deno() -> str:
     """
-    The path of the executable: what EVALCELL_DENO names, else that of the package `deno`.
+    The path of the executable: that in EVALCELL_DENO, else that of the package `deno`.
 
-    Raises SandboxUnavailableError, with what to install or set.
+    Raises SandboxUnavailableError, which says what to install or set.
     """
     if named := os.environ.get(VARIABLE):
         path = Path(named)
         if not (path.is_file() and os.access(path, os.X_OK)):
             raise SandboxUnavailableError(
-                f"{VARIABLE}={named} is no program that can be started; name one, or unset it"
+                f"{VARIABLE}={named} cannot be executed; set it to the path of Deno, or unset it"
             )
         return str(path.resolve())
     try:
@@ -45,9 +45,9 @@ def find_deno() -> str:
 
 def requirement() -> str:
     """
-    What to install for the same Deno on another machine, as pip writes it.
+    The requirement that installs the same Deno on another machine.
 
-    Raises SandboxUnavailableError where there is no package of it here.
+    Raises SandboxUnavailableError if the package `deno` is not installed here.
     """
     try:
         return f"deno=={metadata.version('deno')}"
@@ -59,7 +59,7 @@ def requirement() -> str:
 
 @cache
 def version(program: str) -> str:
-    """Deno's own version, such as `2.9.8`, asked once. Raises SandboxUnavailableError where it does not tell."""
+    """Deno's version, such as `2.9.8`, read once. Raises SandboxUnavailableError if it does not start."""
     variables = {"DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1", "DENO_DIR": os.devnull, "HOME": os.devnull}
     try:
         done = subprocess.run([program, "--version"], env=variables, capture_output=True, timeout=_SECONDS, check=True)
@@ -71,4 +71,6 @@ def version(program: str) -> str:
         if short := shortage.why(e):
             raise SandboxUnavailableError(f"Deno cannot be started: {short}") from e
         why = f"exit code {e.returncode}" if isinstance(e, subprocess.CalledProcessError) else str(e)
-        raise SandboxUnavailableError(f"{program} is no Deno that works ({why}); {INSTALL}, or set {VARIABLE}") from e
+        raise SandboxUnavailableError(
+            f"{program} is not a Deno that works ({why}); {INSTALL}, or set {VARIABLE}"
+        ) from e

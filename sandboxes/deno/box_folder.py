@@ -1,4 +1,4 @@
-"""A folder of the host's that a box may read, and a box with one."""
+"""A folder of the host that a box may read, and a box with such a folder."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pathlib import Path
 
 from sandboxes.boxes.box import Box
 from sandboxes.boxes.host_files import reachable
-from sandboxes.boxes.launch import Shown, Tier, plan
+from sandboxes.boxes.launch import BoxSetup, Tier, plan
 
 PREFIX = "evalcell-deno-"
 
 YOUNG = 60.0
-"""Seconds in which a folder is nobody's leftover."""
+"""Seconds after its creation during which a folder is never deleted."""
 
 
 class Folder:
-    """A folder of the host's that a box may read: named pipes, until Deno has opened them, or files."""
+    """A folder of the host that a box may read, with named pipes until Deno has opened them, or with files."""
 
     def __init__(self, pipes: Sequence[str] = (), files: Mapping[str, str] | None = None) -> None:
-        place = _place()
+        place = _temporary_folder()
         sweep(place)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
-        self._lock = _locked(self.path)
+        self._lock = _lock(self.path)
         try:
             for name in pipes:
                 os.mkfifo(self.path / name, 0o600)
@@ -39,13 +39,13 @@ class Folder:
             raise
 
     def give(self, uid: int | None) -> None:
-        """To the user as whom Deno will run."""
+        """Give the folder to the user that Deno will run as."""
         if uid is not None:
             for path in (*self.path.iterdir(), self.path):
                 os.chown(path, uid, uid)
 
     def remove(self) -> None:
-        """Safe twice."""
+        """Delete the folder. Safe twice."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
@@ -54,24 +54,24 @@ class Folder:
 
 @cache
 def sweep(place: str) -> None:
-    """Removes, once a process, the folders of processes that were killed: nobody holds their locks any more."""
+    """Delete, once in a process, the folders of killed processes, whose locks are free."""
     with contextlib.suppress(OSError), os.scandir(place) as found:
         for one in found:
             with contextlib.suppress(OSError):
-                if not (one.name.startswith(PREFIX) and _is_left(one.stat(follow_symlinks=False))):
+                if not (one.name.startswith(PREFIX) and _may_delete(one.stat(follow_symlinks=False))):
                     continue
-                if (lock := _locked(one.path)) is not None:
+                if (lock := _lock(one.path)) is not None:
                     shutil.rmtree(one.path, ignore_errors=True)
                     os.close(lock)
 
 
-def _is_left(found: os.stat_result) -> bool:
-    """Whether it may be deleted where nobody holds it. One that was made just now may not have its lock yet."""
+def _may_delete(found: os.stat_result) -> bool:
+    """Whether it may be deleted if its lock is free. A new folder may not be locked yet."""
     return os.geteuid() in (0, found.st_uid) and time.time() - found.st_mtime > YOUNG
 
 
-def _locked(folder: str | Path) -> int | None:
-    """A descriptor that holds the folder's lock as long as this process lives; None: another one does."""
+def _lock(folder: str | Path) -> int | None:
+    """A descriptor that holds the folder's lock while this process lives; None if another one holds it."""
     import fcntl  # not on Windows, where providers are used from
 
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -83,20 +83,20 @@ def _locked(folder: str | Path) -> int | None:
     return fd
 
 
-def _place() -> str:
-    """The folder for temporary files, unless other users cannot get there: scripts of root run as one."""
+def _temporary_folder() -> str:
+    """The folder for temporary files, or /tmp if other users cannot reach it: root's scripts run as another user."""
     chosen = tempfile.gettempdir()
     return chosen if os.geteuid() or reachable(chosen) else "/tmp"
 
 
 class FolderBox(Box):
-    """Has its folder removed when it ends, at the latest."""
+    """A box that deletes its folder when it ends, if not before."""
 
-    def __init__(self, tier: Tier, shown: Shown, bwrap: str | None, folder: Folder) -> None:
-        """Starts its first process. Raises BoxError."""
+    def __init__(self, tier: Tier, setup: BoxSetup, bwrap: str | None, folder: Folder) -> None:
+        """Start the first process. Raises BoxError."""
         self._folder = folder
         try:
-            made = plan(tier, shown, bwrap, folder.path)
+            made = plan(tier, setup, bwrap, folder.path)
             folder.give(made.boot["uid"])
             super().__init__(made)
         except BaseException:

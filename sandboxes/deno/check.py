@@ -1,4 +1,4 @@
-"""A script's type errors, as the TypeScript compiler in Deno finds them. Nothing of the script is run."""
+"""Check a script's types with the TypeScript compiler in Deno. The script does not run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 
 from sandboxes.base import MB, Problem
-from sandboxes.boxes.launch import GUEST, Shown, Tier
+from sandboxes.boxes.launch import GUEST, BoxSetup, Tier
 from sandboxes.deno.box_folder import Folder, FolderBox
 from sandboxes.deno.launch import OFFLINE, VARIABLES
 from sandboxes.errors import SandboxLostError
@@ -15,16 +15,16 @@ from sandboxes.guest.supervisor.pipes import Printed
 from sandboxes.text import clean
 
 MEMORY = 1024 * MB
-"""What the compiler may use; an ordinary script takes some 200 MB."""
+"""Most bytes of the compiler; an ordinary script takes about 200 MB."""
 
 ROOM = 4 << 30
-"""Bytes that it may reserve besides, without using them."""
+"""Bytes of address space that it may reserve in addition."""
 
 PRINTED = 256 * 1024
-"""Bytes kept of what it says."""
+"""Bytes kept of its output."""
 
 MOST = 50
-"""Problems told."""
+"""Most problems reported."""
 
 _SCRIPT = "evaluator.ts"
 _OPTIONS = {"compilerOptions": {"strict": True, "noImplicitAny": False, "types": ["./evalcell.d.ts"]}}
@@ -37,18 +37,18 @@ _PROBLEM = re.compile(
 _FAILED = re.compile(r"^error: (?!Type checking failed)(.*)", re.M)
 
 
-class CheckingBox(FolderBox):
-    """A box in which a script is checked once."""
+class TypeCheckBox(FolderBox):
+    """A box in which one script is checked."""
 
-    def __init__(self, tier: Tier, shown: Shown, bwrap: str | None, source: str) -> None:
+    def __init__(self, tier: Tier, setup: BoxSetup, bwrap: str | None, source: str) -> None:
         files = {_SCRIPT: source, "deno.json": json.dumps(_OPTIONS), "evalcell.d.ts": _AMBIENT.read_text("utf-8")}
-        super().__init__(tier, shown, bwrap, Folder(files=files))
+        super().__init__(tier, setup, bwrap, Folder(files=files))
 
     async def problems(self, seconds: float) -> list[Problem]:
         """
-        What the compiler finds, at most `MOST`.
+        The compiler's problems, at most `MOST`.
 
-        Raises SandboxLostError where it does not start, or takes longer or more memory than it may.
+        Raises SandboxLostError if it does not start, or takes too long or too much memory.
         """
         printed = Printed(self.wake, PRINTED, 1 << 62)
         folder = self._plan.boot["pipes"]
@@ -56,8 +56,8 @@ class CheckingBox(FolderBox):
         arguments = ["deno", "check", "--quiet", "--config", config, *OFFLINE, f"{folder}/{_SCRIPT}"]
         try:
             message = {"arguments": arguments, "variables": VARIABLES, "memory": MEMORY + ROOM}
-            await self.say(message, (), [printed.write])
-            printed.handed_over()
+            await self.send(message, (), [printed.write])
+            printed.hand_over()
             self.watch(MEMORY)
             until = self.now() + seconds
             while not printed.ended:
@@ -69,8 +69,8 @@ class CheckingBox(FolderBox):
                 while printed.pull():
                     pass
             if (heard := self.message()) is not None:
-                raise SandboxLostError(f"Deno does not start: {heard[0].get('failed')}")
-            return read(printed.cut()[0].decode("utf-8", "replace"))
+                raise SandboxLostError(f"Deno did not start: {heard[0].get('failed')}")
+            return parse_problems(printed.cut()[0].decode("utf-8", "replace"))
         except Broken as e:
             raise SandboxLostError(f"the type check could not be started: {e}") from e
         finally:
@@ -79,8 +79,8 @@ class CheckingBox(FolderBox):
             await self.close()
 
 
-def read(said: str) -> list[Problem]:
-    """What `deno check` said, as problems; at most `MOST`."""
+def parse_problems(said: str) -> list[Problem]:
+    """Parse the output of `deno check`; at most `MOST` problems."""
     found = []
     for match in list(_PROBLEM.finditer(said))[:MOST]:
         message = f"{match['message'].strip()} (TS{match['number']})"

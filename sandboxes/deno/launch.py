@@ -1,4 +1,4 @@
-"""A TypeScript script on its way to Deno: how Deno is started, what it is told, and what is said of what came of it."""
+"""Start Deno with a TypeScript script, and explain its errors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sandboxes.base import MB, Call, Execution, Script
 from sandboxes.boxes.launch import GUEST
 
 HEAP = 24
-"""MB of V8's heap that are not the script's."""
+"""MB of V8's heap besides the script's."""
 
 _INSIDE = GUEST / "deno"
 _FLAGS = ("--no-prompt", "--no-config", "--no-check", "--unstable-worker-options")
 VARIABLES = {
     "NO_COLOR": "1",
     "DENO_NO_UPDATE_CHECK": "1",
-    # Where nothing can be made: no cache, and no storage that outlives a call.
+    # Not writable: no cache, and no storage that outlives a call.
     "DENO_DIR": "/dev/null/deno",
     "HOME": "/nonexistent",
 }
@@ -33,23 +33,26 @@ CLOSED = """
     worker_threads
 """
 """
-Modules of Node that no script gets. Some need no permission: net opens descriptors of the process, v8 sets flags of all
-its Workers. The rest is pure: assert, buffer, crypto, events, path, stream, timers, url, util, zlib and the like.
+Modules of Node that are closed to scripts. Some work without permissions: net opens descriptors of the process, v8 sets
+flags of all Workers. Those left open only compute: assert, buffer, crypto, events, path, stream, timers, url, util,
+zlib.
 """
 
 _IMPORTS = "data:application/json," + json.dumps(
     {"imports": {f"node:{name}": f"closed:node:{name}" for name in CLOSED.split()}}, separators=(",", ":")
 )
 OFFLINE = ("--no-remote", "--no-npm", "--no-lock", "--cached-only", f"--import-map={_IMPORTS}")
-"""The import map holds for every Worker, and for imports of computed names."""
+"""The import map applies to all Workers, and to imports of computed names."""
 
 _CLOSED = re.compile(r'^Unsupported scheme "closed" for module "closed:(node:[\w/]+)"')
-_PURE = "modules that only compute are: node:assert, buffer, crypto, events, path, stream, url, util, zlib"
+_PURE = "the modules of Node that are available: node:assert, buffer, crypto, events, path, stream, url, util, zlib"
 _FOREIGN = re.compile(
     r'^(npm specifiers were|JSR package|A remote specifier was|Requires import access|Import ".*" not a dependency)'
 )
 _FLAG = re.compile(r", run again with the --allow-\w+ flag|; but --no-\w+ is specified|, but --no-\w+ is specified")
-_NO_PACKAGES = "npm packages and other modules are not available to TypeScript evaluators yet; put it into the script"
+_NO_PACKAGES = (
+    "npm packages and other modules are not available to TypeScript evaluators yet; copy the code into the script"
+)
 
 
 @cache
@@ -59,9 +62,9 @@ def _text(name: str) -> str:
 
 def arguments(pipes: str, memory: int) -> list[str]:
     """
-    How Deno is started: its main module comes as text, for its file may be where its user cannot get.
+    Deno's command line. The main module is passed as text, since the user of Deno may not be able to read its file.
 
-    `pipes`: the folder with the two ends of the line. `memory`: bytes that the script may use.
+    `pipes` is the folder with the two named pipes; `memory` the bytes that the script may use.
     """
     main = base64.b64encode(_text("main.js").encode()).decode()
     heap = memory // MB + HEAP
@@ -78,22 +81,22 @@ def arguments(pipes: str, memory: int) -> list[str]:
     ]
 
 
-def setting(script: Script) -> bytes:
-    """What main.js is told first."""
+def load_request(script: Script) -> bytes:
+    """The first message to main.js."""
     wanted = {"source": script.source, "entrypoint": script.entrypoint}
     return json.dumps(wanted | {"boot": _text("worker.js"), "seed": 0}).encode()
 
 
-def seeded(call: Call) -> Call:
-    """With a seed that a number of JavaScript can hold."""
+def with_seed(call: Call) -> Call:
+    """The call with a seed that a JavaScript number can hold."""
     if call.seed is None:
         return call
     digest = hashlib.blake2b(str(call.seed).encode(), digest_size=6).digest()
     return call.model_copy(update={"seed": int.from_bytes(digest, "big")})
 
 
-def explained(execution: Execution) -> Execution:
-    """With a next step where an import failed."""
+def explain(execution: Execution) -> Execution:
+    """The execution with a next step if an import failed."""
     error = execution.error
     if error is None or execution.status != "error":
         return execution

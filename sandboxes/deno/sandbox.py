@@ -1,4 +1,4 @@
-"""TypeScript in Deno: a Worker without any permission for every batch, or for every call."""
+"""TypeScript in Deno, with a Worker without permissions for every batch or every call."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sandboxes.base import Call, Capabilities, Execution, Limits, Problem
 from sandboxes.boxes.first_process import BoxError
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.host_files import view
-from sandboxes.boxes.launch import PROTECTS, Inner, Shown
+from sandboxes.boxes.launch import PROTECTS, BoxSetup, Inner
 from sandboxes.boxes.sandbox import BoxedSandbox, TierConfig
 from sandboxes.boxes.tiers import Make
 from sandboxes.cores import cores
 from sandboxes.deno.binary import find_deno, version
-from sandboxes.deno.check import CheckingBox
+from sandboxes.deno.check import TypeCheckBox
 from sandboxes.deno.deno_box import DenoBox
-from sandboxes.deno.launch import explained, seeded
-from sandboxes.deno.standby_box import Turns
+from sandboxes.deno.launch import explain, with_seed
+from sandboxes.deno.standby_box import StandbyHolder
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor.deno_fifo import DESCRIPTORS, THREADS
 from sandboxes.guest.supervisor.deno_run import START
@@ -25,13 +25,13 @@ from sandboxes.protocol import Raw
 
 
 class DenoConfig(TierConfig):
-    """What only the deno sandbox can be told."""
+    """Settings of the deno sandbox only."""
 
     backend: str = "deno"
 
 
 class DenoSandbox(BoxedSandbox[DenoBox]):
-    """See docs/threat-model.md for what each tier protects."""
+    """TypeScript in Deno; see docs/threat-model.md for what each tier protects."""
 
     name: ClassVar[str] = "deno"
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -45,7 +45,7 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
     @property
     def identity(self) -> str:
         parts = [f"deno/{version(find_deno())}"]
-        parts += [f"tier-{self._started.tier}"] if self._started else []
+        parts += [f"tier-{self._active.tier}"] if self._active else []
         return "/".join(parts)
 
     @property
@@ -54,29 +54,29 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
 
     @classmethod
     def _bare(cls) -> Make[DenoBox]:
-        shown = _shown()
-        return lambda tier, bwrap: DenoBox(tier, shown, bwrap)
+        setup = _guest_files()
+        return lambda tier, bwrap: DenoBox(tier, setup, bwrap)
 
     async def _make(self) -> Make[DenoBox]:
         return await asyncio.to_thread(self._bare)
 
     async def holder(self) -> Holder:
-        return Turns(await self.box(), self.box, alternate=self.isolation == "call")
+        return StandbyHolder(await self.box(), self.box, alternate=self.isolation == "call")
 
     def request(self, call: Call, limits: Limits) -> bytes | Execution:
-        """With a seed that a number of JavaScript can hold."""
-        return super().request(seeded(call), limits)
+        """The request for a call, with a seed that a JavaScript number can hold."""
+        return super().request(with_seed(call), limits)
 
-    def told(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
-        """With a next step where an import failed."""
-        return explained(super().told(raw, limits, entrypoint, loading))
+    def execution(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
+        """The execution, with a next step if an import failed."""
+        return explain(super().execution(raw, limits, entrypoint, loading))
 
     async def problems(self, source: str, seconds: float = 60) -> list[Problem]:
-        """Type errors, by strict rules."""
-        if self._started is None:
+        """The script's type errors, by strict rules."""
+        if self._active is None:
             raise SandboxError("the deno sandbox is not open; use it as `async with sandbox:`")
-        shown = await asyncio.to_thread(_shown)
-        box = CheckingBox(self._started.tier, shown, self._started.bwrap, source)
+        setup = await asyncio.to_thread(_guest_files)
+        box = TypeCheckBox(self._active.tier, setup, self._active.bwrap, source)
         try:
             await box.start(START)
         except BoxError as e:
@@ -84,10 +84,10 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         return await box.problems(seconds)
 
 
-def _shown() -> Shown:
+def _guest_files() -> BoxSetup:
     program = find_deno()
     version(program)
     inner = Inner(
         "deno", "deno.exec", processes=THREADS + 3 * cores(), descriptors=DESCRIPTORS, program=program, tmp=False
     )
-    return Shown(inner, view())
+    return BoxSetup(inner, view())

@@ -1,4 +1,4 @@
-"""Two boxes that take turns: while calls run in one, the other gets ready."""
+"""Two boxes for one script: while calls run in one, the other is prepared."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from sandboxes.boxes.program import BARREN
 from sandboxes.deno.deno_box import DenoBox
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor.blame import is_well
-from sandboxes.guest.supervisor.driver import Bounds, Told
+from sandboxes.guest.supervisor.driver import Bounds, CallResult
 from sandboxes.shield import every, finish
 
 
-class Turns(Holder):
+class StandbyHolder(Holder):
     """
-    A box, and another one with the same script.
+    A box and a second one with the same script.
 
-    Where they `alternate`, the other is started when the script has loaded in the first: starting a Worker blocks
-    Deno's main thread for some 8 ms, in which no call of its process could begin. Else it is started when a call has
-    ended its box, and stands ready from then on: the script may do so again, and a box takes some 80 ms to be made.
+    If they `alternate`, the second is started once the script has loaded in the first: starting a Worker blocks Deno's
+    main thread for about 8 ms, during which its process can begin no call. Otherwise it is started when a call has
+    ended its box, and kept ready from then on: the script may do so again, and making a box takes about 80 ms.
     """
 
     def __init__(self, first: DenoBox, another: Callable[[], Awaitable[DenoBox]], alternate: bool) -> None:
@@ -42,7 +42,7 @@ class Turns(Holder):
     def closed(self) -> bool:
         return self._closed
 
-    async def load(self, script: Script, limits: Limits) -> Told:
+    async def load(self, script: Script, limits: Limits) -> CallResult:
         self._script, self._limits = script, limits
         told = await self._box.load(script, limits)
         if is_well(*told[:2]) and self._spare:
@@ -50,12 +50,12 @@ class Turns(Holder):
         return told
 
     def _order(self) -> None:
-        """Has another box made, unless one is on its way or there."""
+        """Begin to make another box, unless there is one or one is being made."""
         if self._coming is None and not (self._other is not None and self._other.alive):
-            self._coming = asyncio.create_task(self._loaded())
+            self._coming = asyncio.create_task(self._load_another())
 
-    async def _loaded(self) -> DenoBox | None:
-        """Another box with the script in it; None where it did not load this time."""
+    async def _load_another(self) -> DenoBox | None:
+        """Another box with the script loaded; None if loading failed this time."""
         box = await self._another()
         try:
             if is_well(*(await box.load(self._script, self._limits))[:2]):
@@ -66,14 +66,14 @@ class Turns(Holder):
         await box.close()
         return None
 
-    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
+    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
         done = barren = 0
         while done < len(payloads):
-            await self._turn()
+            await self._swap()
             if not self._box.alive:
                 return
             before = done
-            # What comes later in the run may be what ended a box before anything could be told.
+            # A later request may have ended the box before it reported anything; so try the first one alone.
             until = len(payloads) if shared and not barren else done + 1
             async with contextlib.aclosing(self._box.run(payloads[done:until], bounds, shared)) as all_told:
                 async for told in all_told:
@@ -81,13 +81,15 @@ class Turns(Holder):
                     self._spare = self._spare or told[0] != "reply"
                     yield told
             if not self._box.alive:
-                self._order()  # at once: it is made while the caller looks at what was told
+                self._order()  # at once, so that it is made while the caller handles the results
             barren = 0 if done > before else barren + 1
             if barren > BARREN:
-                raise SandboxLostError("the sandbox gave no execution")
+                raise SandboxLostError("the sandbox ended without an execution")
 
-    async def _turn(self) -> None:
-        """Makes the other box the one to use, if it is its turn or must be waited for; has another one made."""
+    async def _swap(self) -> None:
+        """
+        Swap the boxes if it is the other's turn or the first has ended, waiting if need be; begin to make another one.
+        """
         if not self._box.alive:
             self._order()
         if self._coming is not None and (self._coming.done() or not self._box.alive):
@@ -103,7 +105,7 @@ class Turns(Holder):
             self._order()
 
     async def _drop(self) -> None:
-        """Lets go of a box that has ended, or never came."""
+        """Close the other box."""
         other, self._other = self._other, None
         if other is not None:
             await other.close()

@@ -1,1 +1,1 @@
-"""Everything that runs on the other side of a wall: the standard library alone, shipped as this one package."""
+"""Everything that runs inside a sandbox: it imports the standard library only, and is shipped as one package."""

@@ -1,8 +1,8 @@
 """
-Load a script, call it, and put into JSON what came of it: what runs beside a script, in whatever Python.
+Load a script, call it, and encode the result as JSON, in whatever Python the script runs in.
 
-Part of the wasm sandbox's image too, so it imports none of its package. Nothing it says is trusted: a script shares
-this interpreter and may change any of it, but it can spoil no more than its own replies, and the host checks those.
+It is part of the wasm sandbox's image too, so it imports nothing of its package. Nothing that it says is trusted: a
+script shares this interpreter and may change any of it, but that spoils only its own replies, which the host checks.
 Its import is a part of every sandbox's start, so it imports little.
 """
 
@@ -14,31 +14,33 @@ import sys
 from _json import encode_basestring, encode_basestring_ascii, make_encoder
 from types import GeneratorType, ModuleType
 
-TYPE_CHECKING = False  # as typing's, whose import takes longer than all of these
+TYPE_CHECKING = False  # typing's, whose import is slower than all of these
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, NoReturn
 
-globals()["__builtins__"] = dict(vars(builtins))  # our own: a script may change those of its packages
+globals()["__builtins__"] = dict(
+    vars(builtins)
+)  # our own, as a script may change those that it shares with its packages
 
 SCRIPT = "evaluator.py"
 NAME = 200  # characters kept of an exception's class, and of a module's name
 MESSAGE = 4000  # characters kept of an exception's text, and of its traceback: what a person reads
 
 hidden = {__file__}
-"""Files whose frames no traceback shows; a module that calls these functions adds its own."""
+"""Files whose frames tracebacks leave out; modules that call these functions add their own."""
 
 _NOT_FINITE = "a number that is NaN or infinite: return a finite one, or the score None with a label or an explanation"
 _UNSAYABLE = '{"type":"Exception","message":"its text cannot be shown","traceback":""}'
 _ITERABLE_COROUTINE = 0x100  # inspect.CO_ITERABLE_COROUTINE
 
 
-class _Refused(Exception):
-    """A returned value that is not a result; args are the status and what to tell."""
+class _InvalidResult(Exception):
+    """A returned value that is not a result; args are the status and the message."""
 
 
 class Function:
-    """What calls go to, and its name for messages."""
+    """The function that calls go to, and its name for messages."""
 
     __slots__ = ("body", "name")
 
@@ -48,16 +50,16 @@ class Function:
 
 def load(source: str, entrypoint: str) -> Function:
     """
-    Execs a script as the module `evaluator` and gives its function of that name.
+    Execute a script as the module `evaluator` and return its function of that name.
 
-    Raises NameError where it defines none, and whatever the script raises.
+    Raises NameError if it defines none, and whatever the script raises.
     """
     import linecache
 
-    traceback_class()  # bound before the script could patch it, and so that no call pays for the import
+    traceback_class()  # bound before the script can patch it, and so that no call pays for the import
     module = ModuleType("evaluator")
     module.__file__ = SCRIPT
-    module.__dict__["__builtins__"] = vars(builtins)  # else it would have ours
+    module.__dict__["__builtins__"] = vars(builtins)  # otherwise it would have ours
     sys.modules["evaluator"] = module  # dataclasses and typing look a class's module up here
     sys.argv[:] = [SCRIPT]
     linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
@@ -78,23 +80,23 @@ def call(
     wait: Callable[[Any], Any],
 ) -> str:
     """
-    What the function returned, as JSON text; `limit` bounds it, in bytes of UTF-8 without escapes.
+    Call the function and return its result as JSON text; `limit` bounds it, in bytes of UTF-8 without escapes.
 
-    `wait` gives what an awaitable comes to. Raises whatever the script raises, and what only `told` understands.
+    `wait` returns the result of an awaitable. Raises whatever the script raises, and what only `reply_of` understands.
     """
     value = function.body(*positional, **arguments)
-    if _awaits(value):
+    if _is_awaitable(value):
         value = wait(value)
     return _as_json(value, limit, function.name)
 
 
-def told(step: Callable[[], str], flood: type[BaseException] | None = None) -> str:
+def reply_of(step: Callable[[], str], flood: type[BaseException] | None = None) -> str:
     """
-    Runs the step, and tells the JSON text that it gives, or how it failed.
+    Run the step; the JSON text that it returns, or how it failed.
 
     Either `"status":"ok","value":…` or `"status":…,"error":{"type","message","traceback"}`, the inside of a JSON
-    object; with a module that was not found the error has its name as `missing`. `flood` is what printing too much
-    raises. Raises nothing, whatever the script does, unless it has spoilt the interpreter itself.
+    object; the error of a module that was not found has its name as `missing`. `flood` is raised when too much is
+    printed. Raises nothing, whatever the script does, unless it has damaged the interpreter itself.
     """
     try:
         return '"status":"ok","value":' + step()
@@ -106,8 +108,8 @@ def told(step: Callable[[], str], flood: type[BaseException] | None = None) -> s
             return '"status":"' + kind + '","error":' + _UNSAYABLE
 
 
-def _awaits(value: Any) -> bool:
-    """As inspect.isawaitable, whose module takes long to import."""
+def _is_awaitable(value: Any) -> bool:
+    """What inspect.isawaitable says, without that module, whose import is slow."""
     if isinstance(value, GeneratorType):
         return bool(value.gi_code.co_flags & _ITERABLE_COROUTINE)
     return getattr(type(value), "__await__", None) is not None
@@ -116,21 +118,21 @@ def _awaits(value: Any) -> bool:
 def _as_json(value: Any, limit: int, name: str) -> str:
     try:
         text = encode(_plain(value))
-        # Escapes only lengthen: what is short enough with them is so without.
+        # Escapes only lengthen: text that is short enough with them is short enough without.
         size = (
             len(text) if len(text) <= limit else len(encode(value, encode_basestring).encode("utf-8", "surrogatepass"))
         )
     except (TypeError, ValueError, RecursionError) as e:
         why = _NOT_FINITE if str(e).startswith("Out of range float") else str(e)
         what = f"{name} returned what JSON cannot hold ({type(value).__name__})"
-        raise _Refused("no_result", f"{what}: {why}") from None
+        raise _InvalidResult("no_result", f"{what}: {why}") from None
     if size > limit:
-        raise _Refused("output", f"{name} returned {size} bytes of JSON; the limit is {limit}")
+        raise _InvalidResult("output", f"{name} returned {size} bytes of JSON; the limit is {limit}")
     return text
 
 
 def _plain(value: Any) -> Any:
-    """Refuses dict keys that JSON would turn into text behind the author's back."""
+    """The value; refuses dict keys that JSON would silently turn into text."""
     if isinstance(value, dict) and not all(isinstance(k, str) for k in value):
         raise TypeError("its keys must be text")
     if isinstance(value, tuple | set | frozenset | bytes):
@@ -138,11 +140,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     """
-    What JSON can hold of a value that it cannot hold itself: the one element of a numpy scalar or array.
+    The one element of a numpy scalar or array, as a value that JSON can hold.
 
-    numpy is told by name, for it need not be here. Raises TypeError, which says what to return instead.
+    numpy is recognised by name, since it need not be installed. Raises TypeError, which says what to return instead.
     """
     kind = type(value)
     if kind.__module__ == "numpy" and hasattr(kind, "dtype"):
@@ -171,34 +173,34 @@ def _refuse_numpy(value: Any) -> NoReturn:
 # Whatever a script makes of `json`, what it returns is put into JSON as it is: none of that module is asked, nor its
 # classes, only the C function below it. A method that is bound here would not do, for it looks up others when called.
 def encode(value: Any, text: Callable[[str], str] = encode_basestring_ascii) -> str:
-    """The value as json.dumps gives it, without what is not finite; `text` is what quotes a string."""
-    return "".join(make_encoder({}, _unwrapped, text, None, ": ", ", ", False, False, False)(value, 0))
+    """The value as json.dumps encodes it, refusing NaN and infinity; `text` quotes a string."""
+    return "".join(make_encoder({}, _unwrap, text, None, ": ", ", ", False, False, False)(value, 0))
 
 
 def _failure(error: BaseException, flood: type[BaseException] | None) -> str:
     if _out_of_memory(error):
-        error.__traceback__ = None  # it holds what filled the memory
+        error.__traceback__ = None  # it refers to what filled the memory
     status: str
-    if isinstance(error, _Refused):
+    if isinstance(error, _InvalidResult):
         status, message = error.args
         report: dict[str, str] = {"type": "Result", "message": message, "traceback": ""}
     else:
         status = _status_of(error, flood)
         report = {
-            "type": _cut(type(error).__name__, NAME),
+            "type": _truncate(type(error).__name__, NAME),
             "message": _text_of(error),
             "traceback": _traceback_of(error),
         }
     if isinstance(error, ModuleNotFoundError):
-        report["missing"] = _cut(str(error.name), NAME)
+        report["missing"] = _truncate(str(error.name), NAME)
     return '"status":"' + status + '","error":' + encode(report)
 
 
 def _out_of_memory(error: BaseException) -> bool:
     """
-    CPython's parser says MemoryError too, of a source that is nested too deeply, but then it says so.
+    Whether memory ran out. CPython's parser raises MemoryError for source that is nested too deeply, but then says so.
 
-    numpy's own says how much it wanted, and has a class of its own.
+    numpy's error says how much it wanted, and has a class of its own.
     """
     return isinstance(error, MemoryError) and (not error.args or type(error) is not MemoryError)
 
@@ -209,15 +211,15 @@ def _status_of(error: BaseException, flood: type[BaseException] | None) -> str:
     return "output" if flood is not None and isinstance(error, flood) else "error"
 
 
-def _cut(text: str, most: int) -> str:
-    """As str itself cuts: a subclass may give something else, and more of it."""
+def _truncate(text: str, most: int) -> str:
+    """The text cut by str itself: a subclass may return something else, and more of it."""
     cut: str = str.__getitem__(text, slice(most))
     return cut
 
 
 def _text_of(error: BaseException) -> str:
     try:
-        return _cut(str(error), MESSAGE)
+        return _truncate(str(error), MESSAGE)
     except Exception as e:
         return f"its text cannot be shown: str() raised {type(e).__name__}"
 

@@ -1,7 +1,7 @@
 """
 Messages between the host and the processes of a box: a length, a JSON object, its parts as they are.
 
-Inside and outside use this file; it knows nothing of either. A message may carry descriptors.
+Both sides use this file, which depends on neither. A message may carry descriptors.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import socket
 import struct
 from _json import encode_basestring_ascii, make_encoder
 
-TYPE_CHECKING = False  # as typing's, whose import takes longer than these
+TYPE_CHECKING = False  # typing's, whose import is slower than these
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
 HEAD = struct.Struct("<I")
 RESULT = struct.Struct("<IId")
-"""What stands before a result: bytes that follow, the row's place in its run, seconds that it took."""
+"""The head of a result: the number of bytes that follow, the row's place in its run, the seconds that it took."""
 
 _decode = json.JSONDecoder().decode
 
 
 def pack(message: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
-    """The bytes of a message; `sizes` in it tells how long each part is."""
+    """The bytes of a message; `sizes` in it gives the length of each part."""
     whole = {**message, "sizes": [len(p) for p in parts]}
-    # The C function, for in a box a script may have patched json by now.
+    # The C function, since in a box a script may have patched json by now.
     head = "".join(
         make_encoder({}, str, encode_basestring_ascii, None, ":", ",", False, False, True)(whole, 0)
     ).encode()
@@ -34,7 +34,7 @@ def pack(message: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
 
 
 def send(channel: socket.socket, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
-    """Sends all of a message, waiting as long as it takes."""
+    """Send all of a message, waiting as long as it takes."""
     data = memoryview(pack(message, parts))
     sent = socket.send_fds(channel, [data], fds) if fds else 0
     while sent < len(data):
@@ -42,7 +42,7 @@ def send(channel: socket.socket, message: dict[str, Any], parts: Sequence[bytes]
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any], list[bytes], list[int]]:
-    """The next message, its parts and its descriptors. Raises EOFError when the other side is gone."""
+    """The next message, its parts and its descriptors. Raises EOFError if the other side has closed."""
     first, fds, _, _ = socket.recv_fds(channel, HEAD.size, 4)
     if not first:
         raise EOFError
@@ -69,9 +69,9 @@ def _exactly(channel: socket.socket, count: int) -> bytes:
 
 def first(inbox: bytearray, longest: int) -> tuple[dict[str, Any], bytes] | None:
     """
-    Takes the first message off the bytes that have come, with its parts in one; None: it is not whole yet.
+    Take the first message off the bytes that have arrived, with its parts in one; None if it is incomplete.
 
-    Raises ValueError when it is none, or longer than `longest`.
+    Raises ValueError if it is invalid, or longer than `longest`.
     """
     if len(inbox) < HEAD.size:
         return None

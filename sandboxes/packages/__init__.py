@@ -1,22 +1,22 @@
-"""Packages for sandboxes that run real Python: requirements to a lock, a lock to a folder, and what is kept of them."""
+"""Packages for sandboxes that run real Python: resolve requirements to a lock, install it in a folder, cache both."""
 
-from sandboxes.packages.cache import Entry, Pruned, entries, prune
+from sandboxes.packages.cache import CacheEntry, PruneResult, entries, prune
 from sandboxes.packages.import_names import which_package
 from sandboxes.packages.installation import install
 from sandboxes.packages.lock import Lock, read_lock
-from sandboxes.packages.requirement import checked
-from sandboxes.packages.resolution import Elsewhere, resolve
+from sandboxes.packages.requirement import normalize_requirements
+from sandboxes.packages.resolution import RemotePython, resolve
 from sandboxes.packages.uv import find_uv
 
 __all__ = [
-    "Elsewhere",
-    "Entry",
+    "CacheEntry",
     "Lock",
-    "Pruned",
-    "checked",
+    "PruneResult",
+    "RemotePython",
     "entries",
     "find_uv",
     "install",
+    "normalize_requirements",
     "prune",
     "read_lock",
     "resolve",

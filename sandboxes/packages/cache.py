@@ -1,4 +1,4 @@
-"""What the cache folder holds, and making room in it without taking anything away from a run."""
+"""List what the cache folder holds, and delete what no run uses."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from sandboxes.base import Model
 from sandboxes.cache import cache_dir, delete
 from sandboxes.packages.installation import MARKER, PACKAGES, read_marker
 from sandboxes.packages.lock import read_lock
-from sandboxes.packages.locking import UNFINISHED, key_of, unused
-from sandboxes.packages.resolution import LOCKS, Remembered, held
+from sandboxes.packages.locking import UNFINISHED, exclusive, key_of
+from sandboxes.packages.resolution import LOCKS, CachedResolution, name_packages
 from sandboxes.packages.uv import DOWNLOADS, downloads_marker
 
 RECENT = 600.0
-"""Seconds that a file half written is left to whoever may be at it."""
+"""Seconds after which nobody can still be writing an unfinished file."""
 
 _BUILT = {"wasm": "the compiled sandbox", "process": "what a Python needs of this machine"}
 
 
-class Entry(Model):
-    """One thing in the cache."""
+class CacheEntry(Model):
+    """One file or folder in the cache."""
 
     kind: str
-    """The folder of the cache that it stands in: `packages`, `locks`, `downloads`, `wasm` or another's."""
+    """The folder of the cache that holds it: `packages`, `locks`, `downloads`, `wasm` or another one."""
     name: str
     path: Path
     bytes: int
     used: float
-    """When a run last wanted it, in seconds since the epoch."""
+    """When a run last used it, in seconds since the epoch."""
     holds: str
-    """In words for the user."""
+    """A description for the user."""
 
 
-class Pruned(Model):
-    """What `prune` did."""
+class PruneResult(Model):
+    """What `prune` deleted and what it kept."""
 
-    removed: tuple[Entry, ...]
-    skipped: tuple[tuple[Entry, str], ...]
-    """With the reason, in words."""
+    removed: tuple[CacheEntry, ...]
+    skipped: tuple[tuple[CacheEntry, str], ...]
+    """Each with the reason."""
 
 
-def entries() -> list[Entry]:
-    """All that the cache holds, the biggest first. Files that only serve as locks are left out."""
+def entries() -> list[CacheEntry]:
+    """All entries of the cache, the largest first. Lock files are left out."""
     try:
         folders = [place for place in cache_dir().iterdir() if place.is_dir() and not place.is_symlink()]
     except OSError:
@@ -58,58 +58,51 @@ def entries() -> list[Entry]:
     return sorted(found, key=lambda entry: (-entry.bytes, entry.kind, entry.name))
 
 
-def prune(unused_for: float = 0.0, kinds: tuple[str, ...] = ()) -> Pruned:
-    """
-    Deletes what no run has wanted for `unused_for` seconds, of these kinds (none named: of all).
-
-    What another process uses or builds stays, and is told.
-    """
-    removed: list[Entry] = []
-    skipped: list[tuple[Entry, str]] = []
+def prune(unused_for: float = 0.0) -> PruneResult:
+    """Delete what no run has used for `unused_for` seconds, but nothing that another process uses or builds now."""
+    removed: list[CacheEntry] = []
+    skipped: list[tuple[CacheEntry, str]] = []
     for entry in entries():
-        if (kinds and entry.kind not in kinds) or time.time() - entry.used < unused_for:
+        if time.time() - entry.used < unused_for:
             continue
         if why := _remove(entry):
             skipped.append((entry, why))
         else:
             removed.append(entry)
-    return Pruned(removed=tuple(removed), skipped=tuple(skipped))
+    return PruneResult(removed=tuple(removed), skipped=tuple(skipped))
 
 
-def _of(folder: Path) -> Iterator[Entry]:
+def _of(folder: Path) -> Iterator[CacheEntry]:
     if folder.name == DOWNLOADS:
-        yield _entry(folder, folder, downloads_marker(folder), "files that uv has downloaded")
+        yield _entry(folder, folder, downloads_marker(folder), "files that uv downloaded")
         return
     for place in folder.iterdir():
         if place.suffix == ".lock":
             continue
         with contextlib.suppress(OSError):  # another process was faster
-            yield _entry(folder, place, _dated(folder, place), _holds(folder, place))
+            marker = place / MARKER if folder.name == PACKAGES else place
+            yield _entry(folder, place, marker, _description(folder, place))
 
 
-def _entry(folder: Path, place: Path, dated: Path, holds: str) -> Entry:
-    used = (dated if dated.exists() else place).lstat().st_mtime
+def _entry(folder: Path, place: Path, marker: Path, holds: str) -> CacheEntry:
+    used = (marker if marker.exists() else place).lstat().st_mtime
     name = place.name if place != folder else "all"
-    return Entry(kind=folder.name, name=name, path=place, bytes=_bytes(folder, place), used=used, holds=holds)
+    return CacheEntry(kind=folder.name, name=name, path=place, bytes=_bytes(folder, place), used=used, holds=holds)
 
 
-def _dated(folder: Path, place: Path) -> Path:
-    return place / MARKER if folder.name == PACKAGES else place
-
-
-def _holds(folder: Path, place: Path) -> str:
+def _description(folder: Path, place: Path) -> str:
     if place.name.startswith(UNFINISHED):
         return "unfinished work"
     if folder.name == PACKAGES:
         found = read_marker(place)
-        return held(found.packages, most=6) if found else "damaged packages"
+        return name_packages(found.packages, most=6) if found else "damaged packages"
     if folder.name == LOCKS:
         try:
-            kept = Remembered.model_validate_json(place.read_bytes())
+            kept = CachedResolution.model_validate_json(place.read_bytes())
             packages = read_lock(kept.text, place.name).packages
         except (ValidationError, ValueError):
             return "a damaged lock"
-        return f"{held(packages, kept.requirements)}, resolved on {kept.resolved}"
+        return f"{name_packages(packages, kept.requirements)}, resolved on {kept.resolved}"
     return _BUILT.get(folder.name, "built files")
 
 
@@ -120,7 +113,7 @@ def _bytes(folder: Path, place: Path) -> int:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder; what vanishes meanwhile counts as nothing."""
+    """Bytes of a file, or of all files in a folder; what is deleted meanwhile counts as 0."""
     try:
         with os.scandir(path) as inside:
             return sum(
@@ -139,18 +132,18 @@ def _file_size(one: os.DirEntry[str]) -> int:
         return 0
 
 
-def _remove(entry: Entry) -> str | None:
-    """Why it stays; None: it is gone."""
+def _remove(entry: CacheEntry) -> str | None:
+    """Delete it; the reason why it stays, if it does."""
     if entry.kind == DOWNLOADS:
         marker = downloads_marker(entry.path)
-        with unused(marker) as free:
+        with exclusive(marker) as free:
             if not free:
                 return "another evalcell is downloading"
             for inside in entry.path.iterdir():
                 if inside != marker:
                     delete(inside)
             delete(marker)
-    elif _unkeyed(entry.path.name) and time.time() - entry.used < RECENT:
+    elif _has_no_key(entry.path.name) and time.time() - entry.used < RECENT:
         return "another evalcell may be writing it"
     else:
         lock = FileLock(entry.path.parent / f"{key_of(entry.path.name)}.lock", mode=0o600)
@@ -161,9 +154,9 @@ def _remove(entry: Entry) -> str | None:
         except OSError:
             return "it cannot be deleted"
         try:
-            with unused(entry.path / MARKER) as free:
+            with exclusive(entry.path / MARKER) as free:
                 if not free:
-                    return "a run uses it"
+                    return "a run is using it"
                 delete(entry.path)
         finally:
             lock.release()
@@ -171,6 +164,6 @@ def _remove(entry: Entry) -> str | None:
     return "it cannot be deleted" if left else None
 
 
-def _unkeyed(name: str) -> bool:
-    """Whether it is a file half written, whose name does not tell under which lock."""
+def _has_no_key(name: str) -> bool:
+    """Whether it is an unfinished file whose name does not say which lock protects it."""
     return name.startswith(UNFINISHED) and "-" not in name.removeprefix(UNFINISHED)

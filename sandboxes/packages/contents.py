@@ -1,4 +1,4 @@
-"""What an installed folder holds, so that a damaged one is found before a script is blamed for it."""
+"""Record what an installed folder holds, so that a damaged one is noticed before a script fails in it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class _File(NamedTuple):
     path: str
     bytes: int
     changed: int
-    """Whole seconds: archives and images keep no more."""
+    """In whole seconds: archives and container images store no fractions."""
 
 
 class Contents(Model):
-    """Of all files in a folder."""
+    """The size and hashes of all files in a folder."""
 
     bytes: int
     looks: str
-    """SHA-256 of their names, sizes and times: some milliseconds for thousands of files."""
+    """SHA-256 of their names, sizes and times, which takes milliseconds for thousands of files."""
     digest: str
     """SHA-256 of their names and bytes."""
 
     def are_in(self, folder: Path) -> bool:
-        """Whether the folder still holds them. All bytes are read only where the times differ, as in a copy."""
+        """Whether the folder still holds them. Files are read only if their times differ, as in a copy."""
         try:
             files = _files(folder)
             if sum(file.bytes for file in files) != self.bytes:
@@ -41,7 +41,7 @@ class Contents(Model):
 
 
 def contents_of(folder: Path) -> Contents:
-    """Reads all that is in the folder. Raises OSError."""
+    """Read all files of the folder. Raises OSError."""
     files = _files(folder)
     return Contents(bytes=sum(file.bytes for file in files), looks=_looks(files), digest=_digest(files))
 

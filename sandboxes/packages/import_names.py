@@ -1,4 +1,4 @@
-"""Which distribution supplies a module, for a hint: where the two names differ, they have to be known."""
+"""The distributions of modules that have another name, for hints."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
 
 def which_package(module: str) -> str:
-    """The distribution to install for `import module`; empty where no name can be told, as for no identifier."""
+    """The distribution to install for `import module`; empty if the module has no plain ASCII name."""
     top, _, rest = module.partition(".")
     found = KNOWN.get(f"{top}.{rest.partition('.')[0]}") or KNOWN.get(top)
     return found or (top if _NAME.fullmatch(top) else "")

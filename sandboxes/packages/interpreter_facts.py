@@ -1,4 +1,4 @@
-"""What about a Python decides which packages fit it. Also run as a script by the Python that is asked."""
+"""The properties of a Python that decide which packages fit it. Another Python runs this file as a script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sysconfig
 
 
 def facts() -> dict[str, str]:
-    """Of the Python that runs this."""
+    """The properties of the Python that runs this."""
     return {
         "tag": str(sys.implementation.cache_tag) + getattr(sys, "abiflags", ""),
         "name": f"{platform.python_implementation()} {platform.python_version()}",

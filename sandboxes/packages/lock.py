@@ -1,4 +1,4 @@
-"""A hash-locked set of packages, as text that can be saved and given back."""
+"""A lock: exact versions of packages with hashes, as text that can be saved and read again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from packaging.utils import canonicalize_name
 
 from sandboxes.base import Model
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.packages.requirement import shown
+from sandboxes.packages.requirement import quote
 
-LARGEST = 8 << 20
-"""Characters of a lock. A hundred packages with the hashes of all their wheels are under 1 MB."""
+MAX_CHARS = 8 << 20
+"""Longest lock. A hundred packages with the hashes of all their wheels are under 1 MB."""
 
-MOST = 2_000
-"""Packages of a lock."""
+MAX_PACKAGES = 2_000
+
+_STEP = "use a lock file as evalcell saved it, unchanged"
 
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _LINE = re.compile(r"(?P<head>[^\s-][^\\#$]*?)(?P<hashes>(\s+--hash=\S+)*)\s*")
@@ -29,7 +30,7 @@ class Lock(Model):
     """Exact versions with the hashes of their files."""
 
     text: str
-    """One requirement after another in the form that pip and uv read, sorted, without comments or addresses."""
+    """A requirements file as pip and uv read it, sorted, without comments or addresses."""
     digest: str
     """SHA-256 of `text`, in hex."""
     packages: tuple[tuple[str, str], ...]
@@ -45,25 +46,26 @@ class _Pin(NamedTuple):
 
 def read_lock(text: str, where: str) -> Lock:
     """
-    The lock that `text` holds; comments, order and layout do not matter.
+    Parse a lock; comments, order and layout do not matter.
 
-    Raises UnsupportedConfigError, with `where` and the line, for all but `name==version --hash=sha256:…`: addresses,
-    options and unhashed packages would let the file decide where code comes from.
+    Raises UnsupportedConfigError, which names `where` and the line, for anything but
+    `name==version --hash=sha256:…`: with addresses, options or packages without hashes the file would decide where
+    code comes from.
     """
-    if len(text) > LARGEST:
-        raise UnsupportedConfigError(f"{where}: larger than {LARGEST >> 20} MB, so it is no lock; give the saved file")
+    if len(text) > MAX_CHARS:
+        raise UnsupportedConfigError(f"{where}: too large for a lock (over {MAX_CHARS >> 20} MB); {_STEP}")
     pins: dict[str, _Pin] = {}
-    for number, line in _logical(text):
+    for number, line in _logical_lines(text):
         pin = _pin(line, f"{where}, line {number}")
         if pins.setdefault(pin.name, pin) is not pin:
-            raise UnsupportedConfigError(f"{where}, line {number}: {pin.name} stands twice; keep one version of it")
-        if len(pins) > MOST:
-            raise UnsupportedConfigError(f"{where}: more than {MOST} packages; give a smaller set")
+            raise UnsupportedConfigError(f"{where}, line {number}: {pin.name} is listed twice; keep one version of it")
+        if len(pins) > MAX_PACKAGES:
+            raise UnsupportedConfigError(f"{where}: more than {MAX_PACKAGES} packages; use fewer")
     return _lock([pins[name] for name in sorted(pins)])
 
 
-def _logical(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined where one ends in a backslash, with the number of the first; without comments and empty ones."""
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines and their numbers, continued lines joined; without comments and empty lines."""
     start, parts = 0, list[str]()
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.rstrip("\r")
@@ -104,7 +106,7 @@ def _pin(line: str, where: str) -> _Pin:
 
 
 def _not_locked(line: str, where: str, why: str) -> UnsupportedConfigError:
-    return UnsupportedConfigError(f"{where}: {shown(line)} {why}; give a lock that evalcell saved, unchanged")
+    return UnsupportedConfigError(f"{where}: {quote(line)} {why}; {_STEP}")
 
 
 def _lock(pins: list[_Pin]) -> Lock:

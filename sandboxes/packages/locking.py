@@ -1,4 +1,4 @@
-"""Who works on a cached thing, and who uses it: locks that the kernel lets go of when their holder dies."""
+"""Locks on entries of the cache, for building and for using them; the kernel releases them when their process dies."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if sys.platform != "win32":
 Say = Callable[[str], None]
 
 UNFINISHED = ".unfinished-"
-"""Folders with this prefix are work in progress, or were when their maker was killed."""
+"""Prefix of folders in which a process builds an entry, or built one when it was killed."""
 
 _held: dict[tuple[int, int], int] = {}  # (device, inode) -> descriptor, kept open until this process ends
 
 
 @contextlib.asynccontextmanager
-async def alone(folder: Path, key: str, *, say: Say, deadline: float) -> AsyncIterator[Path]:
+async def work_folder(folder: Path, key: str, *, say: Say, deadline: float) -> AsyncIterator[Path]:
     """
-    An empty folder to work in, by one process at a time for each key; deleted at the end.
+    Give one process at a time for each key an empty folder to work in; delete it at the end.
 
-    What killed workers left behind, of this key or another, is deleted too. Raises TimeoutError past the deadline.
+    Folders of killed processes, for this or another key, are deleted too. Raises TimeoutError past the deadline.
     """
     lock = FileLock(folder / f"{key}.lock", mode=0o600)
     await _acquire(lock, say, deadline)
@@ -48,13 +48,13 @@ async def alone(folder: Path, key: str, *, say: Say, deadline: float) -> AsyncIt
 
 
 def key_of(name: str) -> str:
-    """The key that a file or folder is built under, by its name `KEY`, `KEY-DIGEST.suffix` or `.unfinished-KEY-any`."""
+    """The key in a file's or folder's name: `KEY`, `KEY-DIGEST.suffix` or `.unfinished-KEY-any`."""
     whole = name.removeprefix(UNFINISHED)
     return whole.rpartition("-")[0] or whole
 
 
 def _clear(left: Path, own: str) -> None:
-    """Deletes unfinished work whose worker is dead: its lock is free, or ours."""
+    """Delete unfinished work of a dead process: its lock is free, or ours."""
     if key_of(left.name) == own:
         delete(left)
         return
@@ -64,7 +64,7 @@ def _clear(left: Path, own: str) -> None:
 
 
 async def _acquire(lock: FileLock, say: Say, deadline: float) -> None:
-    told = False
+    said = False
     while True:
         try:
             lock.acquire(blocking=False)
@@ -72,19 +72,19 @@ async def _acquire(lock: FileLock, say: Say, deadline: float) -> None:
         except Timeout:
             if asyncio.get_running_loop().time() > deadline:
                 raise TimeoutError from None
-        if not told:
-            say("packages: waiting for another evalcell that prepares the same packages")
-            told = True
+        if not said:
+            say("packages: waiting for another evalcell that is preparing the same packages")
+            said = True
         await asyncio.sleep(0.05)
 
 
 def use(marker: Path) -> bool:
     """
-    Marks the thing as used by this process until it ends, and as wanted now. False: it is gone, or going.
+    Mark an entry as used by this process until it ends, and as last used now. False: it was or is being deleted.
 
-    Whoever deletes takes the marker for itself first (see `unused`), and so leaves alone what is used.
+    Whoever deletes an entry locks its marker first (see `exclusive`), so an entry in use is kept.
     """
-    fd = _shared(marker)
+    fd = _open_shared(marker)
     if fd is None:
         return False
     found = os.fstat(fd)
@@ -94,9 +94,9 @@ def use(marker: Path) -> bool:
 
 
 @contextlib.contextmanager
-def using(marker: Path) -> Iterator[bool]:
-    """As `use`, until the block ends."""
-    fd = _shared(marker)
+def shared(marker: Path) -> Iterator[bool]:
+    """`use` it until the block ends."""
+    fd = _open_shared(marker)
     try:
         yield fd is not None
     finally:
@@ -104,13 +104,13 @@ def using(marker: Path) -> Iterator[bool]:
             os.close(fd)
 
 
-def _shared(marker: Path) -> int | None:
+def _open_shared(marker: Path) -> int | None:
     try:
         fd = os.open(marker, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return None
     try:
-        if _try(fd, shared=True) and os.path.samestat(os.fstat(fd), marker.lstat()):
+        if _try_lock(fd, shared=True) and os.path.samestat(os.fstat(fd), marker.lstat()):
             mark_used(marker)
             return fd
     except FileNotFoundError:
@@ -120,26 +120,26 @@ def _shared(marker: Path) -> int | None:
 
 
 @contextlib.contextmanager
-def unused(marker: Path) -> Iterator[bool]:
-    """Whether nobody uses the thing; while the block lasts, nobody begins to."""
+def exclusive(marker: Path) -> Iterator[bool]:
+    """Whether nobody uses the entry; until the block ends, nobody can begin to."""
     try:
         fd = os.open(marker, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
-        yield True  # incomplete: nobody can be using it
+        yield True  # without a marker it is incomplete, and nobody can be using it
         return
     try:
-        yield _try(fd, shared=False)
+        yield _try_lock(fd, shared=False)
     finally:
         os.close(fd)
 
 
 def age(path: Path) -> float:
-    """Seconds since it was wanted."""
+    """Seconds since it was last used."""
     return time.time() - path.lstat().st_mtime
 
 
-def _try(fd: int, *, shared: bool) -> bool:
-    """Takes the lock if it is free. On a disk without locks everything counts as free."""
+def _try_lock(fd: int, *, shared: bool) -> bool:
+    """Take the lock if it is free; on a disk without locks it always counts as free."""
     if sys.platform == "win32":
         return True
     try:

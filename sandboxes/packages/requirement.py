@@ -1,4 +1,4 @@
-"""What a user or a script may ask for: names, extras, versions and markers. Everything else is refused by name."""
+"""Check requirements: names, extras, versions and markers are allowed, paths, URLs and options are not."""
 
 from __future__ import annotations
 
@@ -11,75 +11,79 @@ from packaging.utils import canonicalize_name
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.text import clean
 
-LONGEST = 500
-"""Characters of one requirement. Real ones, with extras and markers, stay under 150."""
+MAX_CHARS = 500
+"""Longest requirement. Real ones, with extras and markers, stay under 150."""
 
-MOST = 200
-"""Requirements of one script."""
+MAX_REQUIREMENTS = 200
+"""Of one script."""
 
-STEP = "write a package's name and, if you like, its versions, as in 'numpy>=2'"
+STEP = "write the name of a package and optionally its versions, for example 'numpy>=2'"
 
 _ARCHIVE = re.compile(r"\.(whl|zip|tgz|tbz|txz|egg|tar(\.\w+)?)$", re.IGNORECASE)
 _VCS = re.compile(r"\b(git|hg|svn|bzr)\+", re.IGNORECASE)
 
 
-def checked(lines: Iterable[str], where: str = "packages") -> tuple[str, ...]:
+def normalize_requirements(lines: Iterable[str], where: str = "packages") -> tuple[str, ...]:
     """
-    The requirements in their normal form, each once, in the order given.
+    Return the requirements in normal form and in order, each once.
 
-    `where` names in messages what the lines come from. Raises UnsupportedConfigError for anything but names, extras,
-    versions and markers: installers would follow paths, URLs and options that a stranger's script holds.
+    Messages name `where` as their source. Raises UnsupportedConfigError for anything but names, extras, versions
+    and markers: installers would follow the paths, URLs and options of an untrusted script.
     """
     found: dict[str, None] = {}
     for count, line in enumerate(lines, 1):
-        if count > MOST:
-            raise UnsupportedConfigError(f"{where}: more than {MOST} requirements; leave out what others bring along")
-        found[_normal(line, where)] = None
+        if count > MAX_REQUIREMENTS:
+            raise UnsupportedConfigError(
+                f"{where}: more than {MAX_REQUIREMENTS} requirements; leave out those that the others install anyway"
+            )
+        found[_normalize(line, where)] = None
     return tuple(found)
 
 
 def name_of(requirement: str) -> str:
-    """The package's normal name. `requirement` must be one that `checked` gave."""
+    """The package's normal name, for a requirement from `normalize_requirements`."""
     return canonicalize_name(Requirement(requirement).name)
 
 
-def shown(line: str, most: int = 80) -> str:
-    """A stranger's line for a message: control characters as escapes, cut."""
+def quote(line: str, most: int = 80) -> str:
+    """An untrusted line for a message, cut and with control characters as escapes."""
     return repr(clean(line, most))
 
 
-def _normal(line: str, where: str) -> str:
+def _normalize(line: str, where: str) -> str:
     text = line.strip(" \t")
-    if why := _refused(text):
-        raise UnsupportedConfigError(f"{where}: {shown(line)} {why}; {STEP}")
+    if why := _problem(text):
+        raise UnsupportedConfigError(f"{where}: {quote(line)} {why}; {STEP}")
     try:
         normal = _text(Requirement(text))
         if _text(Requirement(normal)) != normal:
-            raise InvalidRequirement("it reads differently when written out")
+            raise InvalidRequirement("its normal form means something else")
     except (InvalidRequirement, RecursionError) as e:
-        reason = shown(str(e).partition("\n")[0], 120)[1:-1] if isinstance(e, InvalidRequirement) else "too deep"
-        raise UnsupportedConfigError(f"{where}: {shown(line)} is not a requirement ({reason}); {STEP}") from None
+        reason = (
+            quote(str(e).partition("\n")[0], 120)[1:-1] if isinstance(e, InvalidRequirement) else "nested too deeply"
+        )
+        raise UnsupportedConfigError(f"{where}: {quote(line)} is not a requirement ({reason}); {STEP}") from None
     return normal
 
 
-def _refused(text: str) -> str | None:
+def _problem(text: str) -> str | None:
     if not text:
         return "is empty"
-    if len(text) > LONGEST:
-        return f"has more than {LONGEST} characters"
+    if len(text) > MAX_CHARS:
+        return f"has more than {MAX_CHARS} characters"
     if not text.isprintable():
         return "has control characters or line breaks"
     if text.startswith("-"):
         return "is an installer's option"
     if _VCS.search(text):
-        return "points at a version control system"
+        return "refers to a version control system"
     head = text.partition(";")[0]
     if "://" in head or "@" in head:
         return "is a direct reference or URL"
     if head.startswith((".", "~")) or "/" in head or "\\" in head or _ARCHIVE.search(head.strip()):
         return "is a path"
-    if any(c in text for c in "#$\\"):  # comments, variables and continuations to an installer, none to `packaging`
-        return "has a character that requirements do not have"
+    if any(c in text for c in "#$\\"):  # comments, variables and continuations for installers, but not for `packaging`
+        return "has a character that is not allowed in requirements"
     return None
 
 

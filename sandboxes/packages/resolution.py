@@ -1,4 +1,4 @@
-"""Requirements to a hash-locked set, once: what was found is remembered, so that the next run needs no network."""
+"""Resolve requirements to a lock, and cache it, so that the next run needs no network."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from sandboxes.base import Model
-from sandboxes.cache import cache_dir, disk_errors, keep, private_dir, verified
+from sandboxes.cache import cache_dir, disk_errors, find_file, keep, private_dir
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import interpreter_facts, tool_process
 from sandboxes.packages.lock import Lock, read_lock
-from sandboxes.packages.locking import Say, alone
-from sandboxes.packages.requirement import checked, name_of
+from sandboxes.packages.locking import Say, work_folder
+from sandboxes.packages.requirement import name_of, normalize_requirements
 from sandboxes.packages.settings import python_variables
-from sandboxes.packages.uv import WHEELS, choice, failure, late, run_uv
+from sandboxes.packages.uv import WHEELS, choice, failure, run_uv, timeout_error
 
 LOCKS = "locks"
 SUFFIX = ".json"
@@ -27,8 +27,8 @@ SUFFIX = ".json"
 _SCHEMA = 1
 
 
-class Remembered(Model):
-    """What a resolution gave, as it stands in the cache."""
+class CachedResolution(Model):
+    """A resolution as the cache keeps it."""
 
     resolved: str
     """The day, as YYYY-MM-DD."""
@@ -36,46 +36,46 @@ class Remembered(Model):
     text: str
 
 
-class Elsewhere(NamedTuple):
-    """A CPython on another machine, a Linux with glibc, that packages are for."""
+class RemotePython(NamedTuple):
+    """A CPython on another machine with Linux and glibc, which packages are for."""
 
     version: str
     """`3.13` or `3.13.2`."""
     machine: str
-    """As `uname -m` names it."""
+    """As `uname -m` prints it."""
 
 
 class Interpreter(NamedTuple):
-    """A Python that packages are for."""
+    """A Python which packages are for."""
 
     path: Path
     facts: dict[str, str]
-    elsewhere: Elsewhere | None = None
+    remote: RemotePython | None = None
 
     @property
     def name(self) -> str:
-        """As in 'CPython 3.11.7'."""
+        """Such as 'CPython 3.11.7'."""
         return self.facts["name"]
 
     @property
     def options(self) -> tuple[str, ...]:
-        """For uv."""
+        """The options that name it to uv."""
         here = ("--python", str(self.path))
-        if self.elsewhere is None:
+        if self.remote is None:
             return here
-        version, machine = self.elsewhere
+        version, machine = self.remote
         return (*here, "--python-version", version, "--python-platform", f"{machine}-unknown-linux-gnu")
 
     def key(self, *parts: object) -> str:
-        """Of a thing that depends on this Python and on `parts`, JSON values."""
+        """A cache key for what depends on this Python and on `parts`, which are JSON values."""
         text = json.dumps([_SCHEMA, self.facts, *parts], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-async def interpreter(python: Path | Elsewhere, deadline: float) -> Interpreter:
-    """Raises SandboxUnavailableError when `python` is none; TimeoutError past the deadline."""
+async def interpreter(python: Path | RemotePython, deadline: float) -> Interpreter:
+    """Ask `python` for its properties. Raises SandboxUnavailableError if it does not run, TimeoutError if too late."""
     own = interpreter_facts.facts()
-    if isinstance(python, Elsewhere):
+    if isinstance(python, RemotePython):
         name = f"CPython {python.version} on a Linux machine ({python.machine})"
         return Interpreter(Path(own["path"]), {"name": name}, python)
     if python.resolve() == Path(own["path"]):
@@ -90,36 +90,38 @@ async def interpreter(python: Path | Elsewhere, deadline: float) -> Interpreter:
     except TimeoutError:
         raise
     except (OSError, ValueError, AttributeError) as e:
-        raise SandboxUnavailableError(f"packages: {python} is no Python that runs; name another") from e
+        raise SandboxUnavailableError(f"packages: {python} is not a Python that works here; use another") from e
 
 
-async def resolve(requirements: tuple[str, ...], python: Path | Elsewhere, *, say: Say, deadline: float) -> Lock:
+async def resolve(requirements: tuple[str, ...], python: Path | RemotePython, *, say: Say, deadline: float) -> Lock:
     """
-    Exact versions and hashes of the wheels that satisfy `requirements` for `python`, or those found the last time.
+    Find the wheels that satisfy `requirements` for `python`, or take those found the last time.
 
-    `say` is called with a line for the user; `deadline` is in the event loop's time. Raises UnsupportedConfigError
-    when no set of wheels satisfies them, SandboxUnavailableError when that cannot be found out here or in time.
+    `say` is called with lines for the user; `deadline` is in the event loop's time. Raises UnsupportedConfigError
+    if no set of wheels satisfies them, SandboxUnavailableError if that cannot be found out here or in time.
     """
-    wanted = checked(requirements)
+    wanted = normalize_requirements(requirements)
     folder = private_dir(private_dir(cache_dir()) / LOCKS)
     what = f"resolving {_few(wanted)}"
     try:
         target = await interpreter(python, deadline)
         key = target.key(sorted(wanted), choice())
-        if known := _known(folder, key, wanted, say):
-            return known
+        if lock := _cached_lock(folder, key, wanted, say):
+            return lock
         with disk_errors(folder):
-            async with alone(folder, key, say=say, deadline=deadline) as work:
-                return _known(folder, key, wanted, say) or await _resolve(wanted, target, work, key, say, deadline)
+            async with work_folder(folder, key, say=say, deadline=deadline) as work:
+                return _cached_lock(folder, key, wanted, say) or await _resolve(
+                    wanted, target, work, key, say, deadline
+                )
     except TimeoutError:
-        raise late(what) from None
+        raise timeout_error(what) from None
 
 
 async def _resolve(
     wanted: tuple[str, ...], target: Interpreter, work: Path, key: str, say: Say, deadline: float
 ) -> Lock:
     say(f"packages: resolving {_few(wanted)} for {target.name}")
-    begun = time.monotonic()
+    start = time.monotonic()
     (work / "requirements.in").write_text("".join(f"{one}\n" for one in wanted), encoding="utf-8")
     command = [
         *("pip", "compile", "requirements.in", *target.options, *WHEELS, "--generate-hashes"),
@@ -131,35 +133,35 @@ async def _resolve(
         raise failure(
             done,
             f"{_few(wanted)} for {target.name}",
-            "change the versions asked for, or run evalcell under another Python",
-            "no earlier resolution of them is kept here, so connect once or give SandboxConfig(lock=…)",
+            "change the versions that you ask for, or run evalcell with another Python",
+            "no earlier resolution of them is in the cache: connect once, or set SandboxConfig(lock=…)",
         )
     try:
         lock = read_lock(done.output.decode(), "packages, as uv resolved them")
     except UnicodeDecodeError as e:
-        raise SandboxUnavailableError(f"packages: uv wrote no text ({e}); reinstall uv") from e
-    kept = Remembered(resolved=date.today().isoformat(), requirements=wanted, text=lock.text)
+        raise SandboxUnavailableError(f"packages: uv's output is not UTF-8 ({e}); reinstall uv") from e
+    kept = CachedResolution(resolved=date.today().isoformat(), requirements=wanted, text=lock.text)
     keep(work.parent, key, SUFFIX, kept.model_dump_json().encode())
-    say(f"packages: {held(lock.packages, wanted)}, resolved in {time.monotonic() - begun:.1f} s")
+    say(f"packages: {name_packages(lock.packages, wanted)}, resolved in {time.monotonic() - start:.1f} s")
     return lock
 
 
-def _known(folder: Path, key: str, wanted: tuple[str, ...], say: Say) -> Lock | None:
-    path = verified(folder, key, SUFFIX)
+def _cached_lock(folder: Path, key: str, wanted: tuple[str, ...], say: Say) -> Lock | None:
+    path = find_file(folder, key, SUFFIX)
     if path is None:
         return None
     try:
-        found = Remembered.model_validate_json(path.read_bytes())
+        found = CachedResolution.model_validate_json(path.read_bytes())
         lock = read_lock(found.text, str(path))
     except (OSError, ValidationError, UnsupportedConfigError):
-        return None  # an earlier version's, or just deleted
-    names = held(lock.packages, wanted)
-    say(f"packages: {names}, as resolved on {found.resolved}; 'evalcell cache prune --all' resolves anew")
+        return None  # of an earlier version, or just deleted
+    names = name_packages(lock.packages, wanted)
+    say(f"packages: {names}, as resolved on {found.resolved}; 'evalcell cache prune --all' resolves again")
     return lock
 
 
-def held(packages: tuple[tuple[str, str], ...], first: tuple[str, ...] = (), most: int = 3) -> str:
-    """As in 'scikit-learn 1.7.2 and 4 more', beginning with those that the requirements `first` name."""
+def name_packages(packages: tuple[tuple[str, str], ...], first: tuple[str, ...] = (), most: int = 3) -> str:
+    """For example 'scikit-learn 1.7.2 and 4 more', beginning with those that the requirements `first` name."""
     asked = {name_of(one) for one in first}
     ordered = sorted(packages, key=lambda package: package[0] not in asked)
     show = ordered[: max(1, min(most, len(asked & {name for name, _ in packages}) or most))]

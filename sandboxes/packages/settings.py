@@ -1,4 +1,4 @@
-"""What reaches uv of the user's settings: where packages come from, never what a folder or a script says."""
+"""The user's settings that uv gets: where packages come from, but nothing that a folder or a script sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PYTHON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-"""Without which some Pythons do not start."""
+"""Some Pythons do not start without these."""
 
 NEEDED = (
     *PYTHON, "PATH", "HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "NETRC",
@@ -25,39 +25,39 @@ ACCESS = (
     "UV_HTTP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_RETRIES", "UV_REQUEST_TIMEOUT",
     "UV_CONCURRENT_DOWNLOADS", "UV_OFFLINE",
 )  # fmt: skip
-"""How an index is talked to."""
+"""How to connect to an index."""
 
 CHOICE = (
     "UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS",
     "UV_INDEX_STRATEGY", "UV_EXCLUDE_NEWER", "UV_PRERELEASE", "UV_RESOLUTION", "UV_TORCH_BACKEND",
 )  # fmt: skip
-"""What is found there. A resolution is remembered for one choice of these."""
+"""What is found there. A cached resolution is used only with the same values."""
 
 PIP = {"PIP_INDEX_URL": "UV_DEFAULT_INDEX", "PIP_EXTRA_INDEX_URL": "UV_INDEX", "PIP_FIND_LINKS": "UV_FIND_LINKS"}
-"""Stands in where the user has told uv nothing about indexes; otherwise a private index would be passed by."""
+"""Used if the user has not configured indexes for uv; otherwise a private index would be ignored."""
 
 CERTIFICATES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-"""Stand in for SSL_CERT_FILE."""
+"""Used in place of SSL_CERT_FILE."""
 
 _LOGIN = re.compile(r"UV_INDEX_\w+_(USERNAME|PASSWORD)")
 _USER = re.compile(r"(?<=://)[^/@\s]*@")
 
 
 class Settings(NamedTuple):
-    """For one run of uv."""
+    """The settings of one run of uv."""
 
     variables: dict[str, str]
     options: tuple[str, ...]
-    """Global ones: which configuration file is read, if any."""
+    """Global options: which configuration file to read, if any."""
     choice: str
-    """A hash of what decides which versions are found; without credentials."""
+    """A hash of what decides which versions are found, without credentials."""
 
 
 def settings(own: Mapping[str, str], cache: Path, work: Path) -> Settings:
     """
-    The user's settings out of `own`, usually os.environ.
+    Choose the user's settings from `own`, usually os.environ.
 
-    Configuration is read from the user's file, or else the system's, and from no folder that we happen to be in.
+    Configuration is read from the user's file, or else the system's, never from the current folder.
     """
     variables = {name: own[name] for name in (*NEEDED, *ACCESS) if own.get(name)}
     variables |= {name: value for name, value in own.items() if value and _LOGIN.fullmatch(name)}
@@ -81,13 +81,13 @@ def settings(own: Mapping[str, str], cache: Path, work: Path) -> Settings:
 
 
 def python_variables() -> dict[str, str]:
-    """For a bare Python: only what it cannot start without."""
+    """The variables without which a Python cannot start."""
     return {name: os.environ[name] for name in PYTHON if name in os.environ}
 
 
 def _from_pip(own: Mapping[str, str]) -> dict[str, str]:
     found = {uv: own[pip] for pip, uv in PIP.items() if own.get(pip)}
-    if links := found.get("UV_FIND_LINKS"):  # pip warns of a folder that is not there, uv gives up
+    if links := found.get("UV_FIND_LINKS"):  # pip warns about a missing folder, uv fails
         there = [one for one in links.split() if "://" in one or Path(one).expanduser().exists()]
         found["UV_FIND_LINKS"] = ",".join(there)
     return {name: value for name, value in found.items() if value}
@@ -112,6 +112,6 @@ def _hash(chosen: Mapping[str, str], file: Path | None) -> str:
     try:
         content = file.read_bytes() if file else b""
     except OSError:
-        content = b""  # uv will say what is wrong with it
+        content = b""  # uv will report what is wrong with it
     text = "\n".join(f"{name}={_USER.sub('', value)}" for name, value in sorted(chosen.items()))
     return hashlib.sha256(text.encode(errors="replace") + b"\0" + content).hexdigest()

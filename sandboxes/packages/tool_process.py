@@ -1,4 +1,4 @@
-"""A tool in a process of its own, which with all that it starts ends when we do."""
+"""Run a tool in its own process, which ends when we do, with all processes that it started."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import NamedTuple
 from sandboxes.shield import finish
 
 OUTPUT = 32 << 20
-"""Bytes of standard output; a tool that says more is stopped."""
+"""Most bytes of standard output; a tool that prints more is stopped."""
 
 ERRORS = 64 << 10
-"""Bytes of standard error that are kept, the first; what follows is read and dropped."""
+"""Bytes of standard error that are kept; what follows is read and dropped."""
 
-# Run by `python -c` before the tool: should we be killed, the kernel kills the tool. (`getppid`: we died before that.)
+# Run by `python -c` before the tool, so that the kernel kills the tool if we die. (`getppid`: we died before that.)
 _LEASH = """
 import os, sys
 try:
@@ -36,11 +36,11 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
-class Finished(NamedTuple):
+class ToolResult(NamedTuple):
     """How a tool ended."""
 
     code: int
-    """The exit code; negative: the signal's number."""
+    """The exit code, or the negative number of a signal."""
     output: bytes
     errors: str
 
@@ -52,21 +52,21 @@ async def run(
     variables: Mapping[str, str],
     deadline: float,
     memory: int = 0,
-    heard: Callable[[str], None] | None = None,
-) -> Finished:
+    on_line: Callable[[str], None] | None = None,
+) -> ToolResult:
     """
-    Runs `command` to its end, with exactly these variables and nothing to read.
+    Run `command` to its end, with exactly these variables and empty standard input.
 
-    `deadline` is in the event loop's time; past it TimeoutError is raised. Then, and when the task is cancelled, every
-    process of the tool is dead before this returns. `memory` bounds its address space, in bytes; 0: unbounded.
-    `heard` is called with each line of standard error. Raises OSError when it cannot start.
+    Past `deadline`, in the event loop's time, raises TimeoutError. Then, and if the task is cancelled, every process
+    of the tool is dead before this returns. `memory` bounds its address space, in bytes; 0 does not. `on_line` is
+    called with each line of standard error. Raises OSError if the tool cannot be started or prints too much.
     """
     process: asyncio.subprocess.Process | None = None
 
     async def start() -> asyncio.subprocess.Process:
         nonlocal process
         process = await asyncio.create_subprocess_exec(
-            *_leashed(command, memory),
+            *_with_leash(command, memory),
             cwd=cwd,
             env=dict(variables),
             stdin=asyncio.subprocess.DEVNULL,
@@ -77,21 +77,21 @@ async def run(
         )
         return process
 
-    finished: Finished | None = None
+    finished: ToolResult | None = None
     try:
         async with asyncio.timeout_at(deadline):
-            tool = await finish(start)  # one that is being started is nobody's yet
+            tool = await finish(start)  # if it were cancelled half-way, nobody would stop the process
             assert tool.stdout is not None
             assert tool.stderr is not None
-            output, errors = await asyncio.gather(_output(tool.stdout), _errors(tool.stderr, heard))
-            finished = Finished(await tool.wait(), output, errors)
+            output, errors = await asyncio.gather(_output(tool.stdout), _errors(tool.stderr, on_line))
+            finished = ToolResult(await tool.wait(), output, errors)
             return finished
     finally:
         if finished is None and (left := process) is not None:
             await finish(lambda: _kill(left))
 
 
-def _leashed(command: Sequence[str], memory: int) -> list[str]:
+def _with_leash(command: Sequence[str], memory: int) -> list[str]:
     if not sys.platform.startswith("linux"):
         return list(command)
     return [sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()), str(memory), *command]
@@ -102,19 +102,19 @@ async def _output(stream: asyncio.StreamReader) -> bytes:
     while chunk := await stream.read(1 << 16):
         kept += chunk
         if len(kept) > OUTPUT:
-            raise OSError(f"it says more than {OUTPUT >> 20} MB")
+            raise OSError(f"it printed more than {OUTPUT >> 20} MB")
     return bytes(kept)
 
 
-async def _errors(stream: asyncio.StreamReader, heard: Callable[[str], None] | None) -> str:
+async def _errors(stream: asyncio.StreamReader, on_line: Callable[[str], None] | None) -> str:
     kept, line = bytearray(), bytearray()
     while chunk := await stream.read(1 << 12):
         kept += chunk[: max(0, ERRORS - len(kept))]
         *whole, rest = (bytes(line) + chunk).split(b"\n")
         line = bytearray(rest[:1024])
-        for one in whole if heard else ():
-            assert heard is not None
-            heard(one.decode(errors="replace"))
+        for one in whole if on_line else ():
+            assert on_line is not None
+            on_line(one.decode(errors="replace"))
     return kept.decode(errors="replace")
 
 
@@ -124,6 +124,6 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         else:
             process.kill()
-    with contextlib.suppress(TimeoutError):  # one that left the group and holds our pipe must not hold us
+    with contextlib.suppress(TimeoutError):  # do not wait for a process that left the group and holds our pipe
         async with asyncio.timeout(5):
             await process.wait()

@@ -1,4 +1,4 @@
-"""The real `uv`: found, and run so that only the user's own settings reach it."""
+"""Find and run `uv`, with only the user's own settings, and explain its failures."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from pathlib import Path
 from sandboxes.cache import cache_dir, delete, private_dir
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import tool_process
-from sandboxes.packages.locking import unused, using
+from sandboxes.packages.locking import exclusive, shared
 from sandboxes.packages.settings import settings
 
 DOWNLOADS = "downloads"
 
 WHEELS = ("--only-binary", ":all:")
-"""Nothing is built, so that no package's code runs while it is installed."""
+"""Build nothing, so that no package's code runs while it is installed."""
 
 INSTALL = "pip install 'evalcell[process]'"
 
-LONGEST_REASON = 420
-"""Characters of uv's reason itself."""
+MAX_REASON = 420
+"""Most characters of uv's reason without its hint."""
 
-LONGEST_HINT = 220
+MAX_HINT = 220
 
 _URL = re.compile(r"\b(?:[a-z][a-z+]*)://[^\s`'\")]+", re.IGNORECASE)
 _HOST = re.compile(r"://(?:[^/@\s]*@)?([^/:\s`'\")]+)")
@@ -48,7 +48,7 @@ _PARSE = re.compile(r"Couldn't parse|Failed to parse", re.IGNORECASE)
 
 
 def find_uv() -> Path:
-    """The program. Raises SandboxUnavailableError with the command that installs it."""
+    """The path of uv. Raises SandboxUnavailableError with the command that installs it."""
     with contextlib.suppress(ImportError, AttributeError, OSError):
         return Path(import_module("uv").find_uv_bin())
     if found := shutil.which("uv"):
@@ -62,45 +62,47 @@ def choice() -> str:
 
 
 async def run_uv(
-    arguments: list[str], *, work: Path, deadline: float, heard: Callable[[str], None] | None = None
-) -> tool_process.Finished:
+    arguments: list[str], *, work: Path, deadline: float, on_line: Callable[[str], None] | None = None
+) -> tool_process.ToolResult:
     """
-    Runs `uv ARGUMENTS` in the folder `work`, where it finds no project's configuration and leaves its temporary files.
+    Run `uv ARGUMENTS` in the empty folder `work`, so that it finds no project's configuration there.
 
-    Raises TimeoutError past the deadline (the loop's time), SandboxUnavailableError when it cannot start.
+    Raises TimeoutError past the deadline, in the event loop's time, and SandboxUnavailableError if it does not run.
     """
     program = find_uv()
     async with _downloads(deadline) as cache:
         user = settings(os.environ, cache, work)
         command = [str(program), *user.options, "--quiet", *arguments]
-        if heard:
+        if on_line:
             command.remove("--quiet")
         try:
-            return await tool_process.run(command, cwd=work, variables=user.variables, deadline=deadline, heard=heard)
+            return await tool_process.run(
+                command, cwd=work, variables=user.variables, deadline=deadline, on_line=on_line
+            )
         except TimeoutError:
             raise
         except OSError as e:
             raise SandboxUnavailableError(f"uv does not run ({e}); reinstall it: {INSTALL}") from e
 
 
-def failure(done: tool_process.Finished, what: str, step: str, connect: str = "connect and run it again") -> Exception:
+def failure(
+    done: tool_process.ToolResult, what: str, step: str, connect: str = "connect and run it again"
+) -> Exception:
     """
-    The error for a run of uv that failed at `what`: the caller's, or ours when nothing can be known.
+    The error for a run of uv that failed at `what`.
 
-    `step` is what the caller can do where the packages are at fault, `connect` where the network is.
+    The next step is `step` if the packages are at fault, `connect` if the network is.
     """
-    said = reason(done.errors) or f"uv ended with {done.code} and said nothing"
-    if of_network(done.errors):
-        told = "set SSL_CERT_FILE or UV_SYSTEM_CERTS=1" if "certificate" in done.errors else connect
-        return SandboxUnavailableError(f"packages: the package index cannot be reached for {what}: {said}; {told}")
-    if of_caller(done.code, done.errors):
-        return UnsupportedConfigError(f"packages: {what}: {said}; {step}")
-    return SandboxUnavailableError(
-        f"packages: uv failed at {what}: {said}; look at uv's own settings, then run it again"
-    )
+    why = reason(done.errors) or f"uv exited with {done.code} and printed no reason"
+    if is_network_error(done.errors):
+        connect = "set SSL_CERT_FILE or UV_SYSTEM_CERTS=1" if "certificate" in done.errors else connect
+        return SandboxUnavailableError(f"packages: the package index cannot be reached for {what}: {why}; {connect}")
+    if is_user_error(done.code, done.errors):
+        return UnsupportedConfigError(f"packages: {what}: {why}; {step}")
+    return SandboxUnavailableError(f"packages: uv failed at {what}: {why}; check uv's own settings, then run it again")
 
 
-def late(what: str) -> SandboxUnavailableError:
+def timeout_error(what: str) -> SandboxUnavailableError:
     """The error for a deadline that passed."""
     return SandboxUnavailableError(
         f"packages: {what} took too long; allow more seconds with SandboxConfig(install_timeout=…)"
@@ -108,20 +110,20 @@ def late(what: str) -> SandboxUnavailableError:
 
 
 def downloads_marker(folder: Path) -> Path:
-    """The file that says who uses uv's cache, and when it was last wanted."""
+    """The file whose locks show who uses uv's cache, and whose time, when it was last used."""
     return folder / "used"
 
 
 @contextlib.asynccontextmanager
 async def _downloads(deadline: float) -> AsyncIterator[Path]:
-    """uv's cache. Whoever finds it unused clears away what a killed uv left behind, before and after."""
+    """uv's cache. If nobody else uses it, files of killed uv processes are deleted before and after."""
     folder = private_dir(private_dir(cache_dir()) / DOWNLOADS)
     marker = downloads_marker(folder)
     try:
         while True:
             marker.touch(mode=0o600)
             _sweep(folder, marker)
-            with using(marker) as ours:
+            with shared(marker) as ours:
                 if ours:
                     yield folder
                     return
@@ -133,34 +135,34 @@ async def _downloads(deadline: float) -> AsyncIterator[Path]:
 
 
 def _sweep(folder: Path, marker: Path) -> None:
-    with unused(marker) as free:
+    with exclusive(marker) as free:
         if free:
             for left in (*folder.glob(".tmp*"), *folder.glob("*/.tmp*")):
                 delete(left)
 
 
-def of_network(errors: str) -> bool:
+def is_network_error(errors: str) -> bool:
     """Whether the index could not be reached, so that nothing is known about the packages."""
     return bool(_NETWORK.search(errors))
 
 
-def of_caller(code: int, errors: str) -> bool:
-    """Whether what was asked for is at fault: uv's exit code 1, or a line that it cannot read."""
+def is_user_error(code: int, errors: str) -> bool:
+    """Whether the requirements are at fault: uv exited with 1 or cannot parse a line."""
     return code == 1 or bool(_PARSE.search(errors))
 
 
 def reason(errors: str) -> str:
-    """uv's reason in one line, without addresses and drawings. It may be empty."""
+    """uv's reason in one line, without addresses and line drawings; it may be empty."""
     body, *hints = re.split(r"(?m)^\s*hint:", _plain(errors))
     causes = [_SOLUTION.sub("", " ".join(part.split())).rstrip(".") for part in re.split(_PREFIX, body)]
     causes = list(dict.fromkeys(_END.sub("", one) for one in causes if one))  # each once
     causes = [one for one in causes if not _GENERAL.fullmatch(one)] or causes[-1:]
-    useful = [" ".join(hint.split()) for hint in hints]
-    # That wheels are required is our doing; that none of the existing ones fits is news.
-    unfit = next((hint for hint in useful if "we only found wheels" in hint), "")
-    text = _shorter("; ".join(causes), last_only=bool(unfit))
-    said = unfit or next(iter(useful), "")
-    return f"{text} ({_cut(said, LONGEST_HINT)})" if said else text
+    hints = [" ".join(hint.split()) for hint in hints]
+    # The user need not know that wheels are required, which we ask for, but that none of the existing ones fits.
+    unfit = next((hint for hint in hints if "we only found wheels" in hint), "")
+    text = _shorten("; ".join(causes), last_only=bool(unfit))
+    hint = unfit or next(iter(hints), "")
+    return f"{text} ({_truncate(hint, MAX_HINT)})" if hint else text
 
 
 def _plain(errors: str) -> str:
@@ -171,20 +173,16 @@ def _plain(errors: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
-def _shorter(text: str, *, last_only: bool) -> str:
-    """A chain of reasons: the first and the last say most."""
-    if len(text) <= LONGEST_REASON:
-        return text
-    parts = re.split(r"(?<=\.) And because ", text)
-    if len(parts) == 1:
-        return _cut(text, LONGEST_REASON)
-    last = f"because {parts[-1]}"
-    return (
-        _cut(last, LONGEST_REASON)
-        if last_only
-        else f"{_cut(parts[0], LONGEST_REASON // 2)} {_cut(last, LONGEST_REASON // 2)}"
-    )
+def _shorten(text: str, *, last_only: bool) -> str:
+    """Shorten a chain of reasons to the first and the last, which say most."""
+    first, *more = re.split(r"(?<=\.) And because ", text)
+    if len(text) <= MAX_REASON or not more:
+        return _truncate(text, MAX_REASON)
+    last = f"because {more[-1]}"
+    if last_only:
+        return _truncate(last, MAX_REASON)
+    return f"{_truncate(first, MAX_REASON // 2)} {_truncate(last, MAX_REASON // 2)}"
 
 
-def _cut(text: str, most: int) -> str:
+def _truncate(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip(" .…") + " …"

@@ -1,4 +1,4 @@
-"""A script in a box that forks: loaded once for all runs, or by each, where loading leaves what runs would share."""
+"""A Python script in a box: loaded once, or by each run if loading leaves something that runs would share."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from sandboxes.base import Limits, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor.blame import is_well
-from sandboxes.guest.supervisor.driver import Bounds, Told
-from sandboxes.process.python_box import ForkingBox
+from sandboxes.guest.supervisor.driver import Bounds, CallResult
+from sandboxes.process.python_box import PythonBox
 from sandboxes.shield import every, finish
 
 
-class ForkingHolder(Holder):
+class PythonHolder(Holder):
     """
-    The script is loaded in a box. Where that leaves what forks share, or what would act in the process that forks, a
-    second box takes its place, in which the script has never run: it imports what the script imported, and each run
-    loads the script in its own child.
+    A script in a box that forks for each run.
+
+    If loading leaves what forks would share, or threads in the process that forks, a second box takes its place in
+    which the script has never run: it imports what the script imported, and each run loads the script in its own child.
     """
 
-    def __init__(self, first: ForkingBox, another: Callable[[], Awaitable[ForkingBox]]) -> None:
+    def __init__(self, first: PythonBox, another: Callable[[], Awaitable[PythonBox]]) -> None:
         self._box = first
         self._boxes = [first]
         self._another = another
@@ -34,7 +35,7 @@ class ForkingHolder(Holder):
     def closed(self) -> bool:
         return self._box.closed
 
-    async def load(self, script: Script, limits: Limits) -> Told:
+    async def load(self, script: Script, limits: Limits) -> CallResult:
         first = self._box
         told = await first.load(script, limits)
         if not is_well(*told[:2]):
@@ -42,25 +43,27 @@ class ForkingHolder(Holder):
         threads = 1 if first.left else await first.threads()
         if not first.left and threads == 1:
             return told
-        fresh = await self._imported(first.modules, script, limits)
-        if not first.left and await fresh.threads() >= threads:  # they are of the packages, which cope with forks
+        fresh = await self._box_with_imports(first.modules, script, limits)
+        if (
+            not first.left and await fresh.threads() >= threads
+        ):  # these threads are the packages', which are prepared for forks
             await fresh.close()
             return told
         self._box, self.left = fresh, first.left or frozenset(("threads",))
         await first.close()
         return told
 
-    async def _imported(self, modules: bytes, script: Script, limits: Limits) -> ForkingBox:
-        """A box with the modules imported, or with none, where these leave something too. Raises SandboxLostError."""
+    async def _box_with_imports(self, modules: bytes, script: Script, limits: Limits) -> PythonBox:
+        """A box with the modules imported, or with none if they too leave something. Raises SandboxLostError."""
         for names in (modules, b""):
             box = await self._another()
             self._boxes.append(box)
             if await box.imports(names, script, limits):
                 return box
             await box.close()
-        raise SandboxLostError("a box without the script could not be made ready for it")
+        raise SandboxLostError("a second box for the script could not be prepared")
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
         return self._box.run(payloads, bounds, shared)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""CPython in a hardened process, with pinned packages; a fork for every batch, or for every call."""
+"""CPython in a hardened process, with pinned packages; it forks for every batch or every call."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sandboxes.base import Capabilities, Execution, Limits, SandboxConfig
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.host_files import View, view
-from sandboxes.boxes.launch import PROTECTS, Inner, Shown, plan
+from sandboxes.boxes.launch import PROTECTS, BoxSetup, Inner, plan
 from sandboxes.boxes.sandbox import BoxedSandbox, TierConfig
 from sandboxes.boxes.tiers import Make
-from sandboxes.env import chosen
+from sandboxes.env import choose_variables
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.process.python_box import ForkingBox
-from sandboxes.process.python_holder import ForkingHolder
+from sandboxes.process.python_box import PythonBox
+from sandboxes.process.python_holder import PythonHolder
 from sandboxes.protocol import Raw
 from sandboxes.redaction import Masks, maskable
 
@@ -29,13 +29,13 @@ _INNER = Inner("process", "python.zygote", processes=48, descriptors=64)  # a nu
 
 
 class ProcessConfig(TierConfig):
-    """What only the process sandbox can be told."""
+    """Settings of the process sandbox only."""
 
     backend: str = "process"
 
 
-class ProcessSandbox(BoxedSandbox[ForkingBox]):
-    """See docs/threat-model.md for what each tier protects."""
+class ProcessSandbox(BoxedSandbox[PythonBox]):
+    """CPython in a hardened process; see docs/threat-model.md for what each tier protects."""
 
     name: ClassVar[str] = "process"
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -54,9 +54,12 @@ class ProcessSandbox(BoxedSandbox[ForkingBox]):
         self._packages: tuple[str, ...] = ()
         self._lock: Lock | None = None
         if config.packages or config.lock is not None:
-            from sandboxes.packages import checked, read_lock  # here: most scripts ask for none
+            from sandboxes.packages import (  # imported here because most scripts need none
+                normalize_requirements,
+                read_lock,
+            )
 
-            self._packages = checked(config.packages)
+            self._packages = normalize_requirements(config.packages)
             self._lock = read_lock(config.lock, "the lock") if config.lock is not None else None
         self._masks = Masks(())
 
@@ -71,7 +74,7 @@ class ProcessSandbox(BoxedSandbox[ForkingBox]):
     @property
     def identity(self) -> str:
         parts = [f"process/python-{self.python}"]
-        parts += [f"tier-{self._started.tier}"] if self._started else []
+        parts += [f"tier-{self._active.tier}"] if self._active else []
         parts += [f"packages-{self._lock.digest[:12]}"] if self._lock else []
         return "/".join(parts)
 
@@ -83,24 +86,24 @@ class ProcessSandbox(BoxedSandbox[ForkingBox]):
         return super().manifest | {"python": self.python, "packages": packages} | asked
 
     @classmethod
-    def _bare(cls) -> Make[ForkingBox]:
-        return _makes(Shown(_INNER, view()))
+    def _bare(cls) -> Make[PythonBox]:
+        return _maker(BoxSetup(_INNER, view()))
 
-    async def _make(self) -> Make[ForkingBox]:
+    async def _make(self) -> Make[PythonBox]:
         config = self.config
-        variables = chosen(config.env, config.env_file)
+        variables = choose_variables(config.env, config.env_file)
         self._masks = Masks(variables.values())
         for name in (name for name, value in variables.items() if not maskable(value)):
             self.warn(f"the value of the variable {name} is too short to be masked in results and output")
         files = {name: _file(name, path) for name, path in config.files.items()}
         host = await asyncio.to_thread(view)
-        packages = await self._installed(host) if self._packages or self._lock else None
-        return _makes(Shown(_INNER, host, packages, files, variables, config.network))
+        packages = await self._install(host) if self._packages or self._lock else None
+        return _maker(BoxSetup(_INNER, host, packages, files, variables, config.network))
 
     async def holder(self) -> Holder:
-        return ForkingHolder(await self.box(), self.box)
+        return PythonHolder(await self.box(), self.box)
 
-    async def _installed(self, host: View) -> Path:
+    async def _install(self, host: View) -> Path:
         from sandboxes.packages import install, resolve
 
         python = Path(host.python)
@@ -109,28 +112,28 @@ class ProcessSandbox(BoxedSandbox[ForkingBox]):
             self._lock = await resolve(self._packages, python, say=self.progress, deadline=deadline)
         return await install(self._lock, python, say=self.progress, deadline=deadline)
 
-    def told(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
-        """Without the values of the caller's variables."""
-        return self._masks.execution(super().told(raw, limits, entrypoint, loading))
+    def execution(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
+        """The execution, with the values of the caller's variables masked."""
+        return self._masks.execution(super().execution(raw, limits, entrypoint, loading))
 
 
-def _makes(shown: Shown) -> Make[ForkingBox]:
-    return lambda tier, bwrap: ForkingBox(plan(tier, shown, bwrap))
+def _maker(setup: BoxSetup) -> Make[PythonBox]:
+    return lambda tier, bwrap: PythonBox(plan(tier, setup, bwrap))
 
 
 def _file(name: str, path: str) -> str:
-    """The real path of a file to be shown. Raises UnsupportedConfigError."""
+    """The real path of a file that scripts may read. Raises UnsupportedConfigError."""
     found = Path(path).resolve()
     try:
         about = found.stat()
     except OSError as e:
         raise UnsupportedConfigError(f"the file {name}={path} cannot be read ({e.strerror}); check the path") from None
     if not stat.S_ISREG(about.st_mode):
-        raise UnsupportedConfigError(f"the file {name}={path} is not a regular file; name one")
+        raise UnsupportedConfigError(f"the file {name}={path} is not a regular file; choose one")
     if hasattr(os, "geteuid") and os.geteuid() == 0 and not about.st_mode & 0o004:
         raise UnsupportedConfigError(
-            f"the file {name}={path}: root's scripts run as another user, who may not read it; run: chmod o+r {path}"
+            f"the file {name}={path}: as root, scripts run as another user, who may not read it; run: chmod o+r {path}"
         )
     if not os.access(found, os.R_OK):
-        raise UnsupportedConfigError(f"the file {name}={path} may not be read by you; check its permissions")
+        raise UnsupportedConfigError(f"the file {name}={path} is not readable for you; check its permissions")
     return str(found)

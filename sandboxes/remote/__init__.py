@@ -1,5 +1,5 @@
 """
-Sandboxes on machines of others. What all providers share, in the order in which a run meets it:
+Sandboxes on providers' machines. What all providers share, in the order in which a run uses it:
 
     sandbox    what a user configures, opens and closes      provider   what a provider must be able to do
     lifecycle  who owns a machine; ledger, owner, reaper     retry      what is asked once more

@@ -1,8 +1,8 @@
 """
-What is said to the agent on a machine, and what of its answer is believed.
+Build commands for the agent on a machine; see guest/machine/agent.py.
 
-The answer is lines of JSON, each with a mark that only this command and its agent know. No script can say it, so
-that a line with it is the agent's, and without it there is no telling what came on the way. See guest/machine/agent.py.
+The answer is lines of JSON, each with a mark that only this command and its agent know. As no script knows the mark, a
+line with it comes from the agent; other lines are not trusted.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from sandboxes.remote.provider import Command
 from sandboxes.remote.runtime import RUNTIMES
 from sandboxes.remote.stream import Greeting, Listener, UnclearError
 
-__all__ = ["Asked", "Greeting", "Listener", "UnclearError", "command", "hello"]
+__all__ = ["Greeting", "Listener", "ScriptRequest", "UnclearError", "command", "hello"]
 
 _MACHINES = ("x86_64", "aarch64")
 
 
-class Asked(Model):
+class ScriptRequest(Model):
     """One script, and what it may use on the machine."""
 
     script: Script
     limits: Limits
     isolation: Isolation
     machine: str
-    """Its kind, as the greeting told, and with it the numbers of system calls. Another kind is an UnclearError."""
+    """The processor kind from the greeting, which decides system-call numbers. Another kind raises UnclearError."""
     packages: str | None = None
     """A folder of the machine. `site`: what its Python has installed. None: the standard library alone."""
     files: dict[str, str] = Field(default_factory=dict)
-    """Of the machine, all in one folder: what scripts may read, by the variables that hold the paths."""
+    """Files of the machine that scripts may read, all in one folder, by the variables that hold their paths."""
     network: bool = False
     shut: bool = False
-    """Whether the agent has to keep the script off the network by itself, or else start none: nobody else does."""
+    """Whether the agent itself must keep the script off the network, or else refuse to start it."""
     variables: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
 def hello(language: Language = "python", packages: str | None = None) -> tuple[Command, Listener]:
-    """Asks who is there, and what can be closed to scripts there; the listener's `greeting` says it."""
+    """The command that asks who answers and what protects it from scripts; the listener's `greeting` has the reply."""
     programs = {machine: _programs(machine, False, language) for machine in _MACHINES}
     limits = Limits()
     settings = {
@@ -63,11 +63,11 @@ def hello(language: Language = "python", packages: str | None = None) -> tuple[C
     return _command(language, settings | RUNTIMES[language].settings(limits), (), Listener((), (), None))
 
 
-def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
+def command(asked: ScriptRequest, calls: Sequence[Call]) -> tuple[Command, Listener]:
     """
-    Loads the script and runs the calls; without calls it only loads.
+    The command that loads the script and runs the calls; without calls it only loads.
 
-    A call whose arguments are no JSON is not sent: see `Listener.refused`.
+    Calls whose arguments are not JSON are not sent: see `Listener.refused`.
     """
     script, limits = asked.script, asked.limits
     runtime = RUNTIMES[script.language]
@@ -97,7 +97,7 @@ def command(asked: Asked, calls: Sequence[Call]) -> tuple[Command, Listener]:
 def _command(
     language: Language, settings: dict[str, Any], payloads: Sequence[bytes], listener: Listener
 ) -> tuple[Command, Listener]:
-    """In parts: what may be read by processes that a script runs in comes first, the mark and the rows last."""
+    """Join the command's parts: first those that processes with a script may read, last the mark and the rows."""
     usual: dict[str, Any] = {
         "isolation": "call",
         "packages": None,
@@ -120,7 +120,7 @@ def _command(
 
 @functools.cache
 def _programs(machine: str, network: bool, language: Language) -> dict[str, str]:
-    """The seccomp filters for a script that sees files of its own, and for one that sees the machine's; or none."""
+    """The seccomp filters, if any: for scripts with their own file system, and for those that see the machine's."""
     starts = RUNTIMES[language].starts
 
     def made(see: str) -> bytes:

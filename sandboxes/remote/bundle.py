@@ -1,4 +1,4 @@
-"""What is sent to a machine before anything else: the agent, and a few words of Python that read it."""
+"""The agent's modules and the short Python program that loads them, which are sent to a machine first."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _BOX: dict[Language, tuple[str, ...]] = {
 
 def modules(language: Language) -> tuple[str, ...]:
     """
-    For scripts of a language, of the package `guest`; each imports only what stands above it, and the standard library.
+    Modules of the package `guest` for scripts in a language; each imports only those above it and the standard library.
 
-    The last but one has the `main` that is called with the `Room` of the last.
+    The last but one has `main`, which is called with the `Runtime` of the last.
     """
     machine = (f"machine.{name}" for name in (*_MACHINE, *_BOX[language]))
     return (*_FIRST, *_SUPERVISOR, *_INNER[language], *machine)
 
 
 ENVIRONMENT = VARIABLES | {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
-"""What Python is started with. They are no secrets, and stand in its arguments too: a service may drop variables."""
+"""The variables that Python is started with. Not secret; they are arguments too, since a service may drop variables."""
 
 _BOOT = """
 import sys
@@ -94,26 +94,24 @@ def begin():
         del sys.modules[name]
     return made[-2:]
 agent, box = begin()
-agent.main(part, box.Room)
+agent.main(part, box.Runtime)
 """
 BOOT = _BOOT.replace("WANTED", repr(ENVIRONMENT))
 """
-Reads part after part from standard input, each after its length, and not a byte ahead: what follows are secrets.
+Reads part after part from standard input, each after its length, and no byte more: secrets follow.
 
-Where it was not started with the variables it begins anew with them, once, before it has read anything: the order of
-sets, the encoding of files and the threads of numeric libraries depend on them, and so may results.
+Without these variables it starts itself again with them, before it reads anything: the order of sets, the encoding of
+files and the threads of numeric libraries, and so results, may depend on them.
 
-The modules stand in a package of their own, which is taken out of sight once they are there.
+The modules get a package of their own, which is removed from sys.modules once they are loaded.
 """
 
 ARGUMENTS = ("-s", "-S", "-B", "-c", BOOT)
-"""
-Not `-I`, which would ignore PYTHONHASHSEED, on which the order of sets depends; nor `-P`, which only Python 3.11 knows.
-"""
+"""Not `-I`, which would ignore PYTHONHASHSEED, on which the order of sets depends; nor `-P`, which is new in 3.11."""
 
 
 @functools.cache
 def bundle(language: Language) -> bytes:
-    """The modules with their names, compressed."""
+    """The compressed modules with their names."""
     sources = [(name, (GUEST / f"{name.replace('.', '/')}.py").read_text("utf-8")) for name in modules(language)]
     return zlib.compress(json.dumps(sources).encode(), 9)

@@ -1,10 +1,10 @@
-"""The providers that there are credentials for, found through the sandboxes that are registered."""
+"""Find the providers for which there are credentials, by way of the registered sandboxes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sandboxes.env import values
+from sandboxes.env import all_variables
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.redaction import Masks
 from sandboxes.registry import backends, find
@@ -13,7 +13,7 @@ from sandboxes.remote.provider import Provider
 
 @dataclass(frozen=True)
 class Account:
-    """A provider that is not opened yet, and what takes its credentials out of messages."""
+    """A provider that is not yet open, and the masks that keep its credentials out of messages."""
 
     provider: Provider
     masks: Masks
@@ -21,35 +21,31 @@ class Account:
 
 @dataclass(frozen=True)
 class Accounts:
-    """What can be asked, and by the sandbox's name why the others cannot be: nothing is set, or not all of it."""
+    """The accounts found, and for other sandboxes, by name, the reason: credentials missing or incomplete."""
 
     found: list[Account]
     lacking: dict[str, str]
     unusable: dict[str, str]
 
 
-def remote(name: str) -> type[Provider] | None:
-    """
-    The provider whose machines a sandbox runs on. None: it runs on this machine.
-
-    Raises as `registry.find` does.
-    """
+def provider_of(name: str) -> type[Provider] | None:
+    """The provider of a sandbox's machines, or None if the sandbox runs here. Raises as `registry.find` does."""
     found = getattr(find(name), "provider", None)
     return found if isinstance(found, type) and issubclass(found, Provider) else None
 
 
 def accounts(env_file: str | None = None, only: str | None = None) -> Accounts:
     """
-    The accounts at all providers, or at `only` one, which must be usable.
+    The accounts at all providers, or only at that of the sandbox `only`, which must then be usable.
 
-    Raises UnsupportedConfigError for a sandbox that is unknown or runs here, and for an env-file that cannot be read;
-    SandboxUnavailableError for a named one without credentials.
+    Raises UnsupportedConfigError if the sandbox is unknown or runs here, or the env-file cannot be read;
+    SandboxUnavailableError if `only` has no credentials.
     """
-    every = values(env_file)
+    every = all_variables(env_file)
     if only is not None:
-        wanted = remote(only)
+        wanted = provider_of(only)
         if wanted is None:
-            raise UnsupportedConfigError(f"the {only} sandbox runs on this machine; choose one of: {_listed()}")
+            raise UnsupportedConfigError(f"the {only} sandbox runs on this machine; choose one of: {_remote_names()}")
         return Accounts([_account(wanted, every)], {}, {})
     found: list[Account] = []
     lacking: dict[str, str] = {}
@@ -57,7 +53,7 @@ def accounts(env_file: str | None = None, only: str | None = None) -> Accounts:
     for backend in backends().values():
         wanted = None
         try:
-            if wanted := remote(backend.name):
+            if wanted := provider_of(backend.name):
                 found.append(_account(wanted, every))
         except SandboxUnavailableError as e:
             has_secret = wanted is not None and any(every.get(name) for name in wanted.variables)
@@ -69,11 +65,11 @@ def _account(provider: type[Provider], every: dict[str, str]) -> Account:
     return Account(provider(every), Masks(every.get(name, "") for name in provider.variables))
 
 
-def _listed() -> str:
+def _remote_names() -> str:
     names = []
     for name in backends():
         try:
-            if remote(name):
+            if provider_of(name):
                 names.append(name)
         except SandboxUnavailableError:
             continue

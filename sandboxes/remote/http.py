@@ -1,4 +1,4 @@
-"""HTTP as the providers' services speak it: addresses checked, replies bounded, failures mapped in one place."""
+"""HTTP for the providers' services: addresses are checked, replies bounded, failures mapped in one place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sandboxes.remote.provider import BusyError, GoneError, ProviderError, Refus
 from sandboxes.text import clean
 
 LARGEST = 8 << 20
-"""Bytes of a reply that is read whole."""
+"""Most bytes of a reply that is read whole."""
 
 WHOLE = 90.0
 """Seconds for a reply that is read whole, from its request on."""
@@ -32,35 +32,35 @@ _PASSING = (408, 425, 500, 502, 503, 504)
 
 def address(url: str, variable: str) -> str:
     """
-    The URL without a slash at its end.
+    The URL without a trailing slash.
 
-    Raises SandboxUnavailableError, naming the variable, for one that is not https; http is for loopback alone.
+    Raises SandboxUnavailableError, which names the variable, unless it is https, or http to this machine.
     """
     with suppress(ValueError):
         parts = urlsplit(url.strip())
         good = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
         if good and parts.hostname and not (parts.username or parts.query or parts.fragment):
             return url.strip().rstrip("/")
-    raise SandboxUnavailableError(f"{variable} is not a usable address; set it to one that begins with https://")
+    raise SandboxUnavailableError(f"{variable} is not a valid address; set it to one that begins with https://")
 
 
-Judge = Callable[[int, Mapping[str, str], str], ProviderError | None]
-"""From a status of 300 or more, its headers and what it says (`code: message`) to an error; None: the usual one."""
+ErrorMapping = Callable[[int, Mapping[str, str], str], ProviderError | None]
+"""From a status of 300 or more, the headers and the text (`code: message`) to an error; None: the usual one."""
 
 
 class Service:
-    """One HTTP service of a provider. Messages never have headers, bodies that were sent, or queries in them."""
+    """One HTTP service of a provider. Error messages contain no headers, request bodies or queries."""
 
-    def __init__(self, name: str, judge: Judge | None = None, *, timeout: float = 30.0) -> None:
+    def __init__(self, name: str, judge: ErrorMapping | None = None, *, timeout: float = 30.0) -> None:
         self._name = name
-        self._judge = judge
+        self._map_error = judge
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(timeout, connect=10.0),
             limits=limits,
             verify=_trusted(),
             headers={"accept-encoding": "identity"},
-            mounts={"http://": None},  # this machine: a proxy would be another one, and be told the key
+            mounts={"http://": None},  # for this machine; a proxy elsewhere would get the key
             trust_env=True,
         )
 
@@ -71,10 +71,9 @@ class Service:
         self, method: str, url: str, *, most: int = LARGEST, within: float | None = WHOLE, **sent: Any
     ) -> httpx.Response:
         """
-        One request and its whole reply, of `most` bytes at most; `sent` as httpx takes it.
+        Send one request and read its whole reply, at most `most` bytes; `sent` as httpx takes it.
 
-        Raises a ProviderError for what is no success, or is not there `within` so many seconds. None: as the caller
-        bounds it.
+        Raises a ProviderError unless it succeeds `within` so many seconds; with None the caller bounds the time.
         """
         try:
             async with asyncio.timeout(within), self.stream(method, url, **sent) as reply:
@@ -85,17 +84,17 @@ class Service:
                         raise UnreachableError(f"{self._name}: the reply is larger than {most >> 10} KB")
                 return httpx.Response(reply.status_code, headers=_plain(reply.headers), content=bytes(body))
         except TimeoutError:
-            raise UnreachableError(f"{self._name} gave no whole reply in {within:g} s") from None
+            raise UnreachableError(f"{self._name} sent no complete reply within {within:g} s") from None
 
     @asynccontextmanager
     async def stream(self, method: str, url: str, **sent: Any) -> AsyncIterator[httpx.Response]:
-        """A request whose successful reply is read as it comes, by `pieces`. Raises a ProviderError."""
+        """Send a request whose successful reply is read as it arrives, by `pieces`. Raises a ProviderError."""
         try:
             async with self._client.stream(method, url, **sent) as reply:
-                # Packed twice, or by means that pack better, a piece of it would unpack to more than memory holds.
+                # With better or repeated compression a piece could expand to more than memory holds.
                 if reply.headers.get("content-encoding", "").lower() not in _ENCODINGS:
-                    raise UnreachableError(f"{self._name}: the reply is packed, which was not asked for")
-                if reply.status_code >= 300:  # a redirect is followed nowhere
+                    raise UnreachableError(f"{self._name}: the reply is compressed, though that was not requested")
+                if reply.status_code >= 300:  # redirects are not followed
                     raise await self._failure(reply)
                 yield reply
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as e:
@@ -106,7 +105,7 @@ class Service:
             raise UnreachableError(f"{self._name}: the connection broke off ({_kind(e)})") from None
 
     def pieces(self, reply: httpx.Response) -> AsyncIterator[bytes]:
-        """The reply's body as it comes; the reader bounds it. Raises UnreachableError where it breaks off."""
+        """The reply's body as it arrives; the reader bounds it. Raises UnreachableError if it breaks off."""
         return self._pieces(reply)
 
     async def _pieces(self, reply: httpx.Response) -> AsyncIterator[bytes]:
@@ -123,7 +122,7 @@ class Service:
             if len(body) >= 4096:
                 break
         status, text = reply.status_code, _message(bytes(body))
-        if self._judge and (own := self._judge(status, reply.headers, text)):
+        if self._map_error and (own := self._map_error(status, reply.headers, text)):
             return own
         told, after = f"{self._name} answered {status}: {text}", retry_after(reply.headers)
         if status == 429:
@@ -137,12 +136,12 @@ class Service:
 
 @functools.cache
 def _trusted() -> ssl.SSLContext:
-    """The certificates that are trusted; reading them takes long."""
+    """The trusted certificates, cached because reading them is slow."""
     return httpx.create_ssl_context()
 
 
 def retry_after(headers: Mapping[str, str], name: str = "retry-after") -> float | None:
-    """Seconds, from a number or a date; None where there is none that makes sense."""
+    """Seconds, from a number or a date; None if there is no usable value."""
     value = headers.get(name, "").strip()
     try:
         seconds = float(value)
@@ -166,12 +165,12 @@ def document(reply: httpx.Response, name: str) -> dict[str, Any]:
 
 
 def _plain(headers: httpx.Headers) -> dict[str, str]:
-    """Without what speaks of the body on the wire, which has been decoded."""
+    """The headers without those that describe how the body was encoded, which has been decoded."""
     return {k: v for k, v in headers.items() if k not in ("content-encoding", "content-length", "transfer-encoding")}
 
 
 def _message(body: bytes) -> str:
-    """What an error's body says, in one line; with its code where that is a word, as in `not_found: no machine`."""
+    """An error's message in one line, after its code if that is a word: `not_found: no machine`."""
     text = body.decode("utf-8", "replace")
     try:
         found = json.loads(text)

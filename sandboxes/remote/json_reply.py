@@ -1,4 +1,4 @@
-"""JSON that a provider's service said, read without trust in its shape."""
+"""Read JSON from a provider's service without trusting its shape."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from sandboxes.remote.http import LARGEST
 from sandboxes.remote.provider import UnreachableError
 
 
-def at(data: Any, *path: str) -> Any:
-    """What is found by these keys, one in the other; None where one is missing."""
+def value_at(data: Any, *path: str) -> Any:
+    """The value at a path of keys, or None."""
     for name in path:
         data = data.get(name) if isinstance(data, dict) else None
     return data
 
 
 def text(data: Any, *path: str) -> str:
-    """The text of one line found by these keys. Raises UnreachableError where there is none, or an empty one."""
-    if not isinstance(found := at(data, *path), str) or not found or not found.isprintable():
+    """The text in one line at a path of keys. Raises UnreachableError if there is none or it is empty."""
+    if not isinstance(found := value_at(data, *path), str) or not found or not found.isprintable():
         raise UnreachableError(f"the service's reply lacks {'.'.join(path)}")
     return found
 
 
 def number(data: Any, *path: str) -> int:
-    """0 where there is no whole number, or none that is of use."""
-    found = at(data, *path)
+    """The integer at a path of keys; 0 if there is none or it is out of range."""
+    found = value_at(data, *path)
     return found if isinstance(found, int) and 0 <= found < 1 << 53 else 0
 
 
-def moment(data: Any, *path: str) -> datetime:
-    """A time told in milliseconds; now, where it makes no sense: for a machine, too young is safer than too old."""
+def timestamp(data: Any, *path: str) -> datetime:
+    """A time given in milliseconds; now if it is invalid: taking a machine for too young is safer than for too old."""
     try:
-        return datetime.fromtimestamp(at(data, *path) / 1000, UTC)
+        return datetime.fromtimestamp(value_at(data, *path) / 1000, UTC)
     except (TypeError, ValueError, OverflowError, OSError):
         return datetime.now(UTC)
 
 
 def claims(token: str) -> dict[str, Any]:
-    """What a JSON web token says of its bearer, not verified; nothing for what is no such token."""
+    """The claims of a JSON web token, not verified; empty if it is not a token."""
     try:
         payload = token.split(".")[1]
         found = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -51,7 +51,7 @@ def claims(token: str) -> dict[str, Any]:
 
 
 async def records(pieces: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
-    """The objects of a stream with one a line. Raises UnreachableError for anything else, and too long a line."""
+    """The objects of a stream, one on each line. Raises UnreachableError for anything else, and for too long a line."""
     rest = bytearray()
     async for piece in pieces:
         rest += piece

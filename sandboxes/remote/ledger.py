@@ -1,7 +1,7 @@
 """
-The machines that this user's runs have ordered: on disk before a machine is asked for, until it has ended.
+The machines that this user's runs have ordered, on disk from before the request until they have ended.
 
-So a run that was killed leaves word of what may still cost money. No secret is ever written there.
+So a killed run leaves a record of what may still cost money. It never contains secrets.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from sandboxes.remote.owner import Owner
 VARIABLE = "EVALCELL_STATE_DIR"
 
 MOST = 10_000
-"""Machines that are read of a list at most, the latest."""
+"""Most machines read from the list, the latest."""
 
 FORGOTTEN = timedelta(days=30)
-"""After which a machine that nobody saw ending is no longer asked about: no provider lets one live so long."""
+"""Age at which a machine whose end nobody saw is no longer looked for: no provider lets one live so long."""
 
 _PRINTED = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 _WAIT = 10.0
-"""Seconds for other processes, and for whatever is in the file."""
+"""Seconds to wait for other processes, and for whatever is in the file."""
 _READ = 8 << 20
 _STEPS = {
     sqlite3.SQLITE_BUSY: "end the process that holds it, or ",
@@ -46,21 +46,21 @@ _STEPS = {
 Printable = Annotated[str, Field(pattern=r"^[!-~]*$", max_length=300)]
 
 
-class Entry(Owner):
-    """What happened last to the machine of a key, and who owns it."""
+class LedgerEntry(Owner):
+    """The last event of an ordered machine, and its owner."""
 
     at: AwareDatetime
     event: Literal["creating", "created", "left", "ended", "failed"]
-    """The last two: it runs no more, or was never made. Such an entry is not kept."""
+    """The last two: it no longer runs, or was never created. Such an entry is not kept."""
     provider: Printable
     address: Printable
-    """The deployment, where one provider has several."""
+    """The deployment, if a provider has several."""
     key: Printable
     id: Printable = ""
-    """The provider's name for it; empty as long as it is not known."""
+    """The provider's name for it; empty until it is known."""
 
 
-_COLUMNS = ", ".join(Entry.model_fields)
+_COLUMNS = ", ".join(LedgerEntry.model_fields)
 _TABLE = f"CREATE TABLE IF NOT EXISTS machines ({_COLUMNS}, UNIQUE (key))"
 _WRITE = f"INSERT OR REPLACE INTO machines ({_COLUMNS}) VALUES (:{_COLUMNS.replace(', ', ', :')})"
 
@@ -72,53 +72,53 @@ class Ledger:
         self.path = (folder or state_dir()) / "machines.sqlite3"
         """The file; it may not exist yet."""
         self.broken = 0
-        """Rows that were no entries, as of the last reading."""
+        """Number of invalid rows in the last reading."""
         self._before = self.path.with_suffix(".jsonl")
-        self._own: dict[str, Entry] = {}
+        self._own: dict[str, LedgerEntry] = {}
 
-    def creating(self, provider: str, address: str, key: str, run: str) -> None:
+    def record_order(self, provider: str, address: str, key: str, run: str) -> None:
         """
-        Before a machine is asked for; the caller's process owns it.
+        Record a machine before it is requested; the caller's process owns it.
 
-        Raises SandboxUnavailableError when it cannot be written: then nothing may be asked for.
+        Raises SandboxUnavailableError if it cannot be written: then no machine may be requested.
         """
-        own = Owner.here(run).model_dump()
-        self._write(Entry(at=_now(), event="creating", provider=provider, address=plain(address), key=key, **own))
+        own = Owner.this_process(run).model_dump()
+        self._write(LedgerEntry(at=_now(), event="creating", provider=provider, address=plain(address), key=key, **own))
 
-    def created(self, key: str, id: str) -> None:
-        """It is there, and this is its id. Raises SandboxUnavailableError."""
+    def record_creation(self, key: str, id: str) -> None:
+        """Record that the machine exists, and its id. Raises SandboxUnavailableError."""
         self._follow(key, event="created", id=id)
 
-    def left(self, key: str) -> None:
-        """Its run does nothing more about it, though its process may live on. Raises SandboxUnavailableError."""
+    def record_abandonment(self, key: str) -> None:
+        """Record that its run has given it up, though its process may live on. Raises SandboxUnavailableError."""
         self._follow(key, event="left")
 
-    def settled(self, key: str) -> None:
-        """It certainly runs no more, or was never made. Raises SandboxUnavailableError."""
+    def record_end(self, key: str) -> None:
+        """Record that it certainly no longer runs, or was never created. Raises SandboxUnavailableError."""
         if self._known(key):
-            with self._opened() as db, db:
+            with self._open() as db, db:
                 db.execute("DELETE FROM machines WHERE key = ?", (key,))
             self._own.pop(key, None)
 
-    def is_settled(self, key: str) -> bool:
-        """Whether the machine that was ordered here is noted as ended, or as never made."""
+    def is_ended(self, key: str) -> bool:
+        """Whether the machine that was ordered here is recorded as ended, or as never created."""
         return key not in self._own
 
-    def open_entries(self) -> list[Entry]:
+    def open_entries(self) -> list[LedgerEntry]:
         """
         The entries of all machines that may still run, the latest last.
 
-        What is no entry is skipped, and counted in `broken`. Raises SandboxUnavailableError for an unreadable file.
+        Invalid rows are skipped, and counted in `broken`. Raises SandboxUnavailableError for an unreadable file.
         """
         rows = []
-        if self._is_there(self.path) or self._is_there(self._before):
-            with self._opened() as db:
+        if self._check_file(self.path) or self._check_file(self._before):
+            with self._open() as db:
                 rows = db.execute(f"SELECT {_COLUMNS} FROM machines ORDER BY rowid DESC LIMIT {MOST}").fetchall()
         found = [entry for row in reversed(rows) if (entry := _entry(row)) is not None]
         self.broken = len(rows) - len(found)
         return found
 
-    def _known(self, key: str) -> Entry | None:
+    def _known(self, key: str) -> LedgerEntry | None:
         return self._own.get(key) or next((e for e in self.open_entries() if e.key == key), None)
 
     def _follow(self, key: str, **now: str) -> None:
@@ -126,27 +126,27 @@ class Ledger:
         if about is None:
             return  # a machine that this ledger was never told of, or that has ended
         try:  # unlike model_copy: an id is the provider's word
-            entry = Entry.model_validate(about.model_dump() | now | {"at": _now()})
+            entry = LedgerEntry.model_validate(about.model_dump() | now | {"at": _now()})
         except ValidationError:
             raise SandboxUnavailableError(
-                f"{about.provider} gave a machine an id that is none; look for {key} at the provider"
+                f"{about.provider} gave a machine an invalid id; look for {key} at the provider"
             ) from None
         self._write(entry)
 
-    def _write(self, entry: Entry) -> None:
-        with self._opened() as db, db:
+    def _write(self, entry: LedgerEntry) -> None:
+        with self._open() as db, db:
             db.execute("DELETE FROM machines WHERE at < ?", ((_now() - FORGOTTEN).isoformat(),))
             db.execute(_WRITE, entry.model_dump(mode="json"))
         self._own[entry.key] = entry
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _open(self) -> Iterator[sqlite3.Connection]:
         """
-        For a single use, so that no fork has it open. Its journal is one for rollback, not WAL: so it can be read
-        where nothing can be written, and needs no memory that processes share.
+        Open the database for a single use, so that no fork has it open. Its journal is one for rollback, not WAL: then
+        it can be read where nothing can be written, and needs no shared memory.
         """
         private_dir(self.path.parent, VARIABLE)
-        self._is_there(self.path)  # or nothing is; but no link or folder
+        self._check_file(self.path)  # or nothing is; but no link or folder
         until = time.monotonic() + _WAIT
         try:
             with closing(sqlite3.connect(self.path, timeout=_WAIT, isolation_level="IMMEDIATE")) as db:
@@ -159,14 +159,14 @@ class Ledger:
                 db.execute("PRAGMA trusted_schema = OFF")
                 db.execute("PRAGMA synchronous = EXTRA")
                 db.execute(_TABLE)
-                if self._is_there(self._before):
-                    self._take_over(db)
+                if self._check_file(self._before):
+                    self._import_old_list(db)
                 yield db
         except (sqlite3.Error, OSError) as e:
-            raise self._unusable(e) from e
+            raise self._unusable_error(e) from e
 
-    def _take_over(self, db: sqlite3.Connection) -> None:
-        """What is open in a list as it was before: a line of JSON for each event. Of a long one, the latest."""
+    def _import_old_list(self, db: sqlite3.Connection) -> None:
+        """Import a list in the earlier format, a line of JSON for each event; of a long one the latest."""
         with suppress(FileNotFoundError):  # another process was faster
             with self._before.open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
@@ -176,13 +176,13 @@ class Ledger:
                 db.executemany(_WRITE.replace("REPLACE", "IGNORE"), [e.model_dump(mode="json") for e in still])
             self._before.replace(f"{self._before}.old")
 
-    def _is_there(self, path: Path) -> bool:
+    def _check_file(self, path: Path) -> bool:
         try:
             found = path.lstat()
         except FileNotFoundError:
             return False
         except OSError as e:
-            raise self._unusable(e) from e
+            raise self._unusable_error(e) from e
         if not stat.S_ISREG(found.st_mode):
             raise SandboxUnavailableError(
                 f"{path} is not a regular file; move it away, or set {VARIABLE} to another folder"
@@ -191,7 +191,7 @@ class Ledger:
             raise SandboxUnavailableError(f"{path} belongs to another user; set {VARIABLE} to a folder of yours")
         return True
 
-    def _unusable(self, error: sqlite3.Error | OSError) -> SandboxUnavailableError:
+    def _unusable_error(self, error: sqlite3.Error | OSError) -> SandboxUnavailableError:
         if isinstance(error, OSError):
             path, reason, step = error.filename or self.path, error.strerror, ""
         else:
@@ -201,29 +201,29 @@ class Ledger:
 
 
 def state_dir() -> Path:
-    """The state folder's path: `EVALCELL_STATE_DIR`, else the platform's own place. It may not exist yet."""
+    """The state folder's path: `EVALCELL_STATE_DIR`, else the platform's default. It may not exist yet."""
     chosen = os.environ.get(VARIABLE)
     return Path(chosen).expanduser().absolute() if chosen else user_state_path("evalcell", appauthor=False)
 
 
 def own_tags() -> dict[str, str]:
-    """The tags that tell this process from all others: host, pid, started."""
-    return Owner.here("").tags()
+    """The tags that distinguish this process from all others: host, pid, started."""
+    return Owner.this_process("").tags()
 
 
 def plain(address: str) -> str:
-    """Without a name, password or query that somebody wrote into a URL, and in letters that an entry may have."""
+    """The address without a user name, password or query, and in characters that an entry may have."""
     parts = urlsplit(address)
     found = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.netloc else address
     return quote(found, safe=_PRINTED)[:300]
 
 
-def _entry(row: tuple[object, ...] | bytes) -> Entry | None:
-    """Of a row of the table, or of a line of the list as it was before."""
+def _entry(row: tuple[object, ...] | bytes) -> LedgerEntry | None:
+    """The entry in a row of the table, or in a line of the earlier format."""
     try:
         if isinstance(row, bytes):
-            return Entry.model_validate_json(row)
-        return Entry.model_validate(dict(zip(Entry.model_fields, row, strict=True)))
+            return LedgerEntry.model_validate_json(row)
+        return LedgerEntry.model_validate(dict(zip(LedgerEntry.model_fields, row, strict=True)))
     except ValidationError:
         return None
 

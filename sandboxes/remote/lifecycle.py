@@ -1,8 +1,8 @@
 """
-Who owns a machine: from the moment its creation is asked until its end is confirmed, in a ledger on disk too.
+The life of machines: from the request to create one until its end is confirmed, recorded in a ledger on disk.
 
-Nothing here can be cancelled halfway. What is cancelled leaves a task behind that sees to the machine, and `close`
-waits for those, for a bounded time; what even then is not known to have ended stays in the ledger, for `evalcell reap`.
+Nothing here is cancelled half-way: cancellation leaves a task that deals with the machine, and `close` waits for these
+tasks for a bounded time. A machine that is not known to have ended then stays in the ledger for `evalcell reap`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from sandboxes.remote.provider import (
     RefusedError,
     UnreachableError,
 )
-from sandboxes.remote.retry import Pauses, again, ended
+from sandboxes.remote.retry import Pauses, end_machine, retry
 from sandboxes.shield import finish
 
 _SOON = 3.0
-"""Seconds of ending machines that nobody needs to be told of."""
+"""Seconds to end machines before the user is told that this is going on."""
 
 
 class Lifecycle:
@@ -59,45 +59,45 @@ class Lifecycle:
         self._ledger = ledger.Ledger()
         self._pace = AsyncLimiter(1, 1 / provider.pace)
         self._ours: dict[str, str] = {}
-        """The ids of machines that run for us, by their keys."""
+        """Ids of the machines that run for us, by key."""
         self._ids: dict[str, str] = {}
-        """Those of all that were made, by their keys."""
+        """Ids of all machines that were created, by key."""
         self._unclear: set[str] = set()
-        """The keys of orders of which some attempt may have made a machine."""
+        """Keys of orders whose attempts may have created a machine."""
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
         self._late = ""
-        """Once the time for ending machines is over: what to tell of that."""
+        """Set once the time for ending machines is over: the message about it."""
 
     async def create(self, *, network: bool, memory: int, lock: str | None = None) -> Machine:
         """
-        A machine, which the caller gives back to `end`. Raises a ProviderError, FullError at once.
+        Create a machine, which the caller passes to `end`. Raises a ProviderError, FullError at once.
 
-        An attempt whose fate is unclear is looked for before there is another.
+        After an attempt with an unknown outcome it looks for the machine before the next attempt.
         """
         key = f"evalcell-{self.run}-{secrets.token_hex(4)}"
         tags = {"owner": OWNER, "key": key, "run": self.run, **ledger.own_tags()}
         order = Order(key, tags, self._lifetime, network, memory, lock)
         await self._pace.acquire()
         self._refuse_when_closed()
-        self._ledger.creating(self._provider.name, self._provider.address, key, self.run)
-        making = asyncio.create_task(self._made(order))
+        self._ledger.record_order(self._provider.name, self._provider.address, key, self.run)
+        making = asyncio.create_task(self._create(order))
         try:
             machine = await asyncio.shield(making)
             self._refuse_when_closed()
             return machine
         except BaseException:
-            if making.done() and key in self._ours:  # it was made, and could not be noted, or comes too late
+            if making.done() and key in self._ours:  # it was created, and could not be recorded, or comes too late
                 self.end(Machine(self._ours[key], key))
             else:
-                self._see_to(key, partial(self._undo, key, making))
+                self._begin(key, partial(self._undo, key, making))
             raise
 
     def _refuse_when_closed(self) -> None:
         if self._closed:
-            raise SandboxError("the sandbox was closed while something ran in it; close it after that")
+            raise SandboxError("the sandbox was closed while a program ran in it; close it after the program")
 
-    async def _made(self, order: Order) -> Machine:
+    async def _create(self, order: Order) -> Machine:
         told: list[ProviderError] = []
         seconds = max(self._start_timeout, self._bake_timeout) if order.lock else self._start_timeout
 
@@ -118,24 +118,24 @@ class Lifecycle:
                     return await self._provider.create(order)
             except TimeoutError:
                 self._unclear.add(order.key)
-                raise UnreachableError(f"{self._provider.name} made no machine in {seconds:g} s") from None
+                raise UnreachableError(f"{self._provider.name} created no machine within {seconds:g} s") from None
             except UnreachableError as e:
                 if e.sent:
                     self._unclear.add(order.key)
                 raise
 
         try:
-            machine = await again(attempt, self._pauses)
+            machine = await retry(attempt, self._pauses)
         except (BusyError, FullError, UnreachableError):
             if order.key not in self._unclear:
-                self._ledger.settled(order.key)
+                self._ledger.record_end(order.key)
             raise
         self._ours[order.key] = self._ids[order.key] = machine.id
-        self._ledger.created(order.key, machine.id)
+        self._ledger.record_creation(order.key, machine.id)
         return machine
 
     async def _undo(self, key: str, making: asyncio.Task[Machine]) -> None:
-        """Ends the machine that an order may have made, or may still make."""
+        """End the machine that an order may have created, or may still create."""
         machine: Machine | None = None
         refused = False
         try:
@@ -145,82 +145,82 @@ class Lifecycle:
         except asyncio.CancelledError:
             if self._late or not making.cancelled():
                 raise
-        except Exception:  # whatever it is, it is told where the machine was wanted
+        except Exception:  # reported where the machine was wanted
             pass
         if machine is None and key in self._ours:
             machine = Machine(self._ours[key], key)
-        if machine is None and not self._ledger.is_settled(key):
-            machine = await self._looked_for(key, 1 if refused else 3)
+        if machine is None and not self._ledger.is_ended(key):
+            machine = await self._find(key, 1 if refused else 3)
         if machine is not None:
             await self._end(key, machine.id)
         elif refused:
-            self._ledger.settled(key)
-        elif not self._ledger.is_settled(key):
-            self._leave(key, f"it is unclear whether a machine was made (it was ordered as {key})")
+            self._ledger.record_end(key)
+        elif not self._ledger.is_ended(key):
+            self._give_up(key, f"a machine may have been created (ordered as {key})")
 
-    async def _looked_for(self, key: str, times: int) -> Machine | None:
-        """An order whose answer was lost may be carried out late; one that failed, after it had made a machine."""
+    async def _find(self, key: str, times: int) -> Machine | None:
+        """Look for the machine of an order that failed or whose answer was lost; the order may still be carried out."""
         for time in range(times):
             await asyncio.sleep(min(3 * time * self._pauses.first, self._pauses.longest))
             with suppress(ProviderError):
-                if found := await again(lambda: self._provider.find(key), self._pauses):
+                if found := await retry(lambda: self._provider.find(key), self._pauses):
                     return found
         return None
 
     def end(self, machine: Machine) -> None:
-        """Begins to end it; `close` waits for that. Safe twice."""
+        """Begin to end a machine; `close` waits for it. Safe twice."""
         if machine.key in self._ours:
             del self._ours[machine.key]
-            self._see_to(machine.key, partial(self._end, machine.key, machine.id))
+            self._begin(machine.key, partial(self._end, machine.key, machine.id))
 
     async def _end(self, key: str, id: str) -> None:
         self._ours.pop(key, None)
         self._ids[key] = id
         try:
-            await ended(self._provider, id, self._pauses)
-            self._ledger.settled(key)
-        except Exception as e:  # also of a provider that has a fault of its own
-            self._leave(key, self._running(key, e))
+            await end_machine(self._provider, id, self._pauses)
+            self._ledger.record_end(key)
+        except Exception as e:  # also for a bug in the provider's class
+            self._give_up(key, self._may_still_run(key, e))
 
-    def _running(self, key: str, why: BaseException) -> str:
-        """That a machine may still run: which, and why."""
+    def _may_still_run(self, key: str, why: BaseException) -> str:
+        """The message that a machine may still run: which, and why."""
         which = f"machine {self._ids[key]}" if key in self._ids else f"the machine ordered as {key}"
-        stopped = self._late or "its end was stopped"
+        stopped = self._late or "ending it was interrupted"
         reason = stopped if isinstance(why, asyncio.CancelledError) else str(why) or type(why).__name__
         return f"{which} may still run ({reason})"
 
-    def _leave(self, key: str, why: str) -> None:
-        """From now on it is for `evalcell reap`, though this process lives on."""
+    def _give_up(self, key: str, why: str) -> None:
+        """Leave the machine to `evalcell reap`, though this process lives on."""
         with suppress(SandboxError):
-            self._ledger.left(key)
+            self._ledger.record_abandonment(key)
         self._warn(f"{self._provider.name}: {why}; run: evalcell reap")
 
-    def _see_to(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
-        task = asyncio.create_task(self._seen_to(key, work))
+    def _begin(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.create_task(self._run_to_end(key, work))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _seen_to(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def _run_to_end(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
         for last in (False, True):
             try:
                 return await work()
-            except BaseException as e:  # it was stopped, or the provider's class has a fault of its own
+            except BaseException as e:  # cancelled, or a bug in the provider's class
                 if isinstance(e, asyncio.CancelledError) and not (last or self._late):
-                    continue  # a loop that ends cancels all that goes on, and waits for what does not obey
-                if not self._ledger.is_settled(key):
-                    self._leave(key, self._running(key, e))
+                    continue  # a closing event loop cancels all tasks, and waits for those that go on
+                if not self._ledger.is_ended(key):
+                    self._give_up(key, self._may_still_run(key, e))
                 if not isinstance(e, Exception):
                     raise
                 return
 
     def end_all(self) -> None:
-        """As `end`, for all that are; there are no more from now on."""
+        """Begin to end all machines, and refuse to create others."""
         self._closed = True
         for key, id in list(self._ours.items()):
             self.end(Machine(id, key))
 
     async def close(self, seconds: float) -> None:
-        """Ends all machines, and makes no more; waits at most so many seconds. Cancelling it does not hurry it."""
+        """End all machines, and wait for that at most so many seconds, also if cancelled."""
         self.end_all()
         await finish(lambda: self._close(seconds))
 
@@ -229,9 +229,9 @@ class Lifecycle:
             soon = min(_SOON, seconds)
             await asyncio.wait(set(self._ending), timeout=soon)
             if self._ending:
-                self._warn(f"{self._provider.name}: waiting for {len(self._ending)} of its machines to end")
+                self._warn(f"{self._provider.name}: waiting for {len(self._ending)} machines to end")
                 await asyncio.wait(set(self._ending), timeout=seconds - soon)
-        self._late = f"its end took longer than the {seconds:g} s there were for it"
+        self._late = f"ending it took longer than {seconds:g} s"
         for task in self._ending:
             task.cancel()
         if self._ending:

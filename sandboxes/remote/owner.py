@@ -1,4 +1,4 @@
-"""Who owns a machine: a process of some host. Told to the provider as tags, and to the ledger."""
+"""The owner of a machine: a process of a host, stored in the machine's tags and in the ledger."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from sandboxes.base import Model
 _PROC = Path("/proc")
 
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,63}$")]
-"""What every provider takes as a tag's value."""
+"""A tag value that every provider accepts."""
 
 
 class Owner(Model):
-    """A process that owns machines, told apart from all others, later ones with its number too."""
+    """A process that owns machines, distinguished from later processes with the same number."""
 
     run: Word
     host: Word
     pid: int = Field(ge=0, le=1 << 31)
     started: float = Field(ge=0, le=1 << 53, allow_inf_nan=False)
-    """No two processes of a host with one number share it. 0: this system does not tell."""
+    """Differs between processes of a host that have the same number. 0: the system does not provide it."""
 
     @classmethod
-    def here(cls, run: str) -> Self:
-        """This process, for a run."""
+    def this_process(cls, run: str) -> Self:
+        """This process as the owner, for a run."""
         pid = os.getpid()
-        return cls(run=run, host=this_host(), pid=pid, started=started(pid) or 0)
+        return cls(run=run, host=this_host(), pid=pid, started=start_number(pid) or 0)
 
     @classmethod
-    def tagged(cls, tags: Mapping[str, str]) -> Self | None:
-        """From a machine's tags; None where they do not tell."""
+    def from_tags(cls, tags: Mapping[str, str]) -> Self | None:
+        """The owner in a machine's tags, or None."""
         try:
             return cls.model_validate({name: tags[name] for name in ("run", "host", "pid", "started")})
         except (KeyError, ValidationError):
             return None
 
     def tags(self) -> dict[str, str]:
-        """As tags of a machine, without the run."""
+        """The tags of a machine, without the run."""
         return {"host": self.host, "pid": str(self.pid), "started": str(int(self.started))}
 
     @property
     def since_boot(self) -> bool:
-        """Whether it certainly started here since the system did: not on another host that has this one's name."""
+        """Whether it certainly started on this host since the last boot, not on another host with the same name."""
         return self.started > 0 and int(self.started) >> 33 == _boot()
 
     @property
     def alive(self) -> bool | None:
-        """Whether it still runs. None: it is of another host, or this system does not tell."""
-        if self.host != this_host() or os.name != "posix":  # elsewhere, asking after a process can end it
+        """Whether it still runs. None: it is on another host, or the system does not provide it."""
+        if self.host != this_host() or os.name != "posix":  # on other systems os.kill(pid, 0) can end a process
             return None
         if self.pid < 1:
             return False
@@ -66,15 +66,15 @@ class Owner(Model):
             return False
         except (PermissionError, OverflowError):
             pass
-        now = started(self.pid)
+        now = start_number(self.pid)
         return now is not None and (0 in (now, self.started) or now == self.started)
 
 
-def started(pid: int) -> float | None:
+def start_number(pid: int) -> float | None:
     """
-    What tells a process from another one that had or gets its number; 0 where the system does not tell it.
+    A number that differs between processes with the same process number; 0 if the system does not provide it.
 
-    None: it has ended. Made of its start, in ticks since the system's, and of the system's own start.
+    None: the process has ended. The number consists of its start time in ticks and the system's boot id.
     """
     try:
         words = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -89,9 +89,9 @@ def started(pid: int) -> float | None:
 @cache
 def this_host() -> str:
     """
-    A name for what shares process numbers: the machine, or the container.
+    A name for what shares process numbers: the machine or the container.
 
-    Containers may have one host's name; so a digest of the machine's id and of the process namespace is in it.
+    Containers may share a host name, so the name includes a digest of the machine id and the process namespace.
     """
     parts = f"{_read(Path('/etc/machine-id'))} {_namespace()}"
     digest = hashlib.sha256(parts.encode()).hexdigest()[:8]
@@ -101,7 +101,7 @@ def this_host() -> str:
 
 @cache
 def _boot() -> int:
-    """20 bits that change with each start of the system."""
+    """20 bits that change with each boot."""
     return int(hashlib.sha256(_read(_PROC / "sys/kernel/random/boot_id").encode()).hexdigest()[:5], 16)
 
 

@@ -1,4 +1,4 @@
-"""The machines of one run, as many at once as are wanted and the account allows; whoever finds none free waits."""
+"""The machines of one run: as many at once as wanted and as the account allows; callers wait for a free one."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote.provider import FullError, GoneError, Machine, Provider, ProviderError, RefusedError
 
 _RETIRED = 120.0
-"""Seconds before a machine's longest life is over that it gets no more work."""
+"""Seconds before the end of a machine's longest life during which it gets no more work."""
 _AGAIN = 5.0
-"""Seconds between two tries to have one more while the account is full."""
+"""Seconds between attempts to create another machine while the account is full."""
 _PROLONGING = 15.0
-"""Seconds for prolonging one machine's life; the others wait for it, and the shortest life is a minute."""
+"""Seconds to extend the life of one machine; the others wait for it, and the shortest life is a minute."""
 
 
-class _Kept(NamedTuple):
+class _PooledMachine(NamedTuple):
     machine: Machine
     born: float
 
 
 class Pool:
-    """`make` brings a machine up and `end` lets it go; both are for this pool to call."""
+    """Machines to run commands in; `make` brings one up and `end` ends it."""
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ class Pool:
         self._size = size
         self._lifetime = lifetime
         self._wait = wait
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _PooledMachine] = {}
         self._idle: list[Machine] = []
         self._making = 0
         self._changed = asyncio.Event()
         self._not_before = 0.0
 
     async def take(self) -> Machine:
-        """A machine for the caller alone, who gives it back or drops it. Raises a SandboxError."""
+        """Take a machine, which the caller gives back or drops. Raises a SandboxError."""
         since = monotonic()
         while True:
             if self._idle:
@@ -61,41 +61,43 @@ class Pool:
                     return machine
                 self.drop(machine)
             elif len(self._kept) + self._making < self._size and monotonic() >= self._not_before:
-                if made := await self._another(since):
+                if made := await self._add(since):
                     return made
             else:
-                await self._change()
+                await self._wait_for_change()
 
-    async def _another(self, since: float) -> Machine | None:
-        """One machine more; None where others must do, or where it is to be tried again."""
+    async def _add(self, since: float) -> Machine | None:
+        """Create another machine; None if the others must do or it is to be tried again."""
         self._making += 1
         try:
             machine = await self._make()
         except ProviderError as e:
-            if isinstance(e, RefusedError) or (self._alone() and not isinstance(e, FullError)):
+            if isinstance(e, RefusedError) or (self._is_first() and not isinstance(e, FullError)):
                 raise
-            self._put_off(e, since)
+            self._delay(e, since)
             return None
         finally:
             self._making -= 1
             self._changed.set()
-        self._kept[machine.key] = _Kept(machine, monotonic())
+        self._kept[machine.key] = _PooledMachine(machine, monotonic())
         return machine
 
-    def _alone(self) -> bool:
+    def _is_first(self) -> bool:
         return not self._kept and self._making == 1
 
-    def _put_off(self, error: ProviderError, since: float) -> None:
-        if self._alone() and monotonic() - since > self._wait:
+    def _delay(self, error: ProviderError, since: float) -> None:
+        if self._is_first() and monotonic() - since > self._wait:
             raise SandboxUnavailableError(
-                f"{error}; waited {self._wait:.0f} s for room: end other machines (evalcell reap shows what is left of "
+                f"{error}; waited {self._wait:.0f} s for a machine: end others (evalcell reap shows what is left of "
                 "earlier runs), or try later"
             )
         if not self._not_before:
-            self._warn(f"{error}; waiting for room" if self._alone() else f"{error}; going on with fewer machines")
+            self._warn(
+                f"{error}; waiting until one ends" if self._is_first() else f"{error}; continuing with fewer machines"
+            )
         self._not_before = monotonic() + min(_AGAIN, self._wait)
 
-    async def _change(self) -> None:
+    async def _wait_for_change(self) -> None:
         self._changed.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.05, self._not_before - monotonic()) if self._not_before else None):
@@ -107,13 +109,13 @@ class Pool:
             self._changed.set()
 
     def drop(self, machine: Machine) -> None:
-        """It is not used again; its end begins. Safe twice."""
+        """Stop using a machine and begin to end it. Safe twice."""
         if self._kept.pop(machine.key, None):
             self._end(machine)
             self._changed.set()
 
     async def keep_alive(self) -> None:
-        """Prolongs the lives of all machines, until it is cancelled."""
+        """Extend the lives of all machines until cancelled."""
         while self._provider.extends:
             await asyncio.sleep(self._lifetime / 3)
             await asyncio.gather(*(self._prolong(kept.machine) for kept in self._kept.values()))
@@ -126,5 +128,5 @@ class Pool:
             if any(idle.key == machine.key for idle in self._idle):
                 self._idle = [idle for idle in self._idle if idle.key != machine.key]
                 self.drop(machine)
-        except Exception:  # a fault of the provider's class too: the others shall live on
-            return  # the next time; or else whoever uses it will find out
+        except Exception:  # also for a bug in the provider's class, so that the other machines live on
+            return  # try again next time; if the machine ends, its user will notice

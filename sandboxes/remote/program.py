@@ -1,36 +1,58 @@
-"""A script on a provider's machines: one command a batch, one frame a row, and what to do when a machine is lost."""
+"""A script on a provider's machines: one command for each batch, one frame for each row, and lost machines replaced."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from sandboxes.base import Call, Execution, Limits, Program, Script
+from sandboxes.base import Call, Execution, Isolation, Limits, Program, SandboxConfig, Script
 from sandboxes.boxes import tiers
 from sandboxes.errors import SandboxLostError
+from sandboxes.redaction import Masks
 from sandboxes.remote import agent_protocol
-from sandboxes.remote.provider import LOST, Command, Ended, Machine, Provider
-from sandboxes.remote.retry import again
+from sandboxes.remote.config import RemoteConfig
+from sandboxes.remote.provider import LOST, Command, CommandResult, Machine, Provider
+from sandboxes.remote.retry import retry
 from sandboxes.shield import finish
 
 if TYPE_CHECKING:
-    from sandboxes.remote.sandbox import RemoteSandbox
+    from sandboxes.remote.pool import Pool
 
 _STOP = 10.0
-"""Seconds for a command that is cancelled to let go of its connections; its machine is ended in any case."""
+"""Seconds for a cancelled command to close its connections; its machine is ended in any case."""
+
+
+class Machines(Protocol):
+    """Where a program runs: a sandbox with its machines."""
+
+    config: SandboxConfig
+    isolation: Isolation
+    masks: Masks
+    remote: RemoteConfig
+    variables: dict[str, str]
+    warn: Callable[[str], None]
+    why_online: str
+
+    @property
+    def files(self) -> dict[str, str]: ...
+
+    @property
+    def place(self) -> tuple[Provider, Pool, agent_protocol.Greeting, str | None]: ...
+
+    def for_user(self, execution: Execution) -> Execution: ...
 
 
 class RemoteProgram(Program):
-    """Its script travels with every batch: a machine holds nothing of a run between two commands."""
+    """A script that is sent again with every batch: between two commands a machine keeps nothing of a run."""
 
-    def __init__(self, sandbox: RemoteSandbox, script: Script) -> None:
+    def __init__(self, sandbox: Machines, script: Script) -> None:
         self._sandbox = sandbox
         self._script = script
 
     async def load(self, limits: Limits) -> None:
-        """Tries to load the script; once more on another machine when the first is lost."""
+        """Try to load the script, and once more on another machine if the first is lost."""
         for last in (False, True):
             try:
                 async with aclosing(self._once([], limits)) as found:
@@ -54,10 +76,10 @@ class RemoteProgram(Program):
                 return
             except SandboxLostError as e:
                 if not left:
-                    return  # only the machine was lost
+                    return  # only the machine was lost, no execution
                 why = str(e)
-                # Rows run in their order: the first without an execution may be what killed the machine. That one
-                # the caller may try by itself; the others go on elsewhere.
+                # Rows run in order: the first without an execution may have killed the machine. The caller
+                # may try that row by itself; the others go on on another machine.
                 suspect = left.pop(next(iter(left)))
                 if not left:
                     raise
@@ -67,23 +89,23 @@ class RemoteProgram(Program):
             raise SandboxLostError(f"the machine was lost while it ran call {suspect.id}: {why}")
 
     async def _batch(self, left: dict[int, Call], limits: Limits) -> AsyncIterator[Execution]:
-        """Executions of the calls, which are taken out of `left` one by one. Raises SandboxLostError."""
+        """Run the calls, and take each out of `left` when it has its execution. Raises SandboxLostError."""
         async with aclosing(self._once(list(left.values()), limits)) as found:
             async for execution in found:
                 left.pop(execution.call, None)
-                yield self._sandbox.shown(execution)
+                yield self._sandbox.for_user(execution)
 
     async def _once(self, calls: list[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
-        """One command in one machine. Without calls, how loading went."""
+        """Run one command in one machine. Without calls it gives the result of loading."""
         provider, pool, greeting, folder = self._sandbox.place
-        asked = agent_protocol.Asked(
+        asked = agent_protocol.ScriptRequest(
             script=self._script,
             limits=limits,
             isolation=self._sandbox.isolation,
             machine=greeting.machine,
             packages=folder,
             network=self._sandbox.config.network,
-            shut=bool(self._sandbox.uncut),
+            shut=bool(self._sandbox.why_online),
             files=self._sandbox.files,
             variables=self._sandbox.variables,
         )
@@ -93,31 +115,31 @@ class RemoteProgram(Program):
         if calls and len(listener.refused) == len(calls):
             return
         machine = await pool.take()
-        hearing = _Hearing(self._sandbox, provider, machine, command, listener)
+        running = _RunningCommand(self._sandbox, provider, machine, command, listener)
         try:
-            async for execution in hearing.executions():
+            async for execution in running.executions():
                 yield execution
             if not calls:
                 if listener.left:
-                    words = tiers.reload(listener.left, self._sandbox.isolation, self._script.entrypoint)
+                    words = tiers.reload_warning(listener.left, self._sandbox.isolation, self._script.entrypoint)
                     self._sandbox.warn(words)
-                yield self._sandbox.shown(hearing.loaded())
+                yield self._sandbox.for_user(running.load_result())
         finally:
             try:
-                await hearing.stop()
+                await running.stop()
             finally:
-                if hearing.clean:
+                if running.clean:
                     pool.give_back(machine)
                 else:
                     pool.drop(machine)
 
 
-class _Hearing:
-    """A command under way, in a task of its own, and what has been heard of it."""
+class _RunningCommand:
+    """A running command, in a task of its own, and its output so far."""
 
     def __init__(
         self,
-        sandbox: RemoteSandbox,
+        sandbox: Machines,
         provider: Provider,
         machine: Machine,
         command: Command,
@@ -135,11 +157,11 @@ class _Hearing:
         self.clean = False
         """Whether the machine can be used again."""
 
-    async def _run(self) -> Ended:
-        async def once() -> Ended:
+    async def _run(self) -> CommandResult:
+        async def once() -> CommandResult:
             return await self._provider.execute(self._machine, self._command, self._hear)
 
-        return await again(once, self._remote.pauses, unsent=True)
+        return await retry(once, self._remote.pauses, unsent=True)
 
     def _hear(self, piece: bytes) -> None:
         for execution in self._listener.feed(piece):
@@ -147,54 +169,54 @@ class _Hearing:
         self._word.set()
 
     async def executions(self) -> AsyncIterator[Execution]:
-        """Those of the command's calls. Raises SandboxLostError when it ends, or falls silent, before the last."""
+        """The executions of the calls. Raises SandboxLostError if the command ends or falls silent before the last."""
         while not (self._task.done() and self._heard.empty()):
             while not self._heard.empty():
                 if execution := self._heard.get_nowait():
                     yield execution
             if not self._task.done():
-                await self._more()
-        ended = self._ended()
+                await self._wait()
+        ended = self._result()
         if not self._listener.finished or ended.code != 0:
-            raise SandboxLostError(f"the batch did not end as it should: {_words(ended)}")
+            raise SandboxLostError(f"the batch did not complete: {_describe_end(ended)}")
         self.clean = True
         if self._listener.lost:
             raise SandboxLostError(self._listener.lost)
 
-    async def _more(self) -> None:
+    async def _wait(self) -> None:
         self._word.clear()
         patience = self._listener.patience() + self._remote.slack
         try:
             async with asyncio.timeout(patience):
                 await self._word.wait()
         except TimeoutError:
-            raise SandboxLostError(f"nothing was heard from the machine for {patience:.0f} s") from None
+            raise SandboxLostError(f"the machine was silent for {patience:.0f} s") from None
 
-    def _ended(self) -> Ended:
+    def _result(self) -> CommandResult:
         try:
             return self._task.result()
         except LOST as e:
             raise SandboxLostError(str(e)) from e
         except agent_protocol.UnclearError as e:
-            raise SandboxLostError(f"what the machine said is unclear: {e}") from e
+            raise SandboxLostError(f"the machine's answer is invalid: {e}") from e
 
-    def loaded(self) -> Execution:
-        """How loading went."""
+    def load_result(self) -> Execution:
+        """The result of loading."""
         if self._listener.loaded is None:
             self.clean = False
-            raise SandboxLostError("the machine did not say how loading went")
+            raise SandboxLostError("the machine did not report whether the script was loaded")
         return self._listener.loaded
 
     async def stop(self) -> None:
-        """The machine may go on with the command: unless it is `clean`, it must be ended."""
+        """Stop waiting for the command. Unless `clean`, the machine must be ended, as the command may go on there."""
         self._task.cancel()
         await finish(lambda: asyncio.wait({self._task}, timeout=_STOP))
         if self._task.done() and not self._task.cancelled():
-            self._task.exception()  # it was told, or does not matter any more
+            self._task.exception()  # it was reported, or no longer matters
 
 
-def _words(ended: Ended) -> str:
+def _describe_end(ended: CommandResult) -> str:
     if ended.code is None:
-        return "the provider ended it, for it took too long"
-    last = ended.errors.strip().splitlines()[-1:] or ["it said nothing"]
+        return "the provider ended it because it took too long"
+    last = ended.errors.strip().splitlines()[-1:] or ["no error output"]
     return f"exit code {ended.code}, {last[0][:300]}"

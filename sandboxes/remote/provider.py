@@ -1,10 +1,10 @@
 """
-What a provider of machines must be able to do: one class, of which the rest of this folder makes a sandbox.
+The interface of a provider of machines: from one such class the rest of this folder makes a sandbox.
 
-    create -> (execute, extend, cut_network ...) -> kill        and, for what was left behind, find and list
+    create -> (execute, extend, cut_network ...) -> kill        and find and list, for machines that were left behind
 
-A provider only speaks: one method is one thing asked of the provider's service, and raises one of the errors below.
-Who owns a machine, what is asked again, how long to wait and what to do with a lost machine is decided elsewhere.
+A provider only talks to the service: a method asks one thing of it, and raises one of the errors below. Who owns a
+machine, what is retried, how long to wait and what to do about a lost machine is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ OWNER = "evalcell"
 """The value of the tag `owner` on every machine."""
 
 ERRORS = 64 * 1024
-"""Bytes kept of a command's stderr, the tail."""
+"""Bytes kept of a command's stderr, from its end."""
 
 
 class ProviderError(SandboxError):
     """
-    The provider, or the way to it, failed; nothing is known about the script.
+    The provider or the connection to it failed; this says nothing about the script.
 
         ProviderError
-          RefusedError      it will not, however often it is asked: a wrong key, a wrong request
+          RefusedError      it refuses, and will again: a wrong key, a wrong request
           UnreachableError  no answer, or an unusable one: it may or may not have done what was asked
-          BusyError         asked too often; `after` says when to ask again
+          BusyError         too many requests; `after` says when to ask again
           FullError         as many machines run as the account may have
-          GoneError         the machine is no longer there
+          GoneError         the machine no longer exists
     """
 
 
 class RefusedError(ProviderError):
-    """It will not do it, however often it is asked. The message names the next step."""
+    """The service refuses, and would again. The message names the next step."""
 
 
 class UnreachableError(ProviderError):
     """
-    No answer, or a failure that may pass: 500, 502, 503, 504, a connection that could not be made or broke off.
+    No answer, or a failure that may pass: status 500, 502, 503 or 504, a connection that failed or broke off.
 
-    `sent` is False where the request certainly did not arrive.
+    `sent` is False if the request certainly did not arrive.
     """
 
     def __init__(self, message: str, *, sent: bool = True, after: float | None = None) -> None:
         super().__init__(message)
         self.sent = sent
         self.after = after
-        """Seconds after which it asks to be asked again. None: it did not say."""
+        """Seconds after which the service wants to be asked again. None: it did not say."""
 
 
 class BusyError(ProviderError):
@@ -65,15 +65,15 @@ class BusyError(ProviderError):
 
 
 class FullError(ProviderError):
-    """The account's number of machines is reached; nothing was done. Waiting helps only when others end."""
+    """The account has reached its number of machines; nothing was done. Waiting helps only if others end."""
 
 
 class GoneError(ProviderError):
-    """The machine does not exist, or no longer runs."""
+    """The machine does not exist or no longer runs."""
 
 
 LOST = (UnreachableError, BusyError, FullError, GoneError)
-"""What may go better with another machine, or at another time."""
+"""Errors after which another machine or a later attempt may succeed."""
 
 
 @dataclass(frozen=True)
@@ -81,37 +81,37 @@ class Order:
     """A machine to be created."""
 
     key: str
-    """Names it for good, even before it has an id: 1 to 40 of a-z, 0-9 and -. Ordering it twice makes one machine."""
+    """Its permanent name, known before its id: 1 to 40 of a-z, 0-9 and -. Ordering it twice creates one machine."""
     tags: Mapping[str, str]
     """`owner`, `key`, `run`, `host` and more; values of at most 63 of A-Z, a-z, 0-9, `-`, `_` and `.`."""
     lifetime: int
     """Seconds after which the provider shall end it by itself."""
     network: bool
-    """Whether it may reach the network from the start. Where packages are to be installed it can be cut later."""
+    """Whether it may use the network from the start. Once packages are installed, the network can be cut."""
     memory: int
     """Bytes that the scripts may use; the machine needs some more for itself."""
     lock: str | None = None
-    """Hash-locked packages for providers that bake them into an image; see `Provider.bakes`."""
+    """Hash-locked packages for providers that build them into an image; see `Provider.bakes`."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine that runs. `data` is the provider's own: addresses, tokens. It is never shown nor written down."""
+    """A running machine. `data` belongs to the provider: addresses, tokens. It is never shown or written to disk."""
 
     id: str
     key: str
     data: Any = field(default=None, repr=False)
-    uncut: str = ""
-    """Why it has a network, where its order says that it has none. Empty: the service did as it was asked."""
+    why_online: str = ""
+    """Why the machine has a network though its order says none. Empty: the service did as ordered."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """A machine as the provider's list tells of it."""
+class ListedMachine:
+    """A machine in the provider's list."""
 
     id: str
     key: str
-    """Empty where it tells none."""
+    """Empty if it has none."""
     since: datetime
     """With a time zone."""
     tags: Mapping[str, str]
@@ -122,34 +122,34 @@ class Command:
     """A program to run in a machine."""
 
     argv: tuple[str, ...]
-    """The program and its arguments, together below 32 KB; nothing secret is in them."""
+    """The program and its arguments, together below 32 KB, without secrets."""
     input: bytes = field(default=b"", repr=False)
-    """What its standard input shall be, whole; it may be some 20 MB."""
+    """All of its standard input, up to about 20 MB."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables for this program alone. They are secrets."""
+    """Variables for this program alone. They are secret."""
     timeout: float = 60.0
     """Seconds after which the provider shall end it."""
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
+class CommandResult:
+    """The result of a command."""
 
     code: int | None
     """The exit code; 128 + n for signal n. None: ended by the timeout."""
     errors: str = ""
-    """The tail of its stderr."""
+    """The end of its stderr."""
 
 
-Hear = Callable[[bytes], None]
-"""Called with each piece of a command's stdout as it comes. Raises to stop the command being heard."""
+OnOutput = Callable[[bytes], None]
+"""Called with each piece of a command's stdout as it arrives. Raises to stop reading."""
 
 
-def account(url: str, key: str) -> str:
+def account_address(url: str, key: str) -> str:
     """
-    A deployment and whose machines are spoken of there, for `Provider.address`: 8 hex digits of the key's SHA-256.
+    A deployment and the account there, for `Provider.address`: 8 hex digits of the key's SHA-256.
 
-    Under another account's key a machine that runs is as unknown as one that has ended.
+    With another account's key a running machine looks like one that has ended.
     """
     return f"{url}/key-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
@@ -158,45 +158,45 @@ class Provider(ABC):
     """
     One account at one provider. Every method may be called while others wait; all but `open` need `open` first.
 
-    Each raises a ProviderError and nothing else; httpx's and an SDK's own exceptions are mapped in one place. Each may
-    be cancelled at any await: what it began at the provider is then found again by the order's key.
+    Each raises only ProviderErrors; the exceptions of httpx or an SDK are mapped in one place. Each may be cancelled at
+    any await: what it began at the provider is then found by the order's key.
     """
 
     name: ClassVar[str]
     variables: ClassVar[tuple[str, ...]]
     """The variables that hold the credentials, for messages and for masking."""
     pace: ClassVar[float] = 1.0
-    """Machines created in a second, at most."""
+    """Most machines created in a second."""
     cap: ClassVar[int] = 10
-    """Machines of a run that does not say how many, at most; below what the smallest plan allows."""
+    """Most machines of a run that does not say how many; below the limit of the smallest plan."""
     longest: ClassVar[int] = 3600
-    """Seconds that a machine can live on the smallest plan, extended or not; it is replaced before."""
+    """Most seconds that a machine can live on the smallest plan, extended or not; it is replaced before."""
     extends: ClassVar[bool] = True
-    """Whether `extend` prolongs a life. If not, a machine is ordered with the lifetime `longest`."""
+    """Whether `extend` works. If not, a machine is ordered with the lifetime `longest`."""
     bakes: ClassVar[bool] = False
-    """Whether `create` makes a machine that has the order's packages; else they are installed in it."""
+    """Whether `create` makes a machine with the order's packages; otherwise they are installed in it."""
 
     address: str
-    """The deployment and the account there, for the ledger; no secret. See `account`."""
+    """The deployment and the account there, for the ledger; not secret. See `account_address`."""
     python: str | None = None
-    """The version, as in `3.13`, where it is chosen here rather than by the image; set where `bakes`."""
+    """The Python version, such as `3.13`, if it is chosen here rather than by the image; set if `bakes`."""
 
     def __init__(self, values: Mapping[str, str]) -> None:  # noqa: B027  (for one that has no settings)
         """
-        Reads its settings out of `values`, the environment with the env-file over it; does no I/O.
+        Read the settings from `values`, the environment with the env-file over it. Does no I/O.
 
-        Raises SandboxUnavailableError naming the variable that is missing or unusable, and how to set it.
+        Raises SandboxUnavailableError, which names the missing or unusable variable and how to set it.
         """
 
     async def open(self) -> None:  # noqa: B027  (most need nothing)
-        """Opens connections; asks nothing yet."""
+        """Open connections without asking anything."""
 
     async def close(self) -> None:  # noqa: B027
-        """Closes connections; safe twice."""
+        """Close connections. Safe twice."""
 
     @abstractmethod
     async def create(self, order: Order) -> Machine:
-        """A new machine that commands can be run in, or the one that an equal order made before."""
+        """Create a machine in which commands can be run, or return the one of an equal earlier order."""
 
     @abstractmethod
     async def find(self, key: str) -> Machine | None:
@@ -205,31 +205,31 @@ class Provider(ABC):
     @abstractmethod
     async def kill(self, id: str) -> None:
         """
-        Ends the machine for good, so that it costs nothing any more.
+        End the machine for good, so that it costs nothing any more.
 
-        For one that is gone already it returns, or raises GoneError: then it is asked once more.
+        If it no longer exists, returns or raises GoneError; then it is asked once more.
         """
 
     @abstractmethod
-    def list(self) -> AsyncIterator[Found]:
-        """All machines that are not ended and have the tag `owner` with the value OWNER, in any order."""
+    def list(self) -> AsyncIterator[ListedMachine]:
+        """All machines that have not ended and whose tag `owner` has the value OWNER, in any order."""
 
     @abstractmethod
-    async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
+    async def execute(self, machine: Machine, command: Command, on_output: OnOutput) -> CommandResult:
         """
-        Runs the command to its end, as root where the machine allows it.
+        Run the command to its end, as root if the machine allows it.
 
-        Never starts it twice: once it may have started, whatever breaks is an UnreachableError.
+        Never starts it twice: once it may have started, any failure is an UnreachableError.
         """
 
     async def extend(self, machine: Machine, seconds: int) -> None:
-        """Lets it live for so many seconds from now."""
+        """Let the machine live for so many seconds from now."""
         raise RefusedError(f"{self.name} cannot extend a machine's life")
 
     async def cut_network(self, machine: Machine) -> None:
         """
-        Closes the network to all programs in the machine.
+        Close the network to all programs in the machine.
 
-        Raises RefusedError with the reason where the service has no such thing, or does not let this account have it.
+        Raises RefusedError with the reason if the service or the account cannot do that.
         """
         raise RefusedError(f"{self.name} cannot cut a running machine's network")

@@ -1,4 +1,4 @@
-"""What a machine needs before it runs scripts: to be known, and to have the packages."""
+"""Prepare a machine for scripts: find out what it is, and install packages."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.packages import Lock
 from sandboxes.remote import agent_protocol
-from sandboxes.remote.provider import Command, Ended, Machine, Provider, RefusedError, UnreachableError
-from sandboxes.remote.retry import Pauses, again
+from sandboxes.remote.provider import Command, CommandResult, Machine, Provider, RefusedError, UnreachableError
+from sandboxes.remote.retry import Pauses, retry
 
 Say = Callable[[str], None]
 
 OLDEST = (3, 11)
-"""Of the Pythons that scripts can run under."""
+"""The oldest Python that scripts can run with."""
 
 _OFFLINE = ("network", "seccomp")
-"""Words of a greeting that each say that scripts are kept off the network; as the agent has them."""
+"""Words of a greeting each of which means that scripts are kept off the network; as in the agent."""
 
-STRAYS = "its kernel finds no process whose parent has ended: what a script leaves behind runs until its machine ends"
-"""Where neither `pids` nor `orphans` is among the words."""
+STRAYS = "processes that a script leaves behind run until the machine ends: its kernel does not find orphaned processes"
+"""The warning for machines with neither `pids` nor `orphans` among the words."""
 
 _REPLY = 64 * 1024
 
-# Runs on the machine, with the lock as its standard input. The folder is none of those that are hidden from scripts.
+# Runs on the machine, with the lock as standard input. The folder is not one of those hidden from scripts.
 _INSTALL = """
 import os, subprocess, sys, tempfile
 os.umask(0o022)
@@ -44,18 +44,18 @@ print(ascii(folder)[1:-1])
 
 
 class _Reply:
-    """The stdout of a command that says little."""
+    """The stdout of a command with a short reply."""
 
     def __init__(self) -> None:
-        self.said = b""
+        self.output = b""
 
-    def hear(self, piece: bytes) -> None:
-        self.said += piece
-        if len(self.said) > _REPLY:
-            raise RefusedError("a machine says more than it was asked; choose another image")
+    def add(self, piece: bytes) -> None:
+        self.output += piece
+        if len(self.output) > _REPLY:
+            raise RefusedError("a machine's reply is too long; choose another image")
 
 
-async def greeted(
+async def greet(
     provider: Provider,
     machine: Machine,
     pauses: Pauses,
@@ -63,25 +63,25 @@ async def greeted(
     packages: str | None = None,
 ) -> agent_protocol.Greeting:
     """
-    Who is there, and what would keep a script of the language in. Deno must be among the packages, where that is it.
+    Ask the machine who it is, and what it can keep scripts of the language from. Deno must be among the packages.
 
-    Raises SandboxUnavailableError for a machine without a usable Python, else a ProviderError.
+    Raises SandboxUnavailableError if the machine has no usable Python, else a ProviderError.
     """
     command, listener = agent_protocol.hello(language, packages)
 
-    def hear(piece: bytes) -> None:
+    def on_output(piece: bytes) -> None:
         listener.feed(piece)
 
     try:
-        ended = await again(lambda: provider.execute(machine, command, hear), pauses, unsent=True)
+        ended = await retry(lambda: provider.execute(machine, command, on_output), pauses, unsent=True)
     except agent_protocol.UnclearError as e:
-        raise UnreachableError(f"{provider.name}: what the machine said is unclear: {e}") from e
-    found, why = listener.greeting, _last(ended)
+        raise UnreachableError(f"{provider.name}: the machine's answer is invalid: {e}") from e
+    found, why = listener.greeting, _last_line(ended)
     if not listener.finished and (ended.code is None or ended.code in (0, *range(128, 256))):
-        raise UnreachableError(f"{provider.name}: the machine was lost while it said who it is")
+        raise UnreachableError(f"{provider.name}: the machine was lost during the greeting")
     if found is None:
         raise SandboxUnavailableError(
-            f"{provider.name}: no python3 answers in the machine ({why or 'it says nothing'}); "
+            f"{provider.name}: python3 does not run in the machine ({why or 'no error output'}); "
             "choose an image with Python 3.11 or newer"
         )
     if tuple(int(part) for part in found.python.split(".")[:2]) < OLDEST:
@@ -91,42 +91,42 @@ async def greeted(
     return found
 
 
-async def uncut(provider: Provider, machine: Machine, pauses: Pauses) -> str:
-    """Has the provider cut the machine's network; why it will not, where that is so. Raises a ProviderError."""
+async def cut_network(provider: Provider, machine: Machine, pauses: Pauses) -> str:
+    """Cut the machine's network; return the reason if the provider refuses. Raises a ProviderError."""
     try:
-        await again(lambda: provider.cut_network(machine), pauses)
+        await retry(lambda: provider.cut_network(machine), pauses)
     except RefusedError as e:
         return str(e)
     return ""
 
 
-def offline(name: str, why: str, greeting: agent_protocol.Greeting) -> str:
+def offline_warning(name: str, why: str, greeting: agent_protocol.Greeting) -> str:
     """
-    What to tell where the provider leaves machines a network, and they keep scripts off it by themselves.
+    The warning that the provider leaves machines a network, which they themselves keep scripts off.
 
-    Raises SandboxUnavailableError where they cannot.
+    Raises SandboxUnavailableError if they cannot.
     """
     walls = [word for word in greeting.protects if word in _OFFLINE]
     if not walls:
         raise SandboxUnavailableError(
-            f"{name}: {why}; and nothing on its machines keeps scripts off the network: choose an image with more "
-            "rights, or let scripts use the network with SandboxConfig(network=True)"
+            f"{name}: {why}, and nothing on its machines keeps scripts off the network: choose an image with more "
+            "rights, or allow the network with SandboxConfig(network=True)"
         )
-    return f"{name}: {why}; scripts are kept off the network on the machines themselves, by {', '.join(walls)}"
+    return f"{name}: {why}; the machines themselves keep scripts off the network, by {', '.join(walls)}"
 
 
-async def locked(packages: tuple[str, ...], python: str, machine: str, say: Say, deadline: float) -> Lock:
-    """The hash-locked set for a machine's Python; `machine` as `uname -m` names it. Raises as `resolve` does."""
-    from sandboxes.packages import Elsewhere, resolve
+async def lock_for(packages: tuple[str, ...], python: str, machine: str, say: Say, deadline: float) -> Lock:
+    """The lock for a machine's Python; `machine` as `uname -m` prints it. Raises as `resolve` does."""
+    from sandboxes.packages import RemotePython, resolve
 
-    return await resolve(packages, Elsewhere(python, machine), say=say, deadline=deadline)
+    return await resolve(packages, RemotePython(python, machine), say=say, deadline=deadline)
 
 
-async def installed(provider: Provider, machine: Machine, lock: Lock, say: Say, deadline: float) -> str:
+async def install_lock(provider: Provider, machine: Machine, lock: Lock, say: Say, deadline: float) -> str:
     """
-    Installs the lock in the machine; the folder where it is.
+    Install the lock in the machine; return the folder.
 
-    Raises SandboxUnavailableError when that fails or takes longer than until the loop's time `deadline`.
+    Raises SandboxUnavailableError if that fails or is not done by `deadline`, in the event loop's time.
     """
     left = deadline - asyncio.get_running_loop().time()
     reply = _Reply()
@@ -137,22 +137,22 @@ async def installed(provider: Provider, machine: Machine, lock: Lock, say: Say, 
     )
     try:
         async with asyncio.timeout(max(1.0, left) + 5):
-            ended = await provider.execute(machine, command, reply.hear)
+            ended = await provider.execute(machine, command, reply.add)
     except TimeoutError:
         raise late from None
     if ended.code is None:
         raise late
-    folder = reply.said.decode("ascii", "replace").strip()
+    folder = reply.output.decode("ascii", "replace").strip()
     if ended.code != 0 or not folder.startswith("/") or not folder.isprintable():
         raise SandboxUnavailableError(
-            f"{provider.name}: the packages could not be installed: {_last(ended) or 'pip said nothing'}; "
-            "see that the machine has pip and reaches a package index"
+            f"{provider.name}: the packages could not be installed: {_last_line(ended) or 'no error output'}; "
+            "check that the machine has pip and can reach a package index"
         )
     return folder
 
 
-def _last(ended: Ended) -> str:
-    """The end of what it said, where the reason usually stands."""
+def _last_line(ended: CommandResult) -> str:
+    """The last line of stderr, where the reason usually is."""
     lines = [line.strip() for line in ended.errors.splitlines() if line.strip()]
     told = [line for line in lines if line.lower().startswith("error") and not line.endswith("Exception:")] or lines
     return told[-1][:300] if told else ""

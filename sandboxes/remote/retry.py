@@ -1,4 +1,4 @@
-"""Asking a provider again: with growing pauses and jitter, or when it says; only for what is safe to repeat."""
+"""Ask a provider again, with growing pauses and jitter, or when it says; only for what is safe to repeat."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from sandboxes.remote.provider import BusyError, FullError, GoneError, Provider,
 
 T = TypeVar("T")
 
-logging.getLogger("stamina").addHandler(logging.NullHandler())  # or else its warnings come on standard error
+logging.getLogger("stamina").addHandler(logging.NullHandler())  # otherwise its warnings go to standard error
 
 
 _NEW = 1.0
-"""Seconds in which a service that is in many places tells all of them of a new machine."""
+"""Seconds until all locations of a service know a new machine."""
 
 
 class Pauses(Model):
-    """Seconds; how long is waited for a provider that does not do what it is asked."""
+    """Seconds to wait for a provider that does not do what it is asked."""
 
     first: float = 0.3
     longest: float = 10.0
-    """Between two attempts, unless the provider says."""
-    altogether: float = 60.0
+    """Longest pause between two attempts, unless the provider says."""
+    total: float = 60.0
 
 
-async def ended(provider: Provider, id: str, pauses: Pauses) -> None:
+async def end_machine(provider: Provider, id: str, pauses: Pauses) -> None:
     """
-    Ends a machine. To be told that there are too many is no answer to that: it is asked again.
+    End a machine. FullError does not end the attempts.
 
-    So it is, once, where there is said to be none: not all of a service may know of a new machine yet.
+    If the provider says that it does not exist, ask once more: not all of a service may know a new machine yet.
     """
 
     async def work() -> None:
@@ -46,17 +46,17 @@ async def ended(provider: Provider, id: str, pauses: Pauses) -> None:
             raise BusyError(str(e)) from None
 
     with suppress(GoneError):
-        return await again(work, pauses)
+        return await retry(work, pauses)
     await asyncio.sleep(min(_NEW, pauses.longest))
     with suppress(GoneError):
-        await again(work, pauses)
+        await retry(work, pauses)
 
 
-async def again(work: Callable[[], Awaitable[T]], pauses: Pauses, *, unsent: bool = False) -> T:
+async def retry(work: Callable[[], Awaitable[T]], pauses: Pauses, *, unsent: bool = False) -> T:
     """
-    What `work` gives, which is begun anew when the provider was busy or could not be reached.
+    Return what `work` returns; call it again if the provider was busy or could not be reached.
 
-    With `unsent` only when it certainly got nothing. Raises the last ProviderError once it took too long.
+    With `unsent` only if the provider certainly got nothing. Raises the last ProviderError if it takes too long.
     """
 
     def after(error: Exception) -> bool | float:
@@ -65,14 +65,14 @@ async def again(work: Callable[[], Awaitable[T]], pauses: Pauses, *, unsent: boo
         if unsent and isinstance(error, UnreachableError) and error.sent:
             return False
         if error.after is None or error.after < pauses.first:
-            return True  # "at once", said again and again, is no reason to ask without a pause
-        # An hour's Retry-After is no reason to hold a run for an hour.
-        return error.after <= pauses.altogether and error.after + random.uniform(0, pauses.first)
+            return True  # a server that says "at once" again and again must not be asked without a pause
+        # A Retry-After of an hour must not hold a run for an hour.
+        return error.after <= pauses.total and error.after + random.uniform(0, pauses.first)
 
     attempts = stamina.retry_context(
         on=after,
         attempts=None,
-        timeout=pauses.altogether,
+        timeout=pauses.total,
         wait_initial=pauses.first,
         wait_max=pauses.longest,
         wait_jitter=pauses.first,

@@ -20,13 +20,13 @@ class Runtime:
     """The machine's own Python."""
 
     starts: ClassVar[bool] = False
-    """Whether a box starts a program, which loads the script before a row too."""
+    """Whether a box starts a program, which also loads the script before each row."""
 
     def refuse(self, name: str, config: SandboxConfig) -> None:
-        """Raises UnsupportedConfigError for what a sandbox of this name has, and not for scripts in this language."""
+        """Raise UnsupportedConfigError for what a sandbox of this name can do, but not for scripts in this language."""
 
     def requirements(self) -> tuple[str, ...]:
-        """What is installed for it. Raises SandboxUnavailableError where there is no telling."""
+        """The requirements to install for it. Raises SandboxUnavailableError if they are unknown."""
         return ()
 
     def is_ready(self, greeting: Greeting) -> bool:
@@ -34,32 +34,32 @@ class Runtime:
         return True
 
     def refuse_unsettled(self, name: str, greeting: Greeting) -> None:
-        """Raises SandboxUnavailableError for a machine on which results would differ by chance."""
+        """Raise SandboxUnavailableError for a machine on which results would differ by chance."""
         if greeting.hash_seed != "0":
             raise SandboxUnavailableError(
-                f"{name}: the hash seed of the machine's Python is not 0, whatever it is started with, so that sets "
-                "would have another order there than elsewhere; choose an image whose python3 obeys PYTHONHASHSEED"
+                f"{name}: the hash seed of the machine's Python is not 0, however it is started, so that sets "
+                "would have another order there; choose an image whose python3 obeys PYTHONHASHSEED"
             )
 
     def load_request(self, script: Script, limits: Limits) -> bytes:
-        """What it is told of a script."""
+        """The request to load a script."""
         return protocol.load_request(script, limits)
 
     def call_request(self, call: Call, limits: Limits) -> bytes | Execution:
-        """What it is told of a call, or the call's execution where it cannot be told."""
+        """The request for a call, or the call's execution if it cannot be sent."""
         return protocol.call_request(call, limits)
 
     def settings(self, limits: Limits) -> dict[str, Any]:
-        """What the agent has to know to start it."""
+        """What the agent must know to start it."""
         return {}
 
-    def explained(self, execution: Execution) -> Execution:
-        """With a next step where there is one."""
+    def explain(self, execution: Execution) -> Execution:
+        """The execution with a next step, if there is one."""
         return execution
 
 
 class Deno(Runtime):
-    """Deno, where it is installed."""
+    """Deno, if it is installed."""
 
     starts = True
     _capabilities: ClassVar[Capabilities] = Capabilities(
@@ -85,21 +85,21 @@ class Deno(Runtime):
         return greeting.deno is not None
 
     def refuse_unsettled(self, name: str, greeting: Greeting) -> None:
-        """Nothing depends on the machine's Python."""
+        """Do nothing: results do not depend on the machine's Python."""
 
     def load_request(self, script: Script, limits: Limits) -> bytes:
-        return launch.setting(script)
+        return launch.load_request(script)
 
     def call_request(self, call: Call, limits: Limits) -> bytes | Execution:
-        return protocol.call_request(launch.seeded(call), limits)
+        return protocol.call_request(launch.with_seed(call), limits)
 
     def settings(self, limits: Limits) -> dict[str, Any]:
-        """`pipes` stands for a folder that is made there."""
+        """The command line and variables; `pipes` stands for a folder that is made there."""
         started = {"arguments": launch.arguments(_PIPES, limits.memory), "variables": launch.VARIABLES, "pipes": _PIPES}
         return {"deno": started}
 
-    def explained(self, execution: Execution) -> Execution:
-        return launch.explained(execution)
+    def explain(self, execution: Execution) -> Execution:
+        return launch.explain(execution)
 
 
 RUNTIMES: dict[Language, Runtime] = {"python": Runtime(), "typescript": Deno()}

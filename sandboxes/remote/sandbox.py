@@ -7,16 +7,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field
-
-from sandboxes.base import MB, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
-from sandboxes.env import chosen, values
+from sandboxes.base import Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
+from sandboxes.env import all_variables, choose_variables
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.redaction import Masks, maskable
 from sandboxes.refusals import refuse_language
+from sandboxes.remote.config import RemoteConfig
 from sandboxes.remote.program import RemoteProgram
 from sandboxes.remote.provider import LOST, Machine, Provider, ProviderError
-from sandboxes.remote.retry import Pauses
 from sandboxes.remote.runtime import RUNTIMES
 from sandboxes.remote.upload import Files
 from sandboxes.shield import finish
@@ -31,28 +29,8 @@ _JOBS = 4
 """Machines of a run that does not say how many."""
 
 
-class RemoteConfig(SandboxConfig):
-    """What only a remote sandbox can be told. Times are seconds."""
-
-    lifetime: int = Field(default=300, ge=60, le=3600)
-    """After which the provider ends a machine by itself; it is prolonged while in use, where the provider can."""
-    start_timeout: float = Field(default=120.0, gt=0)
-    """For one attempt at making a machine."""
-    wait: float = Field(default=600.0, ge=0)
-    """How long to wait for a first machine while the account has as many as it may."""
-    slack: float = Field(default=15.0, gt=0)
-    """How long the machine may say nothing beyond what the limits of a call explain."""
-    close_timeout: float = Field(default=20.0, gt=0)
-    """For ending all machines."""
-    batch: int = Field(default=256, ge=1, le=1024)
-    """Rows that are sent at once, at most."""
-    machine_memory: int = Field(default=1024 * MB, gt=0)
-    """Bytes that a machine is ordered with, where the provider lets one choose."""
-    pauses: Pauses = Pauses()
-
-
 class RemoteSandbox(Sandbox):
-    """See docs/backends.md; a subclass names itself and its provider."""
+    """The base of all remote sandboxes, which add their name and their provider; see docs/backends.md."""
 
     provider: ClassVar[type[Provider]]
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -72,26 +50,26 @@ class RemoteSandbox(Sandbox):
         self._runtime = RUNTIMES[self.language]
         self._runtime.refuse(self.name, config)
         self._packages: tuple[str, ...] = ()
-        """For the script; and what its runtime needs."""
+        """For the script and its runtime."""
         self._lock: Lock | None = None
         if config.packages or config.lock is not None:
-            from sandboxes.packages import checked, read_lock
+            from sandboxes.packages import normalize_requirements, read_lock
 
-            self._packages = checked(config.packages)
+            self._packages = normalize_requirements(config.packages)
             self._lock = read_lock(config.lock, "the lock") if config.lock is not None else None
         self._files = Files({})
         self._jobs = config.jobs or min(_JOBS, self.provider.cap)
         self._greeting: Greeting | None = None
         self._folder: str | None = None
-        """Where the packages are in every machine."""
-        self.uncut = ""
-        """Why the provider leaves machines a network that scripts may not use, which the agent has to see to."""
+        """The folder of the packages in every machine."""
+        self.why_online = ""
+        """Why machines have a network though scripts may not use it; then the agent keeps scripts off it."""
         self.step: Callable[[str], AbstractContextManager[list[str]]] = lambda name: nullcontext([])
-        """Entered before each thing that a machine needs, by its name, and left after; the list takes words of it."""
+        """Entered with the name of each step of preparing a machine, and left after it; the list takes details."""
         self.variables: dict[str, str] = {}
         """For scripts."""
         self.masks = Masks(())
-        """Of the credentials and the script's variables."""
+        """For the credentials and the script's variables."""
         self._provider: Provider | None = None
         self._lifecycle: Lifecycle | None = None
         self._pool: Pool | None = None
@@ -107,7 +85,7 @@ class RemoteSandbox(Sandbox):
 
     @property
     def run_seconds(self) -> float:
-        return 10.0  # many round trips; rows come as they are done, whatever the batch
+        return 10.0  # many round trips; rows arrive as they are done, whatever the batch
 
     @property
     def python(self) -> str | None:
@@ -126,7 +104,7 @@ class RemoteSandbox(Sandbox):
 
     @property
     def files(self) -> dict[str, str]:
-        """Where the user's files lie in every machine, by the name of the variable."""
+        """The paths of the user's files in every machine, by the name of the variable."""
         return self._files.places
 
     @property
@@ -138,23 +116,23 @@ class RemoteSandbox(Sandbox):
         if self._greeting:
             found |= self._greeting.model_dump(mode="json", exclude_none=True)
         packages = dict(self._lock.packages) if self._lock and self.lock else {}
-        found |= {"network_at_provider": f"open: {self.uncut}"} if self.uncut else {}
+        found |= {"network_at_provider": f"open: {self.why_online}"} if self.why_online else {}
         asked = {"network": config.network, "env": list(config.env), "files": list(config.files)}
         return found | {"packages": packages} | asked | {"sent": self._files.digests}
 
     @classmethod
     def check(cls) -> str:
-        """Whether there are credentials; nothing is asked of the provider."""
-        made = cls.provider(values(None))
-        return f"credentials found, not tried: evalcell sandboxes --try {cls.name} does; {made.address}"
+        """Whether there are credentials; the provider is not contacted."""
+        made = cls.provider(all_variables(None))
+        return f"credentials found, not tested; to test them run evalcell sandboxes --try {cls.name}; {made.address}"
 
     async def open(self) -> None:
         from sandboxes.remote.lifecycle import Lifecycle
         from sandboxes.remote.pool import Pool
 
         self._packages = self._packages or self._runtime.requirements()
-        every = values(self.config.env_file)
-        self.variables = chosen(self.config.env, self.config.env_file)
+        every = all_variables(self.config.env_file)
+        self.variables = choose_variables(self.config.env, self.config.env_file)
         self.masks = Masks([*self.variables.values(), *(every.get(name, "") for name in self.provider.variables)])
         for name in (name for name, value in self.variables.items() if not maskable(value)):
             self.warn(f"the value of the variable {name} is too short to be masked in results and output")
@@ -188,7 +166,7 @@ class RemoteSandbox(Sandbox):
                 raise SandboxUnavailableError(str(e)) from e
 
     def _say(self, line: str) -> None:
-        with suppress(Exception):  # a terminal that is gone, say: no machine is left for that
+        with suppress(Exception):  # for example a closed terminal, which must not leave a machine behind
             self.progress(self.masks.text(line))
 
     def _warn(self, line: str) -> None:
@@ -196,8 +174,8 @@ class RemoteSandbox(Sandbox):
             self.warn(self.masks.text(line))
 
     async def _bring_up(self) -> Machine:
-        """A machine with the packages, its network cut where it was open for them only."""
-        from sandboxes.remote.provision import locked
+        """Create a machine with the packages, with its network cut if it was open only for them."""
+        from sandboxes.remote.provision import lock_for
 
         provider, lifecycle, config = self._provider, self._lifecycle, self.config
         assert provider is not None
@@ -206,7 +184,7 @@ class RemoteSandbox(Sandbox):
         deadline = asyncio.get_running_loop().time() + config.install_timeout
         if provider.bakes and wants and self._lock is None:
             with self.step("resolve"):
-                self._lock = await locked(self._packages, provider.python or "", "x86_64", self._say, deadline)
+                self._lock = await lock_for(self._packages, provider.python or "", "x86_64", self._say, deadline)
         baked = self._lock.text if self._lock and provider.bakes else None
         online = config.network or (wants and not provider.bakes)
         for last in (False, False, True):
@@ -216,7 +194,7 @@ class RemoteSandbox(Sandbox):
             try:
                 await self._prepare(provider, machine, wants, deadline)
                 return machine
-            except LOST:  # a new machine: who knows what happens in this one
+            except LOST:  # the state of this machine is unknown, so take a new one
                 lifecycle.end(machine)
                 if last:
                     raise
@@ -226,12 +204,12 @@ class RemoteSandbox(Sandbox):
         raise AssertionError("the last one returns or raises")
 
     async def _prepare(self, provider: Provider, machine: Machine, wants: bool, deadline: float) -> None:
-        from sandboxes.remote.provision import STRAYS, greeted, installed, locked, offline, uncut
+        from sandboxes.remote.provision import STRAYS, cut_network, greet, install_lock, lock_for, offline_warning
 
-        why = machine.uncut
+        why = machine.why_online
         if self._greeting is None:
             with self.step("greet") as words:
-                self._greeting = await greeted(provider, machine, self.remote.pauses)
+                self._greeting = await greet(provider, machine, self.remote.pauses)
                 words.append(f"Python {self._greeting.python}, {self._greeting.system}")
                 self._runtime.refuse_unsettled(provider.name, self._greeting)
             if not {"pids", "orphans"} & set(self._greeting.protects):
@@ -240,13 +218,13 @@ class RemoteSandbox(Sandbox):
             if self._lock is None:
                 python, kind = self._greeting.python, self._greeting.machine
                 with self.step("resolve"):
-                    self._lock = await locked(self._packages, python, kind, self._say, deadline)
+                    self._lock = await lock_for(self._packages, python, kind, self._say, deadline)
             with self.step("install"):
-                self._folder = await installed(provider, machine, self._lock, self._say, deadline)
+                self._folder = await install_lock(provider, machine, self._lock, self._say, deadline)
             if not self.config.network:
                 with self.step("cut") as words:
-                    why = await uncut(provider, machine, self.remote.pauses)
-                    words.append("the service leaves it open" if why else "the machine has no network any more")
+                    why = await cut_network(provider, machine, self.remote.pauses)
+                    words.append("the service leaves it open" if why else "the machine's network is cut")
         elif wants:
             self._folder = "site"
         if self.config.files:
@@ -254,10 +232,10 @@ class RemoteSandbox(Sandbox):
                 await self._files.send(provider, machine, self.remote.pauses, self._say, deadline)
         if not self._runtime.is_ready(self._greeting):
             with self.step("deno"):
-                self._greeting = await greeted(provider, machine, self.remote.pauses, self.language, self._folder)
-        if why and not (self.config.network or self.uncut):
-            self._warn(offline(provider.name, why, self._greeting))
-            self.uncut = self.masks.text(why)
+                self._greeting = await greet(provider, machine, self.remote.pauses, self.language, self._folder)
+        if why and not (self.config.network or self.why_online):
+            self._warn(offline_warning(provider.name, why, self._greeting))
+            self.why_online = self.masks.text(why)
 
     @property
     def place(self) -> tuple[Provider, Pool, Greeting, str | None]:
@@ -266,9 +244,9 @@ class RemoteSandbox(Sandbox):
             raise SandboxError(f"the {self.name} sandbox is not open; use it as `async with sandbox:`")
         return self._provider, self._pool, self._greeting, self._folder
 
-    def shown(self, execution: Execution) -> Execution:
-        """As it may be shown, with a next step where there is one."""
-        return self.masks.execution(self._runtime.explained(execution))
+    def for_user(self, execution: Execution) -> Execution:
+        """The execution with values masked, and a next step added if there is one."""
+        return self.masks.execution(self._runtime.explain(execution))
 
     async def load(self, script: Script, limits: Limits) -> Program:
         refuse_language(self.name, self.language, script)
@@ -278,9 +256,9 @@ class RemoteSandbox(Sandbox):
         return program
 
     async def close(self) -> None:
-        """Takes some seconds at most, and is not hurried by being cancelled."""
+        """End all machines, within some seconds, also if cancelled."""
         if self._lifecycle:
-            self._lifecycle.end_all()  # before anything else can be stopped
+            self._lifecycle.end_all()  # first, before this can be interrupted
         if self._provider is not None:
             await finish(self._close)
 
@@ -293,5 +271,5 @@ class RemoteSandbox(Sandbox):
         provider, self._provider = self._provider, None
         self._pool = self._lifecycle = self._keeping = None
         if provider:
-            with suppress(SandboxError):  # nothing runs there any more, and nobody can do anything about it
+            with suppress(SandboxError):  # nothing runs there any more, so a failure has no consequence
                 await provider.close()

@@ -1,4 +1,4 @@
-"""The user's files on the machines: read once, sent in pieces, believed only when they arrived whole."""
+"""Copy the user's files to machines: read once, sent in pieces, checked when all have arrived."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 
 from sandboxes.base import MB
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.remote.provider import Command, Ended, Machine, Provider, UnreachableError
-from sandboxes.remote.retry import Pauses, again
+from sandboxes.remote.provider import Command, CommandResult, Machine, Provider, UnreachableError
+from sandboxes.remote.retry import Pauses, retry
 from sandboxes.text import clean
 
 MOST = 64 * MB
-"""Bytes of all files together: a piece is one command, and each machine gets them all."""
+"""Most bytes of all files together: each piece is a command, and each machine gets all of them."""
 
 PIECE = 2 * MB
-"""Bytes that travel with one command, so that a slow line has sent them before a request is given up."""
+"""Bytes sent with one command, so that a slow connection sends them before the request times out."""
 
 _REPLY = 16 * 1024
 
-# Runs on the machine: a line of JSON on its standard input tells what the bytes behind it are. The folder has its name
-# only once all is in it; where machines share a file system another one may have been first, with the same files.
+# Runs on the machine: a line of JSON on standard input describes the bytes behind it. The folder gets its name
+# only once it is complete; if machines share a file system, another one may have been first, with the same files.
 _KEEP = """
 import hashlib, json, os, shutil, sys
 os.umask(0o022)
@@ -65,7 +65,7 @@ print(json.dumps(told))
 
 
 class Files:
-    """The files of one sandbox as they were when they were read, for all its machines."""
+    """The files of one sandbox, as they were when it was opened."""
 
     def __init__(self, contents: Mapping[str, bytes]) -> None:
         self._contents = contents
@@ -75,11 +75,11 @@ class Files:
         lines = (f"{name} {len(contents[name])} {digest}\n" for name, digest in self.digests.items())
         self._seal = hashlib.sha256("".join(lines).encode()).hexdigest()
         self.places: dict[str, str] = {}
-        """Where they lie in every machine, by the name of the variable; once one machine has them."""
+        """Their paths in every machine, by the name of the variable; set once one machine has them."""
 
     @classmethod
     def read(cls, paths: Mapping[str, str]) -> Files:
-        """Raises UnsupportedConfigError for what is no readable file, or too much."""
+        """Read the files. Raises UnsupportedConfigError if one is not a readable regular file, or all are too large."""
         left, contents = MOST, {}
         for name, path in paths.items():
             contents[name] = _content(f"the file {name}={path if path.isprintable() else ascii(path)}", path, left)
@@ -90,14 +90,14 @@ class Files:
         self, provider: Provider, machine: Machine, pauses: Pauses, say: Callable[[str], None], deadline: float
     ) -> None:
         """
-        To a machine that has not been sent them.
+        Send the files to a machine that does not have them.
 
-        Raises SandboxUnavailableError when it has no room for them or it takes longer than until the loop's time
-        `deadline`, and a ProviderError: UnreachableError when what arrived is not what was sent.
+        Raises SandboxUnavailableError if it has no room for them or they are not there by `deadline`, in the event
+        loop's time, and a ProviderError: UnreachableError if what arrived is not what was sent.
         """
         sizes = {name: len(content) for name, content in self._contents.items()}
         asked: dict[str, Any] = {"folder": self._folder, "work": f"{self._folder}.{secrets.token_hex(4)}"}
-        pieces = list(_cut(sizes))
+        pieces = list(_split(sizes))
         if len(pieces) > 1:
             say(f"{provider.name}: sending {sum(sizes.values()) / MB:.1f} MB of files to a machine")
         reply: dict[str, Any] = {}
@@ -105,39 +105,39 @@ class Files:
             asked |= {"parts": parts, "names": list(sizes) if number == len(pieces) else []}
             content = (memoryview(self._contents[name])[start : start + size] for name, start, size in parts)
             piece = b"".join([json.dumps(asked).encode(), b"\n", *content])
-            reply = await _kept(provider, machine, piece, pauses, deadline)
+            reply = await _send_piece(provider, machine, piece, pauses, deadline)
         folder = reply.get("folder")
         if reply.get("seal") != self._seal or not _is_place(folder, self._folder):
-            raise UnreachableError(f"{provider.name}: the files did not arrive in a machine as they were sent")
+            raise UnreachableError(f"{provider.name}: the files were changed on their way to a machine")
         places = {name: f"{folder}/{name}" for name in self._contents}
         if self.places and places != self.places:
-            raise UnreachableError(f"{provider.name}: a machine keeps files elsewhere than the others do")
+            raise UnreachableError(f"{provider.name}: a machine has another folder for files than the others")
         self.places = places
 
 
 def _content(option: str, path: str, most: int) -> bytes:
     try:
-        # A named pipe would have this wait for a writer.
+        # Without O_NONBLOCK a named pipe would wait for a writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
-                raise UnsupportedConfigError(f"{option} is not a regular file; name one")
+                raise UnsupportedConfigError(f"{option} is not a regular file; choose one")
             content = file.read(most + 1) if about.st_size <= most else None
     except (OSError, ValueError) as e:
         if isinstance(e, UnsupportedConfigError):
             raise
-        why = e.strerror if isinstance(e, OSError) else "a path has no such characters"
+        why = e.strerror if isinstance(e, OSError) else "a path cannot contain such characters"
         raise UnsupportedConfigError(f"{option} cannot be read ({why}); check the path") from None
     if content is None or len(content) > most:
         raise UnsupportedConfigError(
-            f"{option} is too large: all files together may have {MOST // MB} MB on a provider's machines; "
+            f"{option} is too large: all files together may take {MOST // MB} MB on a provider's machines; "
             "make them smaller, or choose the process sandbox, which sends none"
         )
     return content
 
 
-def _cut(sizes: Mapping[str, int]) -> Iterator[list[tuple[str, int, int]]]:
-    """What goes with each command: names, where a part begins in its file, its bytes. Empty files are parts too."""
+def _split(sizes: Mapping[str, int]) -> Iterator[list[tuple[str, int, int]]]:
+    """The parts for each command: file name, offset and size. Empty files are parts too."""
     parts: list[tuple[str, int, int]] = []
     room = PIECE
     for name, size in sizes.items():
@@ -154,14 +154,16 @@ def _cut(sizes: Mapping[str, int]) -> Iterator[list[tuple[str, int, int]]]:
     yield parts
 
 
-async def _kept(provider: Provider, machine: Machine, piece: bytes, pauses: Pauses, deadline: float) -> dict[str, Any]:
-    """What the machine says of a piece. Raises as `Files.send` does."""
+async def _send_piece(
+    provider: Provider, machine: Machine, piece: bytes, pauses: Pauses, deadline: float
+) -> dict[str, Any]:
+    """Send a piece; the machine's reply. Raises as `Files.send` does."""
     said = bytearray()
 
-    def hear(heard: bytes) -> None:
+    def on_output(heard: bytes) -> None:
         said.extend(heard)
         if len(said) > _REPLY:
-            raise UnreachableError(f"{provider.name}: a machine says more of its files than it was asked")
+            raise UnreachableError(f"{provider.name}: a machine's reply about its files is too long")
 
     left = max(1.0, deadline - asyncio.get_running_loop().time())
     command = Command(argv=("python3", "-I", "-c", _KEEP), input=piece, timeout=left)
@@ -171,7 +173,7 @@ async def _kept(provider: Provider, machine: Machine, piece: bytes, pauses: Paus
     )
     try:
         async with asyncio.timeout(left + 5):
-            ended = await again(lambda: provider.execute(machine, command, hear), pauses, unsent=True)
+            ended = await retry(lambda: provider.execute(machine, command, on_output), pauses, unsent=True)
     except TimeoutError:
         raise late from None
     if ended.code is None:
@@ -179,16 +181,16 @@ async def _kept(provider: Provider, machine: Machine, piece: bytes, pauses: Paus
     return _read(provider.name, ended, bytes(said))
 
 
-def _read(name: str, ended: Ended, said: bytes) -> dict[str, Any]:
+def _read(name: str, ended: CommandResult, said: bytes) -> dict[str, Any]:
     reply = None
     with suppress(ValueError, RecursionError):
         reply = json.loads(said)
     if ended.code != 0 or not isinstance(reply, dict):
-        raise UnreachableError(f"{name}: the machine was lost while files were sent to it")
+        raise UnreachableError(f"{name}: the machine was lost while files were being sent")
     if "failed" in reply:
         why = clean(" ".join(ascii(reply["failed"])[1:-1].split()), 200)
         raise SandboxUnavailableError(
-            f"{name}: a machine cannot keep the files ({why}); send less, or choose an image with more room"
+            f"{name}: a machine cannot store the files ({why}); send less, or choose an image with more room"
         )
     return reply
 

@@ -1,4 +1,4 @@
-"""Vercel Sandbox, by the HTTP interface that its Python SDK 0.12 speaks. Experimental: see docs/backends.md."""
+"""Vercel Sandbox, over HTTP as its Python SDK 0.12 does. Experimental: see docs/backends.md."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import httpx
 from pydantic import SecretStr
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.remote import provider as told
+from sandboxes.remote import provider as base
 from sandboxes.remote.http import Service, address, document
-from sandboxes.remote.json_reply import at, claims, moment, number, records, text
+from sandboxes.remote.json_reply import claims, number, records, text, timestamp, value_at
 from sandboxes.remote.provider import GoneError, Machine, RefusedError, UnreachableError
-from sandboxes.remote.retry import Pauses, again
+from sandboxes.remote.retry import Pauses, retry
 from sandboxes.remote.sandbox import RemoteSandbox
 from sandboxes.text import clean
 
-_PIECE = 512 * 1024  # of stdin: in base64 and JSON it must stay below the service's 1 MB a request
-_GRACE = 30.0  # seconds for the service to end what is over its time, and to say so
+_PIECE = 512 * 1024  # of stdin: in base64 and JSON it must stay below the service's limit of 1 MB per request
+_GRACE = 30.0  # seconds for the service to end a command after its timeout, and to report it
 _STARTING = 90.0
 _ALIVE = ("pending", "running", "snapshotting")
 _ENDED = ("sandbox_stopped", "sandbox_stopping", "sandbox_snapshotting")
@@ -34,13 +34,13 @@ _HOW = "set VERCEL_TOKEN, VERCEL_TEAM_ID and VERCEL_PROJECT_ID, or VERCEL_OIDC_T
 
 
 @dataclass
-class _Session:  # a machine's time of running: what is billed, and what commands are sent to
+class _Session:  # one run of a machine, which is billed and which commands are sent to
     id: str
     ends: float  # on this host's monotonic clock
 
 
-class VercelProvider(told.Provider):
-    """A machine's id is its name, which is the order's key."""
+class VercelProvider(base.Provider):
+    """Vercel Sandbox; a machine's id is its name, which is the order's key."""
 
     name = "vercel"
     variables: ClassVar[tuple[str, ...]] = ("VERCEL_TOKEN", "VERCEL_OIDC_TOKEN")
@@ -52,22 +52,24 @@ class VercelProvider(told.Provider):
         self._url = address(values.get("EVALCELL_VERCEL_URL") or "https://vercel.com/api", "EVALCELL_VERCEL_URL")
         self.address = f"{self._url}/{self._team}/{self._project}"  # elsewhere a machine's name means another, or none
         self._image = values.get("EVALCELL_VERCEL_IMAGE") or "vercel/sandbox/python:3.14"
-        self._service = Service("Vercel", _judge, timeout=45.0)  # it lets 30 s pass for a command that does not read
+        self._service = Service(
+            "Vercel", _map_error, timeout=45.0
+        )  # the service waits 30 s for a command that does not read
 
     async def close(self) -> None:
         await self._service.close()
 
-    async def create(self, order: told.Order) -> Machine:
+    async def create(self, order: base.Order) -> Machine:
         body = {
             "projectId": self._project,
             "name": order.key,
             "image": self._image,
             "timeout": order.lifetime * 1000,
             "networkPolicy": _ALLOW if order.network else _DENY,
-            # A core brings 2 GB, and the machine needs some for itself. What is too much the service refuses.
+            # Each core comes with 2 GB, and the machine needs some for itself. The service refuses too much.
             "resources": {"vcpus": 2 * max(1, -(-(order.memory + (1 << 30)) // (4 << 30)))},
             "persistent": False,
-            "tags": {k: v for k, v in order.tags.items() if k != "key"},  # five at most; the name tells the key
+            "tags": {k: v for k, v in order.tags.items() if k != "key"},  # five at most; the name is the key
         }
         try:
             reply = await self._ask("POST", "/v3/sandboxes", json=body)
@@ -78,7 +80,7 @@ class VercelProvider(told.Provider):
         try:
             return await self._ready(order.key, reply)
         except GoneError as e:
-            await self.kill(order.key)  # or its name stays taken
+            await self.kill(order.key)  # otherwise its name stays taken
             raise UnreachableError(str(e)) from None
 
     async def find(self, key: str) -> Machine | None:
@@ -91,7 +93,7 @@ class VercelProvider(told.Provider):
             found = await self._get(id)
             with suppress(GoneError):
                 await self._post(text(found, "sandbox", "currentSessionId"), "stop", {})
-            # What is only stopped is started again, and billed, by any later call with its name.
+            # A machine that is only stopped is started again, and billed, by any later call with its name.
             try:
                 query = {"projectId": self._project}
                 text(await self._ask("DELETE", f"/v2/sandboxes/{quote(id, '')}", params=query), "sandbox", "name")
@@ -99,17 +101,17 @@ class VercelProvider(told.Provider):
                 await self._get(id)
                 raise UnreachableError("Vercel: the machine is being stopped, and cannot be deleted yet") from None
 
-    async def list(self) -> AsyncIterator[told.Found]:
-        query = {"project": self._project, "limit": "50", "sortBy": "createdAt", "tags": f"owner:{told.OWNER}"}
+    async def list(self) -> AsyncIterator[base.ListedMachine]:
+        query = {"project": self._project, "limit": "50", "sortBy": "createdAt", "tags": f"owner:{base.OWNER}"}
         while True:
             page = await self._ask("GET", "/v2/sandboxes", params=query)
-            rows, cursor = page.get("sandboxes"), at(page, "pagination", "next")
+            rows, cursor = page.get("sandboxes"), value_at(page, "pagination", "next")
             if not isinstance(rows, list) or not isinstance(cursor, str | None) or cursor == query.get("cursor", ""):
-                raise UnreachableError("Vercel: what came is no list of machines, or one that does not end")
+                raise UnreachableError("Vercel: the reply is not a list of machines, or the list does not end")
             for row in rows:
-                if at(row, "tags", "owner") == told.OWNER and row.get("status") in _ALIVE:
+                if value_at(row, "tags", "owner") == base.OWNER and row.get("status") in _ALIVE:
                     name = text(row, "name")
-                    yield told.Found(name, name, moment(row, "createdAt"), {**row["tags"], "key": name})
+                    yield base.ListedMachine(name, name, timestamp(row, "createdAt"), {**row["tags"], "key": name})
             if cursor is None:
                 return
             query["cursor"] = cursor
@@ -117,14 +119,14 @@ class VercelProvider(told.Provider):
     async def extend(self, machine: Machine, seconds: int) -> None:
         session: _Session = machine.data
         lacking = seconds - (session.ends - time.monotonic())
-        if lacking >= 1:  # the least that may be added
+        if lacking >= 1:  # the smallest extension
             await self._post(session.id, "extend-timeout", {"duration": int(lacking * 1000)})
             session.ends += lacking
 
     async def cut_network(self, machine: Machine) -> None:
         await self._post(machine.data.id, "network-policy", _DENY)
 
-    async def execute(self, machine: Machine, command: told.Command, hear: told.Hear) -> told.Ended:
+    async def execute(self, machine: Machine, command: base.Command, on_output: base.OnOutput) -> base.CommandResult:
         session: str = machine.data.id
         feeding: asyncio.Task[None] | None = None
         errors, began = bytearray(), time.monotonic()
@@ -134,29 +136,29 @@ class VercelProvider(told.Provider):
                     of, kind, data = record.get("command"), record.get("stream"), record.get("data")
                     if of and not feeding:
                         feeding = asyncio.create_task(self._feed(session, text(of, "id"), command.input, deadline))
-                    elif isinstance(code := at(of, "exitCode"), int):
+                    elif isinstance(code := value_at(of, "exitCode"), int):
                         over = code == 137 and time.monotonic() - began >= command.timeout
-                        return told.Ended(None if over else code, errors.decode("utf-8", "replace"))
+                        return base.CommandResult(None if over else code, errors.decode("utf-8", "replace"))
                     elif kind == "error":
-                        said = clean(f"{at(data, 'code')}: {at(data, 'message')}", 300)
-                        raise _judge(0, {}, said) or UnreachableError(f"Vercel: {said}")
+                        said = clean(f"{value_at(data, 'code')}: {value_at(data, 'message')}", 300)
+                        raise _map_error(0, {}, said) or UnreachableError(f"Vercel: {said}")
                     elif isinstance(data, str) and kind == "stdout":
-                        hear(data.encode("utf-8", "surrogatepass"))
+                        on_output(data.encode("utf-8", "surrogatepass"))
                     elif isinstance(data, str):
                         errors += data.encode("utf-8", "surrogatepass")
-                        del errors[: -told.ERRORS]
+                        del errors[: -base.ERRORS]
                 raise UnreachableError("Vercel: the command's stream ended before the command")
         except TimeoutError:
             if feeding and feeding.done():
                 feeding.result()
-            raise UnreachableError("Vercel: the command did not end in its time, nor was it ended") from None
+            raise UnreachableError("Vercel: the command did not end in time, and the service did not end it") from None
         finally:
             if feeding:
                 feeding.cancel()
                 await asyncio.gather(feeding, return_exceptions=True)
 
     @asynccontextmanager
-    async def _started(self, session: str, command: told.Command) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    async def _started(self, session: str, command: base.Command) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         body: dict[str, Any] = {"command": command.argv[0], "args": command.argv[1:], "env": dict(command.env)}
         body |= {"sudo": True, "attachStdin": True, "wait": True, "logs": True, "timeout": int(command.timeout * 1000)}
         wait = httpx.Timeout(30.0, connect=10.0, read=command.timeout + _GRACE)
@@ -166,46 +168,46 @@ class VercelProvider(told.Provider):
             yield records(self._service.pieces(reply))
 
     async def _feed(self, session: str, command: str, data: bytes, deadline: asyncio.Timeout) -> None:
-        """Writes stdin and closes it. If that cannot be done, nobody needs to wait for the command any longer."""
+        """Write and close stdin. If that fails, stop waiting for the command."""
         action = f"cmd/{quote(command, '')}/stdin"
         try:
             for start in range(0, len(data) + 1, _PIECE):
                 piece = data[start : start + _PIECE]
-                # The offset tells the service what it has already, when it is asked again.
+                # The offset tells the service what it already has if the request is repeated.
                 body: dict[str, Any] = {"data": base64.b64encode(piece).decode()} if piece else {}
                 body |= {"offset": start, "close": start + _PIECE > len(data)}
-                reply = await again(partial(self._post, session, action, body), Pauses())
+                reply = await retry(partial(self._post, session, action, body), Pauses())
                 if reply.get("bytesWritten") != start + len(piece):
-                    raise UnreachableError("it is not clear what arrived")
+                    raise UnreachableError("the service did not say what arrived")
         except GoneError:
-            return  # the command ended, or its machine: the stream tells how
-        except told.ProviderError as e:
-            if "command_stdin_unavailable" not in str(e):  # it closed its stdin, or we did when asked before
+            return  # the command or its machine ended; the stream tells how
+        except base.ProviderError as e:
+            if "command_stdin_unavailable" not in str(e):  # the command closed its stdin, or an earlier request did
                 deadline.reschedule(0)
                 raise UnreachableError(f"the command's input could not be written: {e}") from None
 
     async def _ready(self, name: str, reply: dict[str, Any]) -> Machine:
         until = time.monotonic() + _STARTING
-        while (status := at(reply, "session", "status") or at(reply, "sandbox", "status")) == "pending":
+        while (status := value_at(reply, "session", "status") or value_at(reply, "sandbox", "status")) == "pending":
             if time.monotonic() > until:
                 raise UnreachableError(f"Vercel: the machine did not start in {_STARTING:g} s")
             await asyncio.sleep(0.5)
             reply = await self._get(name)
         if status != "running":
             raise GoneError(f"Vercel: the machine is {status}")
-        begun, life = moment(reply, "session", "startedAt").timestamp(), number(reply, "session", "timeout") / 1000
+        begun, life = timestamp(reply, "session", "startedAt").timestamp(), number(reply, "session", "timeout") / 1000
         ends = time.monotonic() + min(max(0.0, begun + life - time.time()), life)  # the two clocks may differ
         return Machine(name, name, _Session(text(reply, "sandbox", "currentSessionId"), ends))
 
     async def _get(self, name: str) -> dict[str, Any]:
-        # Without resume=false a mere look would start a machine that has stopped.
+        # Without resume=false this would start a machine that has stopped.
         query = {"projectId": self._project, "resume": "false"}
         return await self._ask("GET", f"/v2/sandboxes/{quote(name, '')}", params=query)
 
     async def _post(self, session: str, action: str, body: Mapping[str, Any]) -> dict[str, Any]:
         reply = await self._ask("POST", f"/v2/sandboxes/sessions/{quote(session, '')}/{action}", json=body)
-        if session not in (at(reply, "session", "id"), at(reply, "command", "sessionId")):
-            raise UnreachableError("Vercel: what came is no answer to what was asked")
+        if session not in (value_at(reply, "session", "id"), value_at(reply, "command", "sessionId")):
+            raise UnreachableError("Vercel: the reply does not match the request")
         return reply
 
     async def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:
@@ -214,7 +216,7 @@ class VercelProvider(told.Provider):
         except GoneError as e:
             if not path.endswith("/sandboxes"):
                 raise
-            raise RefusedError(f"{e}; is VERCEL_PROJECT_ID a project of the team VERCEL_TEAM_ID?") from None
+            raise RefusedError(f"{e}; check that VERCEL_PROJECT_ID is a project of the team VERCEL_TEAM_ID") from None
 
     def _sent(self, path: str, **more: Any) -> dict[str, Any]:
         query = {"teamId": self._team, **more.pop("params", {})}
@@ -232,11 +234,11 @@ def _credentials(values: Mapping[str, str]) -> tuple[SecretStr, str, str]:
     return SecretStr(token), team, project
 
 
-def _judge(status: int, headers: Mapping[str, str], said: str) -> told.ProviderError | None:
+def _map_error(status: int, headers: Mapping[str, str], said: str) -> base.ProviderError | None:
     if status in (401, 403):
-        return RefusedError(f"Vercel refuses the credentials ({said}); {_HOW}")
+        return RefusedError(f"Vercel rejects the credentials ({said}); {_HOW}")
     if status == 429 and "concurren" in said.lower():
-        return told.FullError(f"Vercel: {said}")
+        return base.FullError(f"Vercel: {said}")
     if "sandbox_stream_closed" in said:
         return UnreachableError(f"Vercel: {said}")
     return GoneError(f"Vercel: {said}") if any(code in said for code in _ENDED) else None

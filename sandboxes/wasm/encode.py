@@ -1,18 +1,18 @@
 """
-Writing WebAssembly: for the build, and for the snapshots of loaded scripts.
+Write WebAssembly: for the build, and for the snapshots of loaded scripts.
 
-Imports nothing of the project, since the build loads it before there is one.
-Source: WebAssembly Core Specification 2.0, chapter 5.
+It imports nothing of the project, since the build loads it before there is one. Source: WebAssembly Core Specification
+2.0, chapter 5.
 """
 
 PREAMBLE = b"\0asm\x01\0\0\0"
 PAGE = 65536
 
 GRAIN = 4096
-"""Zero runs shorter than a page of the host are not worth a data segment of their own."""
+"""Runs of zeros shorter than a page of the host do not justify a data segment of their own."""
 
 SEGMENTS = 50_000
-"""At most; wasmtime takes no module with more than twice as many."""
+"""Most segments; wasmtime accepts no module with more than twice as many."""
 
 _MEMORY, _EXPORT, _DATA = 5, 7, 11
 
@@ -48,7 +48,7 @@ def section(section_id: int, *content: bytes) -> bytes:
 
 
 def memory_module(image: bytes | memoryview) -> bytes:
-    """A module that does nothing but export a memory with this content; runs of zeros take no room in it."""
+    """A module that only exports a memory with this content; runs of zeros take no space in it."""
     runs = _runs(image)
     data: list[bytes | memoryview] = [unsigned(len(runs))]
     for start, end in runs:
@@ -59,11 +59,11 @@ def memory_module(image: bytes | memoryview) -> bytes:
         section(_EXPORT, unsigned(1), name("memory"), b"\x02\x00"),
         bytes([_DATA]) + unsigned(sum(map(len, data))),
     )
-    return b"".join((*front, *data))  # one copy: this may be most of what the host has
+    return b"".join((*front, *data))  # one copy, as this may be most of the host's memory
 
 
 def _runs(image: bytes | memoryview) -> list[tuple[int, int]]:
-    """The stretches that are not all zero, in steps of GRAIN, or larger ones where these would be too many."""
+    """The parts that are not all zero, in steps of GRAIN, or of more if there would be too many."""
     grain = GRAIN
     while len(runs := _stretches(image, grain)) > SEGMENTS:
         grain *= 4

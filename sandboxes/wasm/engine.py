@@ -1,4 +1,4 @@
-"""wasmtime set up for the guest, and the guest's compiled code."""
+"""wasmtime configured for the guest, and the guest's compiled code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sandboxes.errors import SandboxUnavailableError
 from sandboxes.wasm import native
 
 TICK = 0.005
-"""Seconds between two looks at the clock while a guest runs: bounds how late a timeout comes."""
+"""Seconds between two looks at the clock while a guest runs, which bounds how late a timeout is."""
 
 WASM_STACK = 64 << 20
 """Bytes of native stack that guest code may use; a deeper recursion traps."""
@@ -27,13 +27,12 @@ THREAD_STACK = WASM_STACK + (4 << 20)
 
 def configure(parallel: bool = False) -> Config:
     """
-    The settings that decide what compiled code looks like: with any change, raise `SETTINGS` in `compiled`.
+    The settings that decide what compiled code looks like: with any change, raise `SETTINGS` in `native_code`.
 
-    `parallel`: compile on all cores; then a process that forks afterwards cannot compile anything, as the threads are
-    gone.
+    `parallel`: compile on all cores; a process that forks afterwards cannot compile anything, as the threads are gone.
 
-    Bounds are checked by instructions, not by catching SIGSEGV: a host that installs its own signal handlers
-    afterwards (faulthandler does) would otherwise die of a guest's stray access. It costs 17 %: docs/decisions/0002.
+    Bounds are checked by instructions, not by catching SIGSEGV: otherwise a host that installs its own signal handlers
+    afterwards (as faulthandler does) would die of a guest's stray access. It costs 17 %: docs/decisions/0002.
     """
     config = Config()
     config.cranelift_opt_level = "speed"
@@ -51,9 +50,9 @@ def configure(parallel: bool = False) -> Config:
 
 class Engine:
     """
-    The compiled guest, ready to be instantiated, while its `with` block lasts.
+    The compiled guest, ready to be instantiated inside its `with` block.
 
-    Raises SandboxUnavailableError when the files are not this wasmtime's.
+    Raises SandboxUnavailableError if the files are not this wasmtime's.
     """
 
     def __init__(self, code: Path, memory: Path) -> None:
@@ -77,7 +76,7 @@ class Engine:
 
 class Ticker:
     """
-    Moves the engine's epoch on, so that running guests come up for air.
+    Advances the engine's epoch, so that running guests return to the host now and then.
 
     It follows the wall clock: waiting a fixed time after each tick drifts to twice the interval on a busy machine.
     """

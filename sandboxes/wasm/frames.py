@@ -1,7 +1,7 @@
 """
-What goes over the pipes between evalcell and its worker processes.
+Messages between evalcell and its worker processes.
 
-There: a JSON header, then bytes as they are. Back: one reply for each request, in their order.
+A request is a JSON header, then raw bytes. There is one reply for each request, in order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from sandboxes.raw import Raw
 
 if TYPE_CHECKING:
-    import asyncio  # a worker does without
+    import asyncio  # a worker does not need it
 
 _HEAD = struct.Struct("<II")
 _TOLD = struct.Struct("<BdI")
@@ -21,7 +21,7 @@ _TOLD = struct.Struct("<BdI")
 _CHUNK = 1 << 18
 
 FAILED = "failed"
-"""How it went where no script is to blame; the payload says why."""
+"""The result if no script is at fault; the payload says why."""
 
 Frame = tuple[dict[str, Any], bytes]
 
@@ -32,13 +32,13 @@ class Bounds(NamedTuple):
     timeout: float
     memory: int
     longest: int
-    """Bytes of the guest's reply."""
+    """Most bytes of the guest's reply."""
 
 
 class Request(NamedTuple):
     call: int
     random: int | None
-    """Seeds the guest's random numbers. None: the system's."""
+    """The seed of the guest's random numbers. None: the system's."""
     text: bytes
 
 
@@ -48,7 +48,7 @@ def pack(header: dict[str, Any], payload: bytes = b"") -> bytes:
 
 
 def read(pipe: BinaryIO) -> Frame | None:
-    """The next frame; None at the end of the pipe, in the middle of a frame too."""
+    """The next frame; None at the end of the pipe, also inside a frame."""
     sizes = pipe.read(_HEAD.size)
     if len(sizes) < _HEAD.size:
         return None
@@ -59,21 +59,21 @@ def read(pipe: BinaryIO) -> Frame | None:
     return json.loads(body[:header]), body[header:]
 
 
-def told(raw: Raw) -> bytes:
-    """What became of a call, or of loading."""
+def pack_result(raw: Raw) -> bytes:
+    """The reply with the result of a call, or of loading."""
     how = raw.how.encode()
     return _TOLD.pack(len(how), raw.duration, len(raw.payload)) + how + raw.payload
 
 
 class Replies:
-    """What a worker replies, as it comes."""
+    """Replies of a worker, as they arrive."""
 
     def __init__(self, stream: asyncio.StreamReader) -> None:
         self._stream = stream
         self._data = bytearray()
 
     def next(self, call: int) -> Raw | None:
-        """The next that has come whole: what became of `call`."""
+        """The next complete reply: the result of `call`."""
         data = self._data
         if len(data) < _TOLD.size:
             return None
@@ -87,8 +87,8 @@ class Replies:
         return raw
 
     async def more(self) -> None:
-        """Waits until more has come. Raises EOFError at the end."""
+        """Wait until more has arrived. Raises EOFError at the end."""
         got = await self._stream.read(_CHUNK)
         if not got:
-            raise EOFError("its pipe has ended")
+            raise EOFError("its pipe was closed")
         self._data += got

@@ -1,4 +1,4 @@
-"""The state just after loading, again for every call: by new instances, or by one whose written pages are put back."""
+"""Restore the state just after loading for every call: with new instances, or by undoing an instance's writes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from sandboxes.wasm.native import I32
 from sandboxes.wasm.restore import PageMap, Reset
 
 MOST_PAGES = 2048
-"""An instance with more written pages than this is dropped: a new one costs less than copying them after each call."""
+"""An instance with more written pages is dropped: a new one costs less than copying them after each call."""
 
 
 class Fresh(ABC):
-    """Hands out instances that are byte for byte as the image of a loaded script's memory."""
+    """Hands out instances that equal the image of a loaded script's memory, byte for byte."""
 
     def __init__(self, engine: Engine, image: Image) -> None:
         self.engine, self.image = engine, image
 
     @abstractmethod
     def take(self, memory: int) -> Instance:
-        """An instance that may grow to `memory` bytes. Raises GuestTrap when the image alone is larger."""
+        """An instance that may grow to `memory` bytes. Raises GuestTrap if the image alone is larger."""
 
     @abstractmethod
     def give_back(self, instance: Instance, whole: bool) -> None:
-        """`whole`: its last call came back in order, so that it may be used again."""
+        """Return an instance; `whole`: its last call ended normally, so that it may be used again."""
 
     def close(self) -> None:
         self.image.close()
@@ -46,8 +46,8 @@ class RestoredPages(Fresh):
     """
     Linux: keeps one instance and copies its written pages back from one that never runs.
 
-    Raises OSError where the page map tells something else than what was written: some kernels only pretend to have
-    one. The image can then still be used.
+    Raises OSError if the page map does not show what was written: some kernels only pretend to have one. The image can
+    then still be used.
     """
 
     def __init__(self, engine: Engine, image: Image, pages: PageMap) -> None:
@@ -62,7 +62,7 @@ class RestoredPages(Fresh):
             raise
 
     def _prove(self) -> None:
-        """Writes to an instance and looks whether it is put back."""
+        """Write to an instance and check that it is restored."""
         probe = Instance(self.engine, self.image, self.image.size)
         places = range(0, self.image.size, self.image.size // 8)
         try:
@@ -74,7 +74,7 @@ class RestoredPages(Fresh):
         finally:
             probe.close()
         if before != after or restored > MOST_PAGES:
-            raise OSError("the page map does not tell what was written")
+            raise OSError("the page map does not show what was written")
 
     def take(self, memory: int) -> Instance:
         if self._spare and self._spare.limit == memory:
@@ -110,7 +110,7 @@ class RestoredPages(Fresh):
 
 
 def fresh(engine: Engine, image: Image, reset: Reset) -> Fresh:
-    """Raises OSError for `restore` where the platform has no page map; `auto` takes new instances there."""
+    """The way to fresh instances. Raises OSError for `restore` without a page map; `auto` then makes new instances."""
     if reset == "instance":
         return NewInstances(engine, image)
     try:

@@ -1,7 +1,7 @@
 """
-Loads scripts and runs calls, one at a time, on the thread that asks: the part that knows the guest's requests.
+Load scripts and run calls, one at a time, on the caller's thread: the part that knows the guest's requests.
 
-What comes out is raw, the guest's own words unread; `protocol` turns it into executions.
+The results are raw; `protocol` turns the guest's replies into executions.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.fresh import Fresh, fresh
 from sandboxes.wasm.image import Image
-from sandboxes.wasm.instance import BadReply, Instance, Stopped
+from sandboxes.wasm.instance import CallStopped, Instance, ReplyError
 from sandboxes.wasm.native import GuestTrap
 from sandboxes.wasm.restore import Reset
 
 How = Literal["reply", "timeout", "memory", "stack", "trap", "unreadable", "too_much"]
 
 NEARLY = 0.9
-"""A guest that stops dead with this share of its memory in use is taken to have died for want of memory."""
+"""Share of its memory in use above which a guest that stopped is taken to have run out of memory."""
 
 
 class Guests:
@@ -37,21 +37,21 @@ class Guests:
     def __init__(self, engine: Engine, reset: Reset) -> None:
         self._engine, self._reset = engine, reset
         self.cancelled: Callable[[], bool] = bool
-        """Asked at every tick; once it is true, what runs ends by raising Stopped."""
+        """Asked at every tick; once it is true, what runs ends by raising CallStopped."""
         self._programs: dict[int, Fresh] = {}
 
     def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
-        """Execs a script and keeps the memory it leaves. Raises SandboxError when `reset` cannot be had here."""
+        """Execute a script and keep its memory. Raises SandboxError if `reset` is not available here."""
         instance = Instance(self._engine, None, max(bounds.memory, 64 << 20))
         try:
-            # The same in every worker, so that what a module draws while it loads is the same for every row.
+            # The same in every worker, so that random numbers drawn while loading are the same for every row.
             random = int.from_bytes(hashlib.sha256(text).digest()[:7], "little")
             raw = self._ask(instance, "load", Request(-1, random, text), bounds)
             if raw.how == "reply" and _says_ok(raw.payload):
                 if not _tidy(instance, "load"):
                     return raw._replace(how="unreadable", payload=b"it cannot free what it allocated")
                 image = Image(self._engine, instance.memory())
-                instance.close()  # now, as it may be large
+                instance.close()  # at once, as it may be large
                 self._programs[program] = self._keep(image)
             return raw
         finally:
@@ -79,7 +79,7 @@ class Guests:
                         yield Raw(request.call, "memory", b"the loaded script alone needs more than the limit", 0.0)
                         continue
                 raw = self._ask(instance, "call", request, bounds)
-                if used and _is_doubtful(raw):  # it may be the doing of those before it
+                if used and _is_doubtful(raw):  # earlier calls may have caused it
                     states.give_back(instance, whole=False)
                     instance = states.take(bounds.memory)
                     raw = self._ask(instance, "call", request, bounds)
@@ -88,7 +88,7 @@ class Guests:
                     states.give_back(instance, whole)
                     instance = None
                 yield raw
-        except Stopped:
+        except CallStopped:
             if instance is not None:
                 states.give_back(instance, whole=False)
                 instance = None
@@ -108,11 +108,11 @@ class Guests:
         try:
             reply = instance.ask(function, request.text, timeout=bounds.timeout, random=random, longest=bounds.longest)
             return raw("reply", reply)
-        except Stopped as e:
+        except CallStopped as e:
             if e.cancelled:
                 raise
             return raw("timeout", b"")
-        except BadReply as e:
+        except ReplyError as e:
             return raw("unreadable" if e.size is None else "too_much", str(e).encode())
         except GuestTrap as e:
             if e.code is TrapCode.STACK_OVERFLOW:
@@ -134,7 +134,7 @@ def _words(code: TrapCode | None) -> str:
 
 
 def _tidy(instance: Instance, function: str) -> bool:
-    """Frees the reply inside the guest; False when a script has spoilt even that."""
+    """Free the reply inside the guest; False if a script has broken even that."""
     try:
         instance.release(function)
     except GuestTrap:
@@ -143,13 +143,13 @@ def _tidy(instance: Instance, function: str) -> bool:
 
 
 def _is_doubtful(raw: Raw) -> bool:
-    """As that of `boxes.doubt`; a value's own JSON has a space after each colon."""
+    """What `blame.is_doubtful` says; a value's own JSON has a space after each colon."""
     full = raw.how == "reply" and b',"status":"memory","error":' in raw.payload
     return full or raw.how in ("memory", "stack", "trap", "unreadable")
 
 
 def _says_ok(payload: bytes) -> bool:
-    """Never stricter than `protocol`: what that takes for loaded must have been kept."""
+    """Whether a reply says `ok`; never stricter than `protocol`: what that takes for loaded must have been kept."""
     try:
         reply = json.loads(payload)
     except (ValueError, RecursionError):

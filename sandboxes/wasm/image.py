@@ -1,4 +1,4 @@
-"""A loaded script's memory, mapped copy-on-write into as many instances as are wanted."""
+"""A loaded script's memory, mapped copy-on-write into any number of instances."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Image:
     """
     On Linux a nameless file, whose pages are shared between instances and can be told from written ones.
 
-    Elsewhere a module, which has to be compiled first. Raises SandboxError when the host has no room for it.
+    Elsewhere a module, which must be compiled first. Raises SandboxError if the host has no room for it.
     """
 
     def __init__(self, engine: Engine, content: memoryview) -> None:
         self.size = len(content)
         self.module = engine.base
-        """What instances are made from; the file is then mapped over their memory."""
+        """The module of its instances; the file is then mapped over their memory."""
         self._fd: int | None = None
         try:
             if sys.platform.startswith("linux"):
@@ -39,7 +39,7 @@ class Image:
         except (WasmtimeError, OSError, MemoryError) as e:
             self.close()
             raise SandboxError(
-                f"the loaded script's memory cannot be kept ({e}); let it hold less, or free memory"
+                f"the loaded script's memory cannot be stored ({e}); free memory, or load less in the script"
             ) from e
 
     def _write(self, fd: int, content: memoryview) -> None:
@@ -48,10 +48,10 @@ class Image:
         for start in range(0, self.size, PAGE):
             page = bytes(content[start : start + PAGE])
             if page != zeros and os.pwrite(fd, page, start) != PAGE:
-                raise OSError("it was written in part")
+                raise OSError("it was only written in part")
 
     def map(self, address: int) -> None:
-        """Maps the file, if it is one, over `size` bytes of an instance's memory. Raises SandboxError."""
+        """Map the file, if it is one, over `size` bytes of an instance's memory. Raises SandboxError."""
         if self._fd is None:
             return
         flags = mmap.MAP_PRIVATE | _MAP_FIXED
@@ -59,7 +59,7 @@ class Image:
             raise SandboxError(f"the loaded script's memory cannot be mapped ({os.strerror(ctypes.get_errno())})")
 
     def close(self) -> None:
-        """Instances that have it mapped keep it; no other can be made."""
+        """Close it. Instances that have it mapped keep it; no other can be made."""
         if self._fd is not None and self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

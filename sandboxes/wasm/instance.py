@@ -1,4 +1,4 @@
-"""One instance of the guest. Its whole state is its linear memory and the five globals, nothing else."""
+"""One instance of the guest, whose whole state is its linear memory and five globals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FUNCTIONS = ("load", "call", "cabi_realloc", "cabi_post_load", "cabi_post_call")
 GLOBALS = ("host_wall_s", "host_wall_ns", "host_mono", "host_rng", "__stack_pointer")
 
 
-class Stopped(Exception):
+class CallStopped(Exception):
     """The host ended the guest's call: its time was over, or nobody wants the answer any more."""
 
     def __init__(self, cancelled: bool) -> None:
@@ -27,8 +27,8 @@ class Stopped(Exception):
         self.cancelled = cancelled
 
 
-class BadReply(Exception):
-    """The guest answered with something that is not an answer. `size` is set when it was too much."""
+class ReplyError(Exception):
+    """The guest's answer is invalid. `size` is set if it was too large."""
 
     def __init__(self, message: str, size: int | None = None) -> None:
         super().__init__(message)
@@ -41,16 +41,16 @@ _numbers = itertools.count(1)
 
 def _at_tick(context: int, number: int, delta: Any, kind: Any) -> int:
     """
-    Runs on the guest's thread at every tick of the epoch. Moves the guest's clock, ends it when it is time.
+    Move the guest's clock, and end the guest when it is time; runs on its thread at every tick of the epoch.
 
-    An error given back ends the guest's call; wasmtime takes it over.
+    A returned error ends the guest's call; wasmtime takes ownership of it.
     """
     instance = _alive.get(number)
     try:
         if instance is not None and instance._may_go_on():
             delta[0], kind[0] = 1, native.CONTINUE
             return 0
-    except BaseException:  # nothing may pass through C
+    except BaseException:  # no exception may pass through C
         pass
     return native.error_new(b"stopped") or 0
 
@@ -60,9 +60,9 @@ _callback = native.EpochCallback(_at_tick)
 
 class Instance:
     """
-    A guest started from a memory image, or from that of the guest itself.
+    A guest started from a memory image, or from the guest's own.
 
-    Not for two threads at once. Raises GuestTrap when the image does not fit `memory` (bytes).
+    Not for two threads at once. Raises GuestTrap if the image does not fit into `memory` bytes.
     """
 
     def __init__(self, engine: Engine, image: Image | None, memory: int) -> None:
@@ -70,7 +70,7 @@ class Instance:
         self.ended: str | None = None
         self.cancelled: Callable[[], bool] = bool
         self._deadline = 0.0
-        self._engine, self._image = engine, image  # the C side does not keep them alive
+        self._engine, self._image = engine, image  # C does not keep them alive
         self._number = next(_numbers)
         self._store = native.store_new(engine.address, None, None)
         try:
@@ -130,20 +130,20 @@ class Instance:
         return int(native.memory_size(self._context, self._memory))
 
     def memory(self) -> memoryview:
-        """All of it, as it is; no copy. Valid until the instance is closed or the guest grows its memory."""
+        """All of the memory, without a copy. Valid until the instance is closed or the guest grows its memory."""
         whole = (ctypes.c_char * self.size).from_address(self._base)
         return memoryview(whole).cast("B")
 
     def read(self, start: int, length: int) -> bytes:
-        """Raises BadReply unless all of it lies in the guest's memory; both numbers may come from the guest."""
+        """Read from the guest's memory. Raises ReplyError unless all is inside; the guest may give both numbers."""
         if start < 0 or length < 0 or start + length > self.size:
-            raise BadReply("it pointed outside of its memory")
+            raise ReplyError("it pointed outside of its memory")
         return ctypes.string_at(self._base + start, length)
 
     def write(self, start: int, data: bytes) -> None:
-        """Raises BadReply unless all of it fits into the guest's memory."""
+        """Write to the guest's memory. Raises ReplyError unless all of it fits."""
         if start < 0 or start + len(data) > self.size:
-            raise BadReply("it gave no room for the request")
+            raise ReplyError("it gave no memory for the request")
         ctypes.memmove(self._base + start, data, len(data))
 
     # Globals.
@@ -171,10 +171,10 @@ class Instance:
 
     def ask(self, function: str, request: bytes, *, timeout: float, random: int, longest: int) -> bytes:
         """
-        Calls `load` or `call` with one JSON text and gives back the reply's bytes.
+        Call `load` or `call` with one JSON text and return the reply's bytes.
 
-        `timeout` is in seconds, `random` seeds the guest's random numbers, `longest` bounds the reply in bytes.
-        Raises Stopped, GuestTrap or BadReply; after any of these the instance must not be used again.
+        `timeout` is in seconds, `random` seeds the guest's random numbers, `longest` bounds the reply in bytes. Raises
+        CallStopped, GuestTrap or ReplyError; after any of these the instance must not be used again.
         """
         self._deadline = time.monotonic() + timeout
         self.ended = None
@@ -188,19 +188,19 @@ class Instance:
             head = self.read(reply, 8)
             length = int.from_bytes(head[4:], "little")
             if length > longest:
-                raise BadReply(f"it answered with {length} bytes", length)
+                raise ReplyError(f"it answered with {length} bytes", length)
             self._reply = reply
             return self.read(int.from_bytes(head[:4], "little"), length)
         except GuestTrap:
             if self.ended:
-                raise Stopped(self.ended == "cancelled") from None
+                raise CallStopped(self.ended == "cancelled") from None
             raise
 
     def release(self, function: str) -> None:
         """
-        Frees the last reply inside the guest; not needed where the memory is thrown away or restored.
+        Free the last reply inside the guest; not needed if the memory is thrown away or restored.
 
-        Raises GuestTrap when the script has spoilt the guest so far that this fails or takes a second.
+        Raises GuestTrap if the script has broken the guest so far that this fails or takes a second.
         """
         self._deadline = time.monotonic() + 1
         native.set_epoch_deadline(self._context, 1)

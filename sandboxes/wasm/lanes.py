@@ -1,4 +1,4 @@
-"""A lane runs one batch at a time: on a thread of this process, or in a worker process."""
+"""Lanes, each of which runs one batch at a time: on a thread of this process, or in a worker process."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor import shortage
 from sandboxes.handle import own_handle
 from sandboxes.raw import Raw
-from sandboxes.shield import begun, ended, finish
+from sandboxes.shield import begin, finish, wait_for
 from sandboxes.wasm import frames
-from sandboxes.wasm.compiled import Compiled
 from sandboxes.wasm.frames import Bounds, Request
+from sandboxes.wasm.native_code import NativeCode
 from sandboxes.wasm.restore import Reset
 
-if TYPE_CHECKING:  # they import wasmtime, which takes a while and only a lane in this process needs
+if TYPE_CHECKING:  # they import wasmtime, which is slow and which only a lane in this process needs
     from sandboxes.wasm.guests import Guests
 
 GRACE = 10.0
-"""Seconds past a call's own deadline until a worker that says nothing is given up."""
+"""Seconds after a call's deadline at which a silent worker is given up."""
 
-_END = 5.0  # seconds for a worker that is killed to be gone
-_KEPT = 50 << 20  # bytes a second that a slow machine keeps of a loaded script's memory
+_END = 5.0  # seconds for a killed worker to end
+_KEPT = 50 << 20  # bytes per second of a loaded script's memory that a slow machine can store
 
 FOLDERS = (str(Path(__file__).parents[1]), str(Path(__file__).parent))
 BOOT = """
@@ -41,19 +41,19 @@ for name, folder in ("sandboxes", sys.argv[1]), ("sandboxes.wasm", sys.argv[2]):
 from sandboxes.wasm.worker import main
 main(*sys.argv[3:])
 """
-"""Without the packages' own modules: what these import takes far longer than all that a worker needs."""
+"""A start without the packages' own modules, whose imports take far longer than all that a worker needs."""
 
 
 class Lane(ABC):
-    """Not for two at once."""
+    """Runs one job at a time."""
 
     def __init__(self) -> None:
         self.programs: set[int] = set()
-        """Those loaded here; a lane that had to start anew has none."""
+        """The programs loaded here; after a restart a lane has none."""
 
     @abstractmethod
     async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
-        """Raises SandboxError."""
+        """Load a script. Raises SandboxError."""
 
     @abstractmethod
     def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Raw]:
@@ -67,24 +67,24 @@ class Lane(ABC):
 
 
 class ThreadLane(Lane):
-    """In this process. The guest runs on a thread of its own, whose stack is large enough for it."""
+    """A lane in this process. The guest runs on a thread of its own, whose stack is large enough."""
 
-    def __init__(self, compiled: Compiled, reset: Reset) -> None:
+    def __init__(self, code: NativeCode, reset: Reset) -> None:
         super().__init__()
         self._running = threading.Event()
-        """Set to stop the job that was asked for last."""
+        """Set to stop the last job."""
         self._work: queue.SimpleQueue[Callable[[Guests | SandboxError], None] | None] = queue.SimpleQueue()
-        self._thread = _thread_with_stack(self._serve, compiled, reset)
+        self._thread = _thread_with_stack(self._serve, code, reset)
 
-    def _serve(self, compiled: Compiled, reset: Reset) -> None:
+    def _serve(self, code: NativeCode, reset: Reset) -> None:
         from sandboxes.wasm.engine import Engine
         from sandboxes.wasm.guests import Guests
 
         with contextlib.ExitStack() as stack:
             try:
-                engine = stack.enter_context(Engine(*compiled))
+                engine = stack.enter_context(Engine(*code))
                 guests: Guests | SandboxError = Guests(engine, reset)
-            except Exception as e:  # each job tells it, or its asker would wait for ever
+            except Exception as e:  # each job raises it, or its caller would wait for ever
                 guests = e if isinstance(e, SandboxError) else SandboxError(f"the guest cannot be started: {e}")
             while (job := self._work.get()) is not None:
                 job(guests)
@@ -108,7 +108,7 @@ class ThreadLane(Lane):
                         break
             except BaseException as e:
                 end = e
-            with contextlib.suppress(RuntimeError):  # the loop has ended without waiting for us
+            with contextlib.suppress(RuntimeError):  # the loop was closed without waiting for us
                 loop.call_soon_threadsafe(got.put_nowait, end)
 
         self._work.put(job)
@@ -129,7 +129,7 @@ class ThreadLane(Lane):
                     if item is not None:
                         raise item
         finally:
-            stop.set()  # ends a call that runs within a tick; what is asked next waits its turn on the thread
+            stop.set()  # ends a running call within a tick; the next job waits for the thread
             if not done:
                 await finish(ends)
 
@@ -154,18 +154,18 @@ class ThreadLane(Lane):
 
 
 class ProcessLane(Lane):
-    """In a worker process, which is started again after it died."""
+    """A lane in a worker process, which is started again after it died."""
 
     def __init__(self, reset: Reset) -> None:
         super().__init__()
         self._arguments = (*FOLDERS, reset)
-        self._compiled: Compiled | None = None
+        self._code: NativeCode | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._ending: asyncio.Task[str] | None = None
         self._shortage = shortage.Shortage()
 
     async def start(self) -> asyncio.subprocess.Process:
-        """To be awaited to its end: a process that is being started is nobody's yet."""
+        """Start the process. Must not be cancelled: nobody would stop a process that is being started."""
         if self._process is None:
             host = own_handle()
             passed = () if host is None else (host,)
@@ -185,15 +185,15 @@ class ProcessLane(Lane):
             self._open()
         return self._process
 
-    def serve(self, compiled: Compiled) -> None:
-        """What it loads, now and whenever it starts anew. It may have been started before: its imports take a while."""
-        self._compiled = compiled
+    def serve(self, code: NativeCode) -> None:
+        """Set what it loads, now and at each restart. It may be running already, as its imports are slow."""
+        self._code = code
         self._open()
 
     def _open(self) -> None:
-        if self._compiled and self._process and self._process.stdin:
-            paths = {part: str(path) for part, path in self._compiled._asdict().items()}
-            with contextlib.suppress(OSError):  # it has died: who asks it will be told
+        if self._code and self._process and self._process.stdin:
+            paths = {part: str(path) for part, path in self._code._asdict().items()}
+            with contextlib.suppress(OSError):  # it has died, which its next caller will notice
                 self._process.stdin.write(frames.pack({"do": "open", **paths}))
 
     async def _ask(self, header: dict[str, Any], payload: bytes, calls: Sequence[int]) -> AsyncGenerator[Raw]:
@@ -227,18 +227,18 @@ class ProcessLane(Lane):
                 await self._kill()
 
     async def _kill(self) -> str:
-        """Ends the process, waits for its end, and gives what it said last."""
+        """End the process, and wait for that; its last line of output."""
         self.programs.clear()
         if (process := self._process) is None:
             return ""
-        self._ending = self._ending or begun(lambda: self._end(process))
-        return await ended(self._ending)
+        self._ending = self._ending or begin(lambda: self._end(process))
+        return await wait_for(self._ending)
 
     async def _end(self, process: asyncio.subprocess.Process) -> str:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         said = b""
-        with contextlib.suppress(TimeoutError):  # whoever else holds its pipes must not hold us
+        with contextlib.suppress(TimeoutError):  # do not wait for other processes that hold its pipes
             async with asyncio.timeout(_END):
                 _, said = await process.communicate()
         self._process = self._ending = None
@@ -272,7 +272,7 @@ _stack_size = threading.Lock()
 
 
 def _thread_with_stack(target: Callable[..., None], *arguments: Any) -> threading.Thread:
-    """Starts a daemon thread with THREAD_STACK bytes of stack, leaving other threads' sizes as they were."""
+    """Start a daemon thread with THREAD_STACK bytes of stack, leaving the size for other threads as it was."""
     from sandboxes.wasm.engine import THREAD_STACK
 
     with _stack_size:

@@ -1,8 +1,8 @@
 """
 The few functions of wasmtime's C API that the hot path needs, with their types.
 
-wasmtime-py's own objects cost 0.5 ms and more for an instance and cannot set an epoch callback, so a call here goes
-straight to the C API of the library that wasmtime-py ships. This module opens its own handle to that library: setting
+wasmtime-py's own objects cost 0.5 ms and more for an instance and cannot set an epoch callback, so calls from here go
+directly to the C API of the library that wasmtime-py ships. This module opens its own handle to that library: setting
 argument types on wasmtime-py's would break wasmtime-py.
 """
 
@@ -50,7 +50,7 @@ def _declare(dll: Any, name: str, result: Any, *arguments: Any) -> Any:
     return f
 
 
-# Short and sure to return: these keep the GIL. What runs guest code must let it go, or a guest that loops would stop
+# These return soon, and keep the GIL. What runs guest code must release it, or a guest in a loop would stop
 # the thread that ends it.
 _held = ctypes.PyDLL(str(ffi.filename))
 _released = ctypes.CDLL(str(ffi.filename))
@@ -79,7 +79,7 @@ error_new = _declare(_held, "wasmtime_error_new", c_void_p, c_char_p)
 
 
 class GuestTrap(Exception):
-    """The guest stopped in the middle. `code` is None when the host stopped it."""
+    """The guest stopped inside a call. `code` is None if the host stopped it."""
 
     def __init__(self, code: TrapCode | None, text: str) -> None:
         super().__init__(text)
@@ -87,7 +87,7 @@ class GuestTrap(Exception):
 
 
 def raise_for(error: int | None, trap: c_void_p) -> None:
-    """Takes over a C error or trap and raises it as GuestTrap; returns when there is none."""
+    """Take ownership of a C error or trap and raise it as GuestTrap; return if there is none."""
     if error:
         failed = WasmtimeError._from_ptr(ctypes.cast(error, POINTER(ffi.wasmtime_error_t)))
         raise GuestTrap(None, str(failed))
@@ -97,7 +97,7 @@ def raise_for(error: int | None, trap: c_void_p) -> None:
 
 
 def pointer(managed: Any) -> int:
-    """The address inside one of wasmtime-py's objects, which must outlive its use."""
+    """The address of one of wasmtime-py's objects, which must outlive its use."""
     address = ctypes.cast(managed.ptr(), c_void_p).value
     assert address
     return address

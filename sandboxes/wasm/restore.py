@@ -1,7 +1,7 @@
 """
-Which pages of an instance's memory were written, and putting them back. Linux only.
+Find the written pages of an instance's memory and restore them. Linux only.
 
-`/proc/self/pagemap` tells for each page whether it is still the mapped image's own (bit 61) or a private copy that a
+`/proc/self/pagemap` shows for each page whether it is still the mapped image's own (bit 61) or a private copy that a
 write has made. Source: the kernel's Documentation/admin-guide/mm/pagemap.rst.
 """
 
@@ -23,11 +23,11 @@ _ENTRY = 8  # bytes a page
 _PRESENT, _SWAPPED, _OF_FILE = 0x80, 0x40, 0x20  # in an entry's highest byte
 _WRITTEN = bytes(bool(b & _SWAPPED or (b & _PRESENT and not b & _OF_FILE)) for b in range(256))
 _STRETCH = re.compile(rb"\x01+")
-_AT_ONCE = 1024  # stretches that one call takes: the kernel's UIO_MAXIOV
+_AT_ONCE = 1024  # most stretches of one call: the kernel's UIO_MAXIOV
 
 
 class _Vector(NamedTuple):
-    """What one call copies: addresses and lengths, as `struct iovec` has them."""
+    """What one call copies: addresses and lengths, as in `struct iovec`."""
 
     to: array[int]
     of: array[int]
@@ -36,13 +36,13 @@ class _Vector(NamedTuple):
 
 
 class PageMap:
-    """Raises OSError where the kernel does not give the page map."""
+    """The kernel's page map of this process. Raises OSError if there is none."""
 
     def __init__(self) -> None:
         if not sys.platform.startswith("linux") or os.sysconf("SC_PAGE_SIZE") != PAGE:
             raise OSError("there is no page map on this platform")
         self._fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        # Not ctypes.memmove: it lets the GIL go, which costs more than a copy of one page.
+        # Not ctypes.memmove: it releases the GIL, which costs more than a copy of one page.
         library = ctypes.PyDLL(None)
         self._move = library.memmove
         self._move.argtypes = (c_void_p, c_void_p, c_size_t)
@@ -55,7 +55,7 @@ class PageMap:
         self._vectors: list[_Vector] = []
 
     def restore(self, address: int, pristine: int, size: int) -> int:
-        """Copies every written page of `size` bytes at `address` back from `pristine`; returns how many there were."""
+        """Copy every written page of `size` bytes at `address` back from `pristine`; the number of pages."""
         pages = size // PAGE
         entries = os.pread(self._fd, pages * _ENTRY, address // PAGE * _ENTRY)
         if len(entries) != pages * _ENTRY:
@@ -69,7 +69,7 @@ class PageMap:
         return sum(vector.size for vector in self._vectors) // PAGE
 
     def _copy(self, vector: _Vector) -> None:
-        """One stretch at a time where the kernel, or a container's filter, does not copy all of them at once."""
+        """Copy one stretch at a time if the kernel, or a container's filter, does not copy all at once."""
         if self._gather is not None:
             to, of = vector.to.buffer_info()[0], vector.of.buffer_info()[0]
             if self._gather(os.getpid(), to, vector.pieces, of, vector.pieces, 0) == vector.size:
@@ -85,7 +85,7 @@ class PageMap:
 
 
 def _vectors(address: int, pristine: int, written: bytes) -> list[_Vector]:
-    """How to copy the pages whose byte in `written` is 1."""
+    """The copies for the pages whose byte in `written` is 1."""
     vectors = []
     stretches = [found.span() for found in _STRETCH.finditer(written)]
     for at in range(0, len(stretches), _AT_ONCE):
@@ -100,7 +100,7 @@ def _vectors(address: int, pristine: int, written: bytes) -> list[_Vector]:
 
 
 def restores_pages() -> bool:
-    """Whether this platform gives a page map at all; each program still proves it for itself."""
+    """Whether this platform has a page map at all; each program still tests it for itself."""
     try:
         PageMap().close()
     except OSError:

@@ -1,4 +1,4 @@
-"""CPython in WebAssembly, inside this process or a few worker processes, with a fresh state for every call."""
+"""CPython in WebAssembly, inside this process or in worker processes, with a fresh state for every call."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from sandboxes.guest.supervisor import shortage
 from sandboxes.protocol import DEATHS, Death, Raw, load_request
 from sandboxes.refusals import refuse_language
 from sandboxes.shield import every, finish
-from sandboxes.wasm.compiled import compiled, guest_file
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
+from sandboxes.wasm.native_code import compile_guest, guest_file
 from sandboxes.wasm.restore import Reset, restores_pages
 
-if find_spec("wasmtime") is None:  # it is imported where it is used, which may be in a worker process only
+if find_spec("wasmtime") is None:  # it is imported only where it is used, which may be in a worker process
     raise ImportError("No module named 'wasmtime'")
 
 MOST_MEMORY = 4 << 30
-"""Bytes; a 32-bit WebAssembly memory cannot be larger."""
+"""In bytes; a 32-bit WebAssembly memory cannot be larger."""
 
 _DEATHS = DEATHS | {
     "stack": Death("crash", "StackOverflow", "its recursion used up the interpreter's stack: nested too deeply"),
@@ -43,13 +43,13 @@ _DEATHS = DEATHS | {
 
 
 class WasmConfig(SandboxConfig):
-    """What only the wasm sandbox can be told."""
+    """Settings of the wasm sandbox only."""
 
     reset: Reset = "auto"
 
 
 class WasmSandbox(Sandbox):
-    """See docs/threat-model.md for what it protects, and docs/decisions/ for how it came to be so."""
+    """CPython in WebAssembly; see docs/threat-model.md for what it protects, and docs/decisions/ for its design."""
 
     name: ClassVar[str] = "wasm"
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -94,12 +94,14 @@ class WasmSandbox(Sandbox):
     async def _begin(self) -> None:
         self._free = asyncio.Queue()
         if self._jobs == 1:
-            self._lanes = [ThreadLane(await asyncio.to_thread(compiled, self.progress), self._reset)]
+            self._lanes = [ThreadLane(await asyncio.to_thread(compile_guest, self.progress), self._reset)]
         else:
             lanes = [ProcessLane(self._reset) for _ in range(self._jobs)]
             self._lanes = list(lanes)
-            await finish(lambda: every(lane.start for lane in lanes))  # first: meanwhile they import what they need
-            found = await asyncio.to_thread(compiled, self.progress, tried=False)
+            await finish(
+                lambda: every(lane.start for lane in lanes)
+            )  # first, so that they import what they need meanwhile
+            found = await asyncio.to_thread(compile_guest, self.progress, tried=False)
             for started in lanes:
                 started.serve(found)
         for lane in self._lanes:
@@ -122,7 +124,7 @@ class WasmSandbox(Sandbox):
 
     @contextlib.asynccontextmanager
     async def lane(self) -> AsyncGenerator[Lane]:
-        """A lane for one batch; waits until one is free."""
+        """Wait for a free lane, for one batch."""
         if not self.is_open:
             raise SandboxError("the wasm sandbox is not open; use it as `async with sandbox:`")
         lane = await self._free.get()
@@ -132,9 +134,9 @@ class WasmSandbox(Sandbox):
             self._free.put_nowait(lane)
 
     async def renew(self, lane: Lane) -> None:
-        """Compiles the guest again where a worker was lost because what the cache holds does not load here."""
+        """Compile the guest again if a worker was lost because the cached code does not load here."""
         if isinstance(lane, ProcessLane):
-            lane.serve(await asyncio.to_thread(compiled, self.progress))
+            lane.serve(await asyncio.to_thread(compile_guest, self.progress))
 
     async def forget(self, program: int) -> None:
         for lane in self._lanes:
@@ -154,7 +156,7 @@ class WasmProgram(Program):
         self._entrypoint = script.entrypoint
 
     async def load_on(self, lane: Lane) -> Execution:
-        """How loading went; once more where the lane was lost. Raises SandboxError."""
+        """The result of loading; load once more if the lane was lost. Raises SandboxError."""
         limits = bounds(self._limits, loading=True)
         try:
             raw = await lane.load(self._number, self._text, limits)
@@ -182,7 +184,7 @@ class WasmProgram(Program):
             while requests:
                 if self._number not in lane.programs:
                     again = await self.load_on(lane)
-                    if again.status != "ok":  # it loads here and not there: a script that draws lots
+                    if again.status != "ok":  # the script does not always load, for example at random
                         await lane.forget(self._number)
                         for request in requests:
                             yield again.model_copy(update={"call": request.call})
@@ -195,7 +197,7 @@ class WasmProgram(Program):
                         async for raw in told:
                             done += 1
                             yield execution(raw, limits, self._entrypoint)
-                except SandboxLostError as e:  # that call the caller may try by itself; those after it had not begun
+                except SandboxLostError as e:  # the caller may try that call by itself; those after it had not begun
                     if not self._sandbox.is_open:
                         raise
                     lost, done = e, done + 1
@@ -220,18 +222,18 @@ def bounds(limits: Limits, loading: bool = False) -> Bounds:
 
 
 def call_request(call: Call, limits: Limits) -> Request | Execution:
-    """The request for a call, or its execution where the arguments are no JSON at all."""
+    """The request for a call, or its execution if the arguments are not JSON."""
     text = protocol.call_request(call, limits)
     return text if isinstance(text, Execution) else Request(call.id, call.seed, text)
 
 
 def execution(raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
-    """What one call of the entry point, or the load, came to."""
+    """The execution of a call, or of loading."""
     return protocol.execution(raw, limits, entrypoint, loading=loading, deaths=_DEATHS, hint=_hint)
 
 
 def _hint(module: str) -> str:
-    """What would bring the module that an import did not find."""
+    """The next step for a module that was not found."""
     if package := protocol.package_of(module):
         return f'add `dependencies = ["{package}"]` to the script\'s header; the process sandbox has packages'
     return "the wasm sandbox has no modules that need an operating system; choose the process sandbox"

@@ -1,4 +1,4 @@
-"""A worker process: guests behind a pipe. No script runs here outside WebAssembly."""
+"""A worker process with guests behind a pipe. No script runs here outside WebAssembly."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from sandboxes.wasm.guests import Guests
 from sandboxes.wasm.restore import Reset
 
 LINGER = 0.01
-"""Seconds that a finished call's frame may wait for company; slow calls are told at once."""
+"""Seconds that a result may wait for others; results of slow calls are sent at once."""
 
 
 def main(reset: str, host: str = "") -> None:
     """
-    Serves until standard input ends, then stops at once, in the middle of a call too. The first frame is `open`.
+    Serve until standard input ends, then stop at once, also inside a call. The first frame is `open`.
 
-    So nothing is left running when the process that started this one dies, however it dies. `host` is a handle on it:
-    where it has forked a child that lives on, standard input does not end.
+    So nothing keeps running when the parent process dies, however it dies. `host` is a handle on the parent: if a child
+    forked from it lives on, standard input does not end.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C goes to the whole group; the parent decides what it means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C goes to the whole group; the parent decides what to do
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing but frames may reach the pipe
     work: queue.SimpleQueue[frames.Frame] = queue.SimpleQueue()
@@ -61,7 +61,7 @@ def _serve(reset: str, work: queue.SimpleQueue[frames.Frame], replies: BinaryIO)
                 _answer(guests, *work.get(), replies)
     except BrokenPipeError:
         os._exit(0)
-    except BaseException as e:  # the parent sees the pipe end, and this as its reason
+    except BaseException as e:  # the parent sees the pipe close, and this as the reason
         print(f"{type(e).__name__}: {e}", file=sys.stderr, flush=True)
         os._exit(70)
 
@@ -74,14 +74,14 @@ def _answer(guests: Guests, header: dict[str, object], payload: bytes, replies: 
     bounds = Bounds(*cast(list[int], header["bounds"]))
     if header["do"] == "load":
         try:
-            replies.write(frames.told(guests.load(program, payload, bounds)))
+            replies.write(frames.pack_result(guests.load(program, payload, bounds)))
         except SandboxError as e:
-            replies.write(frames.told(Raw(-1, frames.FAILED, str(e).encode(), 0.0)))
+            replies.write(frames.pack_result(Raw(-1, frames.FAILED, str(e).encode(), 0.0)))
         replies.flush()
         return
     flushed = time.monotonic()
     for raw in guests.run(program, _requests(header, payload), bounds, bool(header["shared"])):
-        replies.write(frames.told(raw))
+        replies.write(frames.pack_result(raw))
         if time.monotonic() - flushed > LINGER:
             replies.flush()
             flushed = time.monotonic()

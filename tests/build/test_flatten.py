@@ -63,8 +63,8 @@ def test_the_linked_guest_gets_its_time_from_the_host(tmp_path: Path, monkeypatc
     except GuestBuildError as error:
         pytest.skip(f"the build's tools are not here: {error}")
     flat = flatten(Component.parse(guests.component()), guests.wasm(guests.SHIM))
-    halves = split(pipeline.merged(tools, flat, tmp_path))
-    code, memory = pipeline.optimised(tools, halves.code, tmp_path), memory_module(halves.image)
+    halves = split(pipeline.merge(tools, flat, tmp_path))
+    code, memory = pipeline.optimise(tools, halves.code, tmp_path), memory_module(halves.image)
     check_guest(code, memory)
 
     engine = Engine()

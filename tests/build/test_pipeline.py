@@ -125,7 +125,7 @@ def tarball(path: Path, members: dict[str, bytes]) -> Path:
 )
 def test_other_programs_are_not_extracted(tmp_path: Path, members: dict[str, bytes]) -> None:
     with pytest.raises(GuestBuildError):
-        tools.extracted(tarball(tmp_path / "binaryen.tgz", members))
+        tools.extract(tarball(tmp_path / "binaryen.tgz", members))
 
 
 class Registry(http.server.BaseHTTPRequestHandler):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.wasm.compiled import compiled
+from sandboxes.wasm.native_code import compile_guest
 from tests.cli.commands import evalcell, run
 
 DAY = 86_400
@@ -72,7 +72,7 @@ def test_prune_deletes_what_no_run_has_wanted(kept: Path) -> None:
 def test_after_prune_all_a_run_is_as_the_first_on_a_machine(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machines = compiled(print)
+    machines = compile_guest(print)
     monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path / "kept"))
     kept = tmp_path / "kept" / "wasm"
     kept.parent.mkdir(mode=0o700)

@@ -58,7 +58,7 @@ def test_sandboxes_of_providers_come_last_with_what_they_lack(folders: Folders) 
     told = " ".join(own.split())
     assert told.startswith("state not available: FOLDER_KEY is not set; set it to the key of your account")
     assert all(len(line) <= 80 for line in text.splitlines())
-    assert "available; credentials found, not tried" in " ".join(evalcell("sandboxes", FOLDER_KEY=KEY).stdout.split())
+    assert "available; credentials found, not tested" in " ".join(evalcell("sandboxes", FOLDER_KEY=KEY).stdout.split())
 
 
 def test_without_credentials_nothing_is_said_to_be_well(folders: Folders) -> None:
@@ -161,12 +161,12 @@ def test_reap_ends_what_was_left_and_nothing_else(folders: Folders, gone: dict[s
 
 def test_an_order_whose_answer_nobody_heard_is_no_success_yet(folders: Folders, gone: dict[str, str]) -> None:
     """As after SIGKILL in the middle of an order. Then the machine comes after all."""
-    folders.ledger.creating("folder", str(folders.place / "machines"), "late", "before")
+    folders.ledger.record_order("folder", str(folders.place / "machines"), "late", "before")
     change(folders.ledger, "late", pid=gone["pid"], started=gone["started"])
     result = evalcell("reap", FOLDER_KEY=KEY)
     assert result.exit_code == 3
     assert result.stdout == (
-        "folder late: not there yet, asked for a short time ago; it may still come, reap again later\n"
+        "folder late: not there yet, requested a short time ago, it may still appear; run evalcell reap again later\n"
     )
     folders.put("late", {"run": "before"})
     assert evalcell("reap", FOLDER_KEY=KEY).stdout == "folder late: ended\n"
@@ -174,8 +174,8 @@ def test_an_order_whose_answer_nobody_heard_is_no_success_yet(folders: Folders, 
 
 
 def test_what_was_not_asked_and_what_is_broken_is_told(folders: Folders, gone: dict[str, str]) -> None:
-    folders.ledger.creating("folder", "/another/account", "k1", "before")
-    folders.ledger.creating("folder", "/another/account", "k2", "before")
+    folders.ledger.record_order("folder", "/another/account", "k1", "before")
+    folders.ledger.record_order("folder", "/another/account", "k2", "before")
     change(folders.ledger, "k1", host="elsewhere-1")
     change(folders.ledger, "k2", event="broken")
     result = evalcell("reap", FOLDER_KEY=KEY)

@@ -15,7 +15,7 @@ from sandboxes import Call, Execution
 from sandboxes.boxes.program import BoxedProgram
 from sandboxes.deno import DenoConfig, DenoSandbox, box_folder
 from sandboxes.deno.box_folder import PREFIX, YOUNG, Folder, sweep
-from sandboxes.deno.standby_box import Turns
+from sandboxes.deno.standby_box import StandbyHolder
 from sandboxes.guest.supervisor import deno_fifo, deno_run
 from tests.deno.opened import LIMITS, Opened
 from tests.scripts import typescript
@@ -27,10 +27,10 @@ def sandbox() -> DenoSandbox:
     return DenoSandbox(DenoConfig(isolation="batch", jobs=1))
 
 
-def turns(program: object) -> Turns:
+def turns(program: object) -> StandbyHolder:
     assert isinstance(program, BoxedProgram)
     (lane,) = program._lanes
-    assert isinstance(lane.box, Turns)
+    assert isinstance(lane.box, StandbyHolder)
     return lane.box
 
 
@@ -83,7 +83,7 @@ def test_a_process_that_keeps_too_much_of_what_is_over_is_replaced(monkeypatch: 
 KILLED = """
 import os, signal, sys
 from sandboxes.deno import box_folder
-box_folder._place = lambda: sys.argv[1]
+box_folder._temporary_folder = lambda: sys.argv[1]
 print(box_folder.Folder(pipes=["asked"]).path, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -92,7 +92,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(box_folder, "_place", lambda: str(tmp_path))
+    monkeypatch.setattr(box_folder, "_temporary_folder", lambda: str(tmp_path))
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     left = Path(killed.stdout.strip())
     used, young = Folder(pipes=["asked"]), tmp_path / f"{PREFIX}young"

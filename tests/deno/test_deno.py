@@ -58,7 +58,7 @@ def test_another_deno_can_be_named(opened: Opened, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("named", ["/no/such/deno", "/etc", "deno"])
 def test_a_name_of_no_program_is_refused(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(binary.VARIABLE, named)
-    with pytest.raises(SandboxUnavailableError, match=f"{binary.VARIABLE}={named} is no program"):
+    with pytest.raises(SandboxUnavailableError, match=f"{binary.VARIABLE}={named} cannot be executed"):
         DenoSandbox.check()
 
 
@@ -68,7 +68,7 @@ def test_a_program_that_is_no_deno_is_refused(does: str, tmp_path: Path, monkeyp
     program.write_text(f"#!/bin/sh\n{does}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv(binary.VARIABLE, str(program))
-    with pytest.raises(SandboxUnavailableError, match=f"is no Deno that works.*{binary.VARIABLE}"):
+    with pytest.raises(SandboxUnavailableError, match=f"is not a Deno that works.*{binary.VARIABLE}"):
         DenoSandbox.check()
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import Lock, install, read_lock, tool_process
-from sandboxes.packages.installation import _settle
+from sandboxes.packages.installation import _set_modes
 from tests.disks import needs_mounts, read_only
 from tests.packages.conftest import BASE, Packages, run
 
@@ -209,7 +209,7 @@ def test_a_package_s_link_is_never_followed(packages: Packages, tmp_path: Path) 
     (folder / "secret").unlink()
     (folder / "secret").symlink_to("/etc/hostname")
     with pytest.raises(UnsupportedConfigError, match="secret is a link"):
-        _settle(folder)
+        _set_modes(folder)
 
 
 @pytest.mark.parametrize("damage", ["marker gone", "other marker", "writable by all", "no folder", "a link"])
@@ -273,7 +273,7 @@ def test_a_read_only_cache_serves_what_it_holds(packages: Packages, lock: Lock, 
     os.truncate(folder / "tiny.py", 0)
     with pytest.raises(subprocess.CalledProcessError) as raised:
         read_only(packages.cache, command)
-    assert "(Read-only file system); fill the cache where it can be written to" in raised.value.stderr
+    assert "(Read-only file system); run the same command once where the cache is writable" in raised.value.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can make somebody else's folder")

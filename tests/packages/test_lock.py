@@ -62,7 +62,7 @@ def test_nothing_locked_is_a_lock() -> None:
         ("${TINY}==1.0 --hash=sha256:" + A, "is not a requirement"),
         ("ti\x1bny==1.0 --hash=sha256:" + A, "is not 'name=="),
         ("tiny==1.0 \\\n-r other.txt", "is not 'name=="),
-        ("tiny==1.0 --hash=sha256:" + A + "\ntiny==1.1 --hash=sha256:" + A, "stands twice"),
+        ("tiny==1.0 --hash=sha256:" + A + "\ntiny==1.1 --hash=sha256:" + A, "is listed twice"),
     ],
 )
 def test_everything_else_is_refused_with_file_and_line(line: str, why: str) -> None:
@@ -76,7 +76,7 @@ def test_everything_else_is_refused_with_file_and_line(line: str, why: str) -> N
 
 
 def test_a_file_that_is_too_large_is_refused() -> None:
-    with pytest.raises(UnsupportedConfigError, match="larger than 8 MB"):
+    with pytest.raises(UnsupportedConfigError, match="over 8 MB"):
         read_lock("#" * (9 << 20), "lock.txt")
 
 

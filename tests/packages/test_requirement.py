@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.packages import checked
-from sandboxes.packages.requirement import LONGEST, MOST, name_of
+from sandboxes.packages import normalize_requirements
+from sandboxes.packages.requirement import MAX_CHARS, MAX_REQUIREMENTS, name_of
 
 
 @pytest.mark.parametrize(
@@ -23,12 +23,12 @@ from sandboxes.packages.requirement import LONGEST, MOST, name_of
     ],
 )
 def test_names_extras_versions_and_markers_in_one_form(line: str, normal: str) -> None:
-    assert checked([line]) == (normal,)
-    assert checked([normal]) == (normal,)
+    assert normalize_requirements([line]) == (normal,)
+    assert normalize_requirements([normal]) == (normal,)
 
 
 def test_each_once_in_the_order_given() -> None:
-    assert checked(["b", "A>1", "B", "a>1"]) == ("b", "a>1")
+    assert normalize_requirements(["b", "A>1", "B", "a>1"]) == ("b", "a>1")
 
 
 def test_the_name_of_one() -> None:
@@ -68,25 +68,25 @@ def test_the_name_of_one() -> None:
         ("numpy\x1b[31m", "control characters"),
         ("numpy\u2028", "line breaks"),
         ("numpy\ud800", "control characters"),
-        ("numpy # newest", "character that requirements do not have"),
-        ("${HOME}", "character that requirements do not have"),
-        ("numpy; python_version > '3' # '\\", "character that requirements do not have"),
+        ("numpy # newest", "character that is not allowed in requirements"),
+        ("${HOME}", "character that is not allowed in requirements"),
+        ("numpy; python_version > '3' # '\\", "character that is not allowed in requirements"),
         ("numpy --hash=sha256:00", "is not a requirement"),
         ("numpy scipy", "is not a requirement"),
         ("numpy>=", "is not a requirement"),
         ("numpy; import os", "is not a requirement"),
         ("[extra]", "is not a requirement"),
-        ("x" * (LONGEST + 1), f"more than {LONGEST} characters"),
-        ("x;" + "(" * (LONGEST - 10), "is not a requirement"),
+        ("x" * (MAX_CHARS + 1), f"more than {MAX_CHARS} characters"),
+        ("x;" + "(" * (MAX_CHARS - 10), "is not a requirement"),
     ],
 )
 def test_everything_else_is_refused_in_one_line_that_names_it(line: str, why: str) -> None:
     with pytest.raises(UnsupportedConfigError) as caught:
-        checked(["numpy", line], "script.py, line 3")
+        normalize_requirements(["numpy", line], "script.py, line 3")
     message = str(caught.value)
     assert why in message
     assert message.startswith("script.py, line 3: ")
-    assert "write a package's name" in message
+    assert "write the name of a package" in message
     assert message.isprintable()
     assert len(message) < 400
 
@@ -96,5 +96,5 @@ def test_too_many_are_refused_before_all_are_read() -> None:
         while True:
             yield "numpy"
 
-    with pytest.raises(UnsupportedConfigError, match=f"more than {MOST}"):
-        checked(endless())  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedConfigError, match=f"more than {MAX_REQUIREMENTS}"):
+        normalize_requirements(endless())  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ def test_it_is_remembered_for_this_index_until_it_is_forgotten(
     assert again == first
     (line,) = packages.said
     assert line.startswith("packages: small 1.2, tiny 1.0, as resolved on 20")
-    assert line.endswith("; 'evalcell cache prune --all' resolves anew")
+    assert line.endswith("; 'evalcell cache prune --all' resolves again")
 
 
 def test_other_settings_of_the_user_resolve_anew(packages: Packages, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_an_unresolvable_set_says_why(packages: Packages, asked: tuple[str, ...]
     message = str(caught.value)
     assert reason in message
     assert message.startswith(f"packages: {', '.join(asked)} for CPython 3.")
-    assert "change the versions asked for" in message
+    assert "change the versions that you ask for" in message
     assert message.isprintable()
     assert len(message) < 800
     for noise in ("://", "127.0.0.1", "error:", "cause:", "hint:"):
@@ -214,7 +214,7 @@ def test_what_is_no_python_is_told() -> None:
     async def main() -> None:
         await interpreter(Path("/bin/echo"), asyncio.get_running_loop().time() + 10)
 
-    with pytest.raises(SandboxUnavailableError, match="/bin/echo is no Python"):
+    with pytest.raises(SandboxUnavailableError, match="/bin/echo is not a Python"):
         run(main())
 
 

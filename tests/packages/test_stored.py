@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.packages import Entry, Lock, entries, prune
-from sandboxes.packages.locking import unused, use
+from sandboxes.packages import CacheEntry, Lock, entries, prune
+from sandboxes.packages.locking import exclusive, use
 from tests.disks import needs_mounts, read_only
 from tests.packages.conftest import Packages
 from tests.packages.test_installing import other
@@ -41,7 +41,7 @@ def finish(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
-def kinds(found: tuple[Entry, ...] | list[Entry]) -> list[str]:
+def kinds(found: tuple[CacheEntry, ...] | list[CacheEntry]) -> list[str]:
     return sorted(entry.kind for entry in found)
 
 
@@ -67,8 +67,8 @@ def test_other_kinds_are_listed_and_pruned_too(cache: Path) -> None:
         (cache / folder / f"key-{'0' * 64}.bin").write_bytes(b"12345")
         (cache / folder / "key.lock").touch()
     assert [(entry.kind, entry.bytes) for entry in entries()] == [("views", 5), ("wasm", 5)]
-    assert kinds(prune(kinds=("wasm",)).removed) == ["wasm"]
-    assert kinds(entries()) == ["views"]
+    assert kinds(prune().removed) == ["views", "wasm"]
+    assert entries() == []
 
 
 def test_pruning_all_removes_all_and_the_next_run_resolves_anew(installed: Packages) -> None:
@@ -101,11 +101,11 @@ def test_what_a_run_uses_stays_and_is_told(packages: Packages, tmp_path: Path) -
     assert run.stdout is not None
     lines = iter(run.stdout.readline, "")
     folder = Path(next(line for line in lines if line.startswith("/")).strip())
-    done = prune(kinds=("packages",))
-    assert [why for _, why in done.skipped] == ["a run uses it"]
+    done = prune()
+    assert [why for _, why in done.skipped] == ["a run is using it"]
     assert (folder / "tiny.py").is_file()
     finish(run)
-    assert kinds(prune(kinds=("packages",)).removed) == ["packages"]
+    assert kinds(prune().removed) == ["packages"]
     assert not folder.exists()
 
 
@@ -116,7 +116,7 @@ def test_what_is_being_built_stays_and_is_told(installed: Packages) -> None:
     ) as builder:
         assert builder.stdout is not None
         builder.stdout.readline()
-        assert [why for _, why in prune(kinds=("packages",)).skipped] == ["another evalcell is building it"]
+        assert [why for _, why in prune().skipped] == ["another evalcell is building it"]
         builder.communicate()
     assert place.is_dir()
 
@@ -141,11 +141,11 @@ def test_who_comes_while_it_is_deleted_does_not_use_it(packages: Packages) -> No
     marker = packages.cache / "marker"
     packages.cache.mkdir()
     marker.touch()
-    with unused(marker) as free:
+    with exclusive(marker) as free:
         assert free
         assert not use(marker)
     assert use(marker)
-    with unused(marker) as free:
+    with exclusive(marker) as free:
         assert not free
     marker.unlink()
     assert not use(marker)

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from sandboxes.packages import which_package
 from sandboxes.packages.import_names import KNOWN
 from sandboxes.packages.settings import settings
-from sandboxes.packages.uv import LONGEST_REASON, of_caller, of_network, reason
+from sandboxes.packages.uv import MAX_REASON, is_network_error, is_user_error, reason
 
 DRAWN = """  \u00d7 No solution found when resolving dependencies:
   \u2570\u2500\u25b6 Because there is no version of tiny==9 and you require tiny==9, we can
@@ -38,7 +38,7 @@ def test_a_long_chain_is_cut_to_its_ends_and_a_hint_to_its_beginning() -> None:
     said = reason(f"error: x\n  cause: {chain}\n\nhint: {'h' * 999}")
     assert said.startswith("x; Because a was not found")
     assert "because you require z" in said
-    assert len(said) < LONGEST_REASON + 300
+    assert len(said) < MAX_REASON + 300
 
 
 def test_control_characters_in_what_uv_repeats_are_harmless() -> None:
@@ -46,11 +46,11 @@ def test_control_characters_in_what_uv_repeats_are_harmless() -> None:
 
 
 def test_whose_fault_it_is() -> None:
-    assert of_network("error: Failed to fetch: x")
-    assert not of_network(DRAWN)
-    assert of_caller(1, DRAWN)
-    assert of_caller(2, "error: Couldn't parse requirement")
-    assert not of_caller(2, "error: No space left on device")
+    assert is_network_error("error: Failed to fetch: x")
+    assert not is_network_error(DRAWN)
+    assert is_user_error(1, DRAWN)
+    assert is_user_error(2, "error: Couldn't parse requirement")
+    assert not is_user_error(2, "error: No space left on device")
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_what_is_left_is_told(tier: Tier) -> None:
     for told, (name, (_, kind)) in zip(found, LEAVES.items(), strict=True):
         assert len(told) == 1, name
         assert tiers.LEFT[kind] in told[0], name
-        assert "loaded anew for each row" in told[0]
+        assert "loaded again for each row" in told[0]
 
 
 def test_a_script_that_leaves_nothing_is_loaded_once(tier: Tier) -> None:
@@ -101,7 +101,7 @@ def test_check_and_run_tell_why_a_script_is_slow(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     (tmp_path / "opens.py").write_text("import os\nkept = os.pipe()\ndef evaluate(output): return output\n")
     (tmp_path / "rows.jsonl").write_text('{"output": "a"}\n')
-    why = "loading leaves an open file, socket or event loop, so the script is loaded anew for each"
+    why = "loading the script leaves an open file, socket or event loop, so it is loaded again for each"
     for command, each in ((["check"], "batch"), (["run", "--isolation", "call"], "row")):
         done = evalcell(*command, "opens.py", "rows.jsonl", "--sandbox", "process")
         assert done.exit_code == 0, done.output
@@ -165,7 +165,7 @@ class _Installed(ProcessSandbox):
         super().__init__(config)
         self._packages = ("any",)
 
-    async def _installed(self, host: View) -> Path:
+    async def _install(self, host: View) -> Path:
         return self.folder
 
 

@@ -194,7 +194,7 @@ def test_a_sandbox_that_finds_no_room_says_so(group: Group, backend: str) -> Non
 def test_a_machine_that_allows_too_few_open_files_is_told(group: Group, backend: str, needed: int) -> None:
     found, why = group.run(backend, ["little"], PYTHON, hard=50)
     assert found == {}
-    assert f"needs {needed} open files (ulimit -n), and this process may have 50" in why
+    assert f"needs {needed} open files (ulimit -n), but this process may have only 50" in why
 
 
 CLI = """

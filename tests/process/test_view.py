@@ -17,10 +17,10 @@ import pytest
 
 from sandboxes.boxes import host_files as module
 from sandboxes.boxes.host_files import View, base_python, for_network, reachable, view
-from sandboxes.boxes.launch import Inner, Shown, plan
+from sandboxes.boxes.launch import BoxSetup, Inner, plan
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.box import confine
-from sandboxes.process.python_box import ForkingBox
+from sandboxes.process.python_box import PythonBox
 from tests.process.boxed import UID, needs_root, told
 from tests.process.conftest import LIMITS
 from tests.scripts import python
@@ -245,8 +245,8 @@ def relocated() -> Iterator[Path]:
 
 def test_a_python_that_finds_its_library_beside_itself_works_in_tier_a(relocated: Path, bwrap: str) -> None:
     async def body() -> tuple[str, bytes]:
-        box = ForkingBox(
-            plan("A", Shown(Inner("process", "python.zygote", processes=48, descriptors=64), view(relocated)), bwrap)
+        box = PythonBox(
+            plan("A", BoxSetup(Inner("process", "python.zygote", processes=48, descriptors=64), view(relocated)), bwrap)
         )
         try:
             await box.start(20)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from sandboxes.remote.e2b.provider import E2BProvider
-from sandboxes.remote.provider import OWNER, Command, Ended, Found, Machine, Order
+from sandboxes.remote.provider import OWNER, Command, CommandResult, ListedMachine, Machine, Order
 
 Work = Callable[[E2BProvider], Awaitable[None]]
 
@@ -32,11 +32,11 @@ def order(key: str = "", *, network: bool = False, lifetime: int = 60) -> Order:
     return Order(key, {"owner": OWNER, "key": key, "run": "r1"}, lifetime, network, 1 << 28)
 
 
-async def ran(provider: E2BProvider, machine: Machine, *argv: str, **more: Any) -> tuple[Ended, bytes]:
+async def ran(provider: E2BProvider, machine: Machine, *argv: str, **more: Any) -> tuple[CommandResult, bytes]:
     heard: list[bytes] = []
     ended = await provider.execute(machine, Command(argv, **more), heard.append)
     return ended, b"".join(heard)
 
 
-async def listed(provider: E2BProvider) -> list[Found]:
+async def listed(provider: E2BProvider) -> list[ListedMachine]:
     return [found async for found in provider.list()]

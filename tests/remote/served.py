@@ -13,15 +13,15 @@ import pytest
 
 from sandboxes import Sandbox
 from sandboxes.registry import find
+from sandboxes.remote.config import RemoteConfig
 from sandboxes.remote.retry import Pauses
-from sandboxes.remote.sandbox import RemoteConfig
 from tests.remote.room import bubblewrap
 from tests.remote.serving import Server
 from tests.remote.wheel import bring_deno
 
 PROVIDERS = ("e2b", "modal", "vercel", "daytona")
 
-QUICK = Pauses(first=0.05, longest=0.5, altogether=20)
+QUICK = Pauses(first=0.05, longest=0.5, total=20)
 
 
 @functools.cache

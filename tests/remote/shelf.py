@@ -7,7 +7,16 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from typing import ClassVar, TypeVar
 
-from sandboxes.remote.provider import Command, Ended, Found, GoneError, Hear, Machine, Order, Provider
+from sandboxes.remote.provider import (
+    Command,
+    CommandResult,
+    GoneError,
+    ListedMachine,
+    Machine,
+    OnOutput,
+    Order,
+    Provider,
+)
 
 T = TypeVar("T")
 
@@ -65,9 +74,9 @@ class Shelf(Provider):
 
         await self._doing("extend", do)
 
-    async def list(self) -> AsyncIterator[Found]:
+    async def list(self) -> AsyncIterator[ListedMachine]:
         for id, order in list(self.orders.items()):
-            yield Found(id, order.key, datetime.now(UTC), order.tags)
+            yield ListedMachine(id, order.key, datetime.now(UTC), order.tags)
 
-    async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
-        return await self._doing("execute", lambda: Ended(0))
+    async def execute(self, machine: Machine, command: Command, on_output: OnOutput) -> CommandResult:
+        return await self._doing("execute", lambda: CommandResult(0))

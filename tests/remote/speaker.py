@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from sandboxes.remote.provider import Command, Ended, GoneError, Hear, Machine, Order
+from sandboxes.remote.config import RemoteConfig
+from sandboxes.remote.provider import Command, CommandResult, GoneError, Machine, OnOutput, Order
 from sandboxes.remote.retry import Pauses
-from sandboxes.remote.sandbox import RemoteConfig, RemoteSandbox
+from sandboxes.remote.sandbox import RemoteSandbox
 from tests.remote.shelf import Shelf
 from tests.remote.trying import SCRIPT, Tried, owed, scored, script
 
-QUICK = Pauses(first=0.001, longest=0.002, altogether=1)
+QUICK = Pauses(first=0.001, longest=0.002, total=1)
 
 
 class Speaker(Shelf):
@@ -33,15 +34,15 @@ class Speaker(Shelf):
         self.protects: tuple[str, ...] = ("pids",)
         """What every machine's greeting says."""
         self.hash_seed = "0"
-        self.uncut = ""
+        self.why_online = ""
         """Why every machine has a network, though none was ordered."""
         self.shut: set[bool] = set()
         """Whether the harness was told to keep scripts off the network by itself, for the commands with rows."""
 
     def _made(self, order: Order) -> Machine:
-        return replace(super()._made(order), uncut=self.uncut)
+        return replace(super()._made(order), why_online=self.why_online)
 
-    async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
+    async def execute(self, machine: Machine, command: Command, on_output: OnOutput) -> CommandResult:
         self.asked.append("execute")
         await asyncio.sleep(0)
         for frame in self._answer(command.input):
@@ -50,9 +51,9 @@ class Speaker(Shelf):
                 raise wrong
             if machine.id not in self.orders:
                 raise GoneError("it is gone")
-            hear(self.mangle(self.frames, frame))
+            on_output(self.mangle(self.frames, frame))
             await asyncio.sleep(0)
-        return Ended(0)
+        return CommandResult(0)
 
     def _answer(self, told: bytes) -> Iterator[bytes]:
         _, settings, last, rows = _parts(told)

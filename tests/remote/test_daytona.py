@@ -18,7 +18,7 @@ from sandboxes.remote.provider import (
     ERRORS,
     BusyError,
     Command,
-    Ended,
+    CommandResult,
     FullError,
     GoneError,
     Machine,
@@ -58,7 +58,7 @@ def _order(key: str = "k-1", *, network: bool = False, lifetime: int = 300) -> O
     return Order(key, TAGS | {"key": key}, lifetime, network, 1 << 30)
 
 
-async def _ran(provider: DaytonaProvider, machine: Machine, command: Command) -> tuple[Ended, bytes]:
+async def _ran(provider: DaytonaProvider, machine: Machine, command: Command) -> tuple[CommandResult, bytes]:
     heard = bytearray()
     ended = await provider.execute(machine, command, heard.extend)
     return ended, bytes(heard)
@@ -151,12 +151,12 @@ def test_much_output_comes_whole_and_bounded_in_memory(daytona_server: Server) -
             code = "import os\nfor n in range(50): os.write(1, bytes([n]) * 65536)"
             daytona_server.fault("download", "rate")
             ended = await provider.execute(machine, _python(code), pieces.append)
-            assert ended == Ended(0)
+            assert ended == CommandResult(0)
             assert b"".join(pieces) == b"".join(bytes([n]) * 65536 for n in range(50))
             assert max(map(len, pieces)) < 2 << 20
             assert daytona_server.state().requests["start"] == 1
             daytona_server.fault("download", "status:403")
-            with pytest.raises(UnreachableError, match="what the command said cannot be read"):
+            with pytest.raises(UnreachableError, match="the command's output cannot be read"):
                 await provider.execute(machine, _python(code), pieces.append)
             assert (await _ran(provider, machine, Command(("ls", "-A", "/tmp"))))[1].count(b"\n") == 1
 
@@ -189,7 +189,7 @@ def test_a_command_over_its_time_is_ended_and_what_it_said_is_heard(daytona_serv
     async def use() -> None:
         async with _machine(daytona_server) as (provider, machine):
             ended, heard = await _ran(provider, machine, _python(code, timeout=1))
-            assert (ended, heard) == (Ended(None, "why"), b"said")
+            assert (ended, heard) == (CommandResult(None, "why"), b"said")
             assert daytona_server.state().processes == 0
             assert (await _ran(provider, machine, Command(("ls", "-A", "/tmp"))))[1].count(b"\n") == 1
 
@@ -325,7 +325,7 @@ def test_the_end_of_a_command_is_found_when_the_answer_is_lost(daytona_server: S
                 except UnreachableError as e:
                     if e.sent:
                         raise
-            assert found == (Ended(1, "b\n"), b"a\n")
+            assert found == (CommandResult(1, "b\n"), b"a\n")
 
     asyncio.run(use())
 
@@ -336,7 +336,7 @@ def test_a_command_that_is_killed_with_all_that_runs_it_is_unclear_at_once(dayto
             with pytest.raises(UnreachableError, match="broke off") as raised:
                 await _ran(provider, machine, Command(("sh", "-c", "kill -9 -1"), timeout=99))
             assert raised.value.sent
-            assert (await _ran(provider, machine, Command(("true",))))[0] == Ended(0)
+            assert (await _ran(provider, machine, Command(("true",))))[0] == CommandResult(0)
 
     asyncio.run(use())
 
@@ -436,7 +436,7 @@ def test_the_key_goes_to_no_unsafe_toolbox(api: str, toolbox: str) -> None:
     ("values", "names"),
     [
         ({}, "DAYTONA_API_KEY is not set"),
-        ({"DAYTONA_API_KEY": "dtn_\nx"}, "DAYTONA_API_KEY is no key"),
+        ({"DAYTONA_API_KEY": "dtn_\nx"}, "DAYTONA_API_KEY is not a valid key"),
         ({"DAYTONA_API_KEY": "dtn_x", "DAYTONA_API_URL": "http://daytona.test/api"}, "DAYTONA_API_URL"),
     ],
 )
@@ -473,9 +473,9 @@ def test_a_command_is_root_s_where_sudo_lets_it(daytona_server: Server) -> None:
 
     async def use() -> None:
         async with _machine(daytona_server) as (provider, machine):
-            assert (await _ran(provider, machine, put))[0] == Ended(0)
+            assert (await _ran(provider, machine, put))[0] == CommandResult(0)
             asked = "-n\n--preserve-env=PATH,A,B\n" * 2
-            assert await _ran(provider, machine, who) == (Ended(0), f"root12 x y\n{asked}".encode())
+            assert await _ran(provider, machine, who) == (CommandResult(0), f"root12 x y\n{asked}".encode())
             await _ran(provider, machine, Command(("sh", "-c", "touch ~/refuses")))
             assert (await _ran(provider, machine, who))[1] == b"12 x y\n"
 
@@ -486,6 +486,6 @@ def test_a_command_is_root_s_where_sudo_lets_it(daytona_server: Server) -> None:
     "text", ["", "None", "mark 0 + +", "\nmark 0 +", "\nmark x + +", "\nmark 0 +??? +", "\nmark 0 + + +"]
 )
 def test_a_shell_that_tells_no_good_end_is_unclear(text: str) -> None:
-    assert shell.read("zsh: hello\n\nmark 3 +b3V0 +ZXJy\n", "mark") == shell.Told(3, b"out", b"err")
-    with pytest.raises(UnreachableError, match="unclear"):
-        shell.read(text, "mark")
+    assert shell.parse_report("zsh: hello\n\nmark 3 +b3V0 +ZXJy\n", "mark") == shell.Report(3, b"out", b"err")
+    with pytest.raises(UnreachableError, match="no valid report"):
+        shell.parse_report(text, "mark")

@@ -11,7 +11,7 @@ import pytest
 
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote.e2b.provider import E2BProvider
-from sandboxes.remote.provider import Command, Ended, FullError, GoneError, Order
+from sandboxes.remote.provider import Command, CommandResult, FullError, GoneError, Order
 from tests.remote.e2b_server import KEY
 from tests.remote.e2b_use import listed, order, ran, using
 from tests.remote.room import bubblewrap
@@ -65,7 +65,7 @@ def test_commands_run_as_root_with_input_and_variables(e2b_server: Server) -> No
         assert (ended.code, said.decode()) == (0, "10485760 b'\\x00\\xff' ä\nTrue []\n")
         assert (await ran(provider, machine, "cat"))[1] == b""
         ended, said = await ran(provider, machine, "sh", "-c", "printf '\\303'; echo why >&2; exit 3", input=b"x")
-        assert (ended, said) == (Ended(3, "why\n"), b"\303")
+        assert (ended, said) == (CommandResult(3, "why\n"), b"\303")
         ended, _ = await ran(provider, machine, "sh", "-c", "yes err | head -c 200000 >&2; kill -TERM $$")
         assert (ended.code, len(ended.errors)) == (128 + 15, 64 * 1024)
         assert (await ran(provider, machine, "no-such-program", input=b"x"))[0].code == 127
@@ -84,13 +84,13 @@ def test_an_error_of_who_hears_passes_through(e2b_server: Server) -> None:
     class Enough(Exception):
         pass
 
-    def hear(piece: bytes) -> None:
+    def on_output(piece: bytes) -> None:
         raise Enough
 
     async def work(provider: E2BProvider) -> None:
         machine = await provider.create(order())
         with pytest.raises(Enough):
-            await provider.execute(machine, Command(("yes",)), hear)
+            await provider.execute(machine, Command(("yes",)), on_output)
         await provider.kill(machine.id)
 
     using(e2b_server.environment, work)
@@ -159,8 +159,8 @@ def test_an_older_deployment_is_spoken_to_in_version_1(old_server: Server) -> No
     ("values", "says"),
     [
         ({}, "E2B_API_KEY is not set; set E2B_API_KEY"),
-        ({"E2B_API_KEY": "e2b_\n1"}, "E2B_API_KEY is no usable key"),
-        ({"E2B_API_KEY": "e2b_ä"}, "E2B_API_KEY is no usable key"),
+        ({"E2B_API_KEY": "e2b_\n1"}, "E2B_API_KEY is not a valid key"),
+        ({"E2B_API_KEY": "e2b_ä"}, "E2B_API_KEY is not a valid key"),
         ({"E2B_API_KEY": KEY, "E2B_DOMAIN": "e2b.app/x"}, "E2B_DOMAIN"),
         ({"E2B_API_KEY": KEY, "E2B_API_URL": "http://e2b.example"}, "E2B_API_URL"),
         ({"E2B_API_KEY": KEY, "E2B_SANDBOX_URL": "ftp://e2b.example"}, "E2B_SANDBOX_URL"),

@@ -13,7 +13,7 @@ import pytest
 from sandboxes.remote.e2b import connect_protocol
 from sandboxes.remote.e2b.connect_protocol import ConnectError
 from sandboxes.remote.e2b.provider import E2BProvider
-from sandboxes.remote.provider import Ended, Machine, ProviderError, RefusedError, UnreachableError
+from sandboxes.remote.provider import CommandResult, Machine, ProviderError, RefusedError, UnreachableError
 from tests.remote.e2b_server import KEY
 from tests.remote.e2b_use import listed, order, ran
 
@@ -131,16 +131,16 @@ def test_a_list_without_an_end_is_left() -> None:
 @pytest.mark.parametrize(
     ("frames", "ended"),
     [
-        ([END], Ended(0)),
-        ([event(keepalive={}), event(unknown=1), event(end={"exited": True, "exitCode": 7})], Ended(7)),
-        ([event(end={"exitCode": -1, "status": "signal: segmentation fault (core dumped)"})], Ended(139)),
-        ([event(end={"exitCode": -1, "status": "signal: killed"})], Ended(137)),
-        ([event(end={"exitCode": -1, "status": "signal: something new"})], Ended(137)),
-        ([b"\2\0\0\0\x30" + b'{"error":{"code":"deadline_exceeded"}}'.ljust(48)], Ended(None)),
-        ([event(data={"stderr": base64.b64encode(b"\xff").decode()}), END], Ended(0, "\ufffd")),
+        ([END], CommandResult(0)),
+        ([event(keepalive={}), event(unknown=1), event(end={"exited": True, "exitCode": 7})], CommandResult(7)),
+        ([event(end={"exitCode": -1, "status": "signal: segmentation fault (core dumped)"})], CommandResult(139)),
+        ([event(end={"exitCode": -1, "status": "signal: killed"})], CommandResult(137)),
+        ([event(end={"exitCode": -1, "status": "signal: something new"})], CommandResult(137)),
+        ([b"\2\0\0\0\x30" + b'{"error":{"code":"deadline_exceeded"}}'.ljust(48)], CommandResult(None)),
+        ([event(data={"stderr": base64.b64encode(b"\xff").decode()}), END], CommandResult(0, "\ufffd")),
     ],
 )
-def test_how_commands_end(frames: list[bytes], ended: Ended) -> None:
+def test_how_commands_end(frames: list[bytes], ended: CommandResult) -> None:
     async def work(provider: E2BProvider, machine: Machine) -> None:
         assert (await ran(provider, machine, "true"))[0] == ended
 

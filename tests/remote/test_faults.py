@@ -21,7 +21,7 @@ from tests.scripts import python
 
 pytestmark = pytest.mark.timeout(60)
 
-BRIEF = Pauses(first=0.02, longest=0.1, altogether=0.5)
+BRIEF = Pauses(first=0.02, longest=0.1, total=0.5)
 
 STEPS = {
     "e2b": ("create", "upload", "start", "kill"),

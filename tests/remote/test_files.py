@@ -15,7 +15,7 @@ import pytest
 
 from sandboxes import SandboxConfig, SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.remote.e2b.provider import E2BProvider, E2BSandbox
-from sandboxes.remote.provider import Command, Ended, Hear, Machine, UnreachableError
+from sandboxes.remote.provider import Command, CommandResult, Machine, OnOutput, UnreachableError
 from sandboxes.remote.retry import Pauses
 from sandboxes.remote.upload import MOST, PIECE, Files
 from tests.remote.shelf import Shelf
@@ -82,11 +82,11 @@ def test_what_arrives_spoilt_is_sent_anew_to_another_machine(
     execute = E2BProvider.execute
     spoilt: list[Command] = []
 
-    async def spoils(self: E2BProvider, machine: Machine, command: Command, hear: Hear) -> Ended:
+    async def spoils(self: E2BProvider, machine: Machine, command: Command, on_output: OnOutput) -> CommandResult:
         if command.argv[1] == "-I" and not spoilt:
             spoilt.append(command)
             command = Command(command.argv, command.input[:-1] + b"?", command.env, command.timeout)
-        return await execute(self, machine, command, hear)
+        return await execute(self, machine, command, on_output)
 
     monkeypatch.setattr(E2BProvider, "execute", spoils)
     assert room.recovered(source=script(files), files=files).created == 2
@@ -147,7 +147,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "endless": (endless, "is not a regular file"),
     "a pipe": (waiting, "is not a regular file"),
     "no path": (lambda folder: folder / "a\0b", r"a\\x00b' cannot be read"),
-    "huge": (huge, r"is too large: all files together may have 64 MB .* choose the process sandbox"),
+    "huge": (huge, r"is too large: all files together may take 64 MB .* choose the process sandbox"),
 }
 
 
@@ -173,9 +173,9 @@ class Liar(Shelf):
         super().__init__()
         self.says, self.code = says, code
 
-    async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
-        hear(self.says(json.loads(command.input.partition(b"\n")[0])))
-        return Ended(self.code, "secret content")
+    async def execute(self, machine: Machine, command: Command, on_output: OnOutput) -> CommandResult:
+        on_output(self.says(json.loads(command.input.partition(b"\n")[0])))
+        return CommandResult(self.code, "secret content")
 
 
 SEAL = hashlib.sha256(f"A 3 {hashlib.sha256(b'abc').hexdigest()}\n".encode()).hexdigest()
@@ -190,10 +190,10 @@ LIES: dict[str, tuple[Liar, type[Exception], str]] = {
     "no object": (Liar(lambda asked: b"[]"), UnreachableError, "was lost"),
     "deep": (Liar(lambda asked: b"[" * 9000), UnreachableError, "was lost"),
     "a failure": (Liar(sealed("/opt/"), code=1), UnreachableError, "was lost"),
-    "no seal": (Liar(lambda asked: b"{}"), UnreachableError, "did not arrive"),
-    "no place": (Liar(sealed("opt/")), UnreachableError, "did not arrive"),
-    "a way out": (Liar(sealed("/opt/../")), UnreachableError, "did not arrive"),
-    "flood": (Liar(lambda asked: b"x" * (1 << 20)), UnreachableError, "says more"),
+    "no seal": (Liar(lambda asked: b"{}"), UnreachableError, "were changed on their way"),
+    "no place": (Liar(sealed("opt/")), UnreachableError, "were changed on their way"),
+    "a way out": (Liar(sealed("/opt/../")), UnreachableError, "were changed on their way"),
+    "flood": (Liar(lambda asked: b"x" * (1 << 20)), UnreachableError, "too long"),
     "too slow": (
         Liar(lambda asked: b"", code=None),
         SandboxUnavailableError,
@@ -202,14 +202,14 @@ LIES: dict[str, tuple[Liar, type[Exception], str]] = {
     "no room": (
         Liar(lambda asked: b'{"failed": "No space left \\u001b[31m\\ud800"}'),
         SandboxUnavailableError,
-        r"cannot keep the files \(No space left \\x1b\[31m\\ud800\); send less",
+        r"cannot store the files \(No space left \\x1b\[31m\\ud800\); send less",
     ),
 }
 
 
 async def sent(provider: Shelf, files: Files) -> None:
     deadline = asyncio.get_running_loop().time() + 5
-    await files.send(provider, Machine("m", "m"), Pauses(first=0.01, altogether=0.1), print, deadline)
+    await files.send(provider, Machine("m", "m"), Pauses(first=0.01, total=0.1), print, deadline)
 
 
 @pytest.mark.parametrize("name", LIES)
@@ -228,5 +228,5 @@ def test_a_machine_that_has_them_is_believed() -> None:
     (place,) = files.places.values()
     assert place.startswith("/opt/evalcell/files-")
     assert place.endswith("/A")
-    with pytest.raises(UnreachableError, match="elsewhere"):
+    with pytest.raises(UnreachableError, match="another folder"):
         asyncio.run(sent(Liar(sealed("/home/")), files))

@@ -84,7 +84,7 @@ def test_a_network_that_cannot_be_cut_is_not_used(trying: Trying, lock: str) -> 
     if trying.name == "modal":
         pytest.skip("packages are in the image there, and the network is never open")
     trying.server.fault("network", "garbage", times=1000)
-    tried = trying.run(source=SCRIPT, lock=lock, pauses={"first": 0.02, "longest": 0.1, "altogether": 0.3})
+    tried = trying.run(source=SCRIPT, lock=lock, pauses={"first": 0.02, "longest": 0.1, "total": 0.3})
     trying.after(tried)
     assert tried.error is not None
     assert tried.results == []

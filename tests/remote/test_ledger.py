@@ -17,7 +17,7 @@ import pytest
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import ledger as module
 from sandboxes.remote.ledger import Ledger, own_tags
-from sandboxes.remote.owner import Owner, started, this_host
+from sandboxes.remote.owner import Owner, start_number, this_host
 from tests.remote.ledger_rows import change, rows
 
 ROOT = Path(__file__).parents[2]
@@ -41,22 +41,22 @@ def other() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def order(ledger: Ledger, key: str, id: str = "") -> None:
-    ledger.creating("e2b", "https://api.example", key, "run1")
+    ledger.record_order("e2b", "https://api.example", key, "run1")
     if id:
-        ledger.created(key, id)
+        ledger.record_creation(key, id)
 
 
 def test_what_has_not_ended_is_open(ledger: Ledger) -> None:
     assert ledger.open_entries() == []
     for key in ("a", "b", "c", "d"):
         order(ledger, key, "" if key == "d" else f"id-{key}")
-    ledger.settled("b")
-    ledger.settled("d")
+    ledger.record_end("b")
+    ledger.record_end("d")
     assert [(e.key, e.id, e.event) for e in ledger.open_entries()] == [
         ("a", "id-a", "created"),
         ("c", "id-c", "created"),
     ]
-    assert [ledger.is_settled(key) for key in "abcd"] == [False, True, False, True]
+    assert [ledger.is_ended(key) for key in "abcd"] == [False, True, False, True]
     (first, _) = ledger.open_entries()
     assert (first.run, first.host, first.pid) == ("run1", this_host(), os.getpid())
     assert own_tags() == {"host": first.host, "pid": str(first.pid), "started": str(int(first.started))}
@@ -65,17 +65,17 @@ def test_what_has_not_ended_is_open(ledger: Ledger) -> None:
 
 def test_another_ledger_ends_what_this_one_began(ledger: Ledger) -> None:
     order(ledger, "a", "id-a")
-    Ledger(ledger.path.parent).settled("a")
+    Ledger(ledger.path.parent).record_end("a")
     assert ledger.open_entries() == []
-    Ledger(ledger.path.parent).settled("never-ordered")
+    Ledger(ledger.path.parent).record_end("never-ordered")
     nowhere = Ledger(ledger.path.parent / "nowhere")
-    nowhere.settled("never-ordered")
+    nowhere.record_end("never-ordered")
     assert not nowhere.path.parent.exists(), "nothing is made for what is not there"
 
 
 def test_a_machine_that_comes_after_its_end_is_open_again(ledger: Ledger) -> None:
     order(ledger, "a")
-    ledger.settled("a")
+    ledger.record_end("a")
     order(ledger, "a", "id-a")
     assert [e.id for e in ledger.open_entries()] == ["id-a"]
 
@@ -171,13 +171,13 @@ def test_a_list_that_cannot_be_written_is_read(ledger: Ledger) -> None:
 
 
 def test_a_password_in_an_address_is_not_written(ledger: Ledger) -> None:
-    ledger.creating("e2b", "https://me:hunter2@api.example:8443/v1?token=hunter3#x", "a", "run1")
+    ledger.record_order("e2b", "https://me:hunter2@api.example:8443/v1?token=hunter3#x", "a", "run1")
     assert ledger.open_entries()[0].address == "https://api.example:8443/v1"
     assert b"hunter" not in ledger.path.read_bytes()
 
 
 def test_an_address_may_have_any_letters(ledger: Ledger) -> None:
-    ledger.creating("modal", "https://api.example/my team/bücher%20", "a", "run1")
+    ledger.record_order("modal", "https://api.example/my team/bücher%20", "a", "run1")
     (entry,) = ledger.open_entries()
     assert entry.address == module.plain("https://api.example/my team/bücher%20") == module.plain(entry.address)
     assert entry.address == "https://api.example/my%20team/b%C3%BCcher%20"
@@ -185,8 +185,8 @@ def test_an_address_may_have_any_letters(ledger: Ledger) -> None:
 
 def test_an_id_that_is_none_is_the_providers_failure(ledger: Ledger) -> None:
     order(ledger, "a")
-    with pytest.raises(SandboxUnavailableError, match="e2b gave a machine an id that is none; look for a"):
-        ledger.created("a", "two\nlines")
+    with pytest.raises(SandboxUnavailableError, match="e2b gave a machine an invalid id; look for a"):
+        ledger.record_creation("a", "two\nlines")
     assert [e.id for e in ledger.open_entries()] == [""]
 
 
@@ -249,7 +249,7 @@ def test_a_list_as_it_was_before_is_taken_over_once(ledger: Ledger) -> None:
     ledger.path.unlink()
     assert [(e.key, e.event) for e in ledger.open_entries()] == [("a", "created"), ("c", "creating")]
     assert [path.name for path in sorted(before.parent.iterdir())] == ["machines.jsonl.old", "machines.sqlite3"]
-    ledger.settled("a")
+    ledger.record_end("a")
     before.write_bytes(lines[-2] + b"\n" + lines[1])
     order(ledger, "d")
     assert [e.key for e in ledger.open_entries()] == ["c", "b", "d"]
@@ -272,10 +272,10 @@ ledger._WAIT = 60.0
 one = ledger.Ledger(Path(sys.argv[1]))
 for number in range(25):
     key = f"{sys.argv[2]}-{number}"
-    one.creating("e2b", "", key, "run")
-    one.created(key, "id-" + key)
+    one.record_order("e2b", "", key, "run")
+    one.record_creation(key, "id-" + key)
     if number % 5:
-        one.settled(key)
+        one.record_end(key)
 """
 
 
@@ -299,9 +299,9 @@ from pathlib import Path
 from sandboxes.remote.ledger import Ledger
 one = Ledger(Path(sys.argv[1]))
 for number in range(1000):
-    one.creating("e2b", "", f"k{number}", "run")
+    one.record_order("e2b", "", f"k{number}", "run")
     print(number, flush=True)
-    one.created(f"k{number}", f"id-{number}")
+    one.record_creation(f"k{number}", f"id-{number}")
 """
 
 
@@ -329,7 +329,7 @@ def owner(pid: int, began: float, host: str = "") -> Owner:
 
 
 def test_an_owner_lives_until_its_process_ends(other: subprocess.Popen[bytes]) -> None:
-    began = started(other.pid)
+    began = start_number(other.pid)
     assert began is not None
     assert owner(other.pid, began).alive is True
     assert owner(other.pid, 0).alive is True, "where its start is not known the number alone counts"
@@ -345,7 +345,7 @@ def test_an_owner_lives_until_its_process_ends(other: subprocess.Popen[bytes]) -
 
 @LINUX
 def test_another_process_with_the_same_number_is_not_the_owner() -> None:
-    began = started(os.getpid())
+    began = start_number(os.getpid())
     assert began
     assert owner(os.getpid(), began).alive is True
     assert owner(os.getpid(), began + 1).alive is False
@@ -354,5 +354,5 @@ def test_another_process_with_the_same_number_is_not_the_owner() -> None:
 
 def test_nobody_here_knows_of_another_host() -> None:
     assert owner(os.getpid(), 0, host="elsewhere-0").alive is None
-    assert Owner.tagged({"host": this_host(), "pid": "1; rm", "started": "0", "run": "r"}) is None
-    assert Owner.tagged({"pid": "1"}) is None
+    assert Owner.from_tags({"host": this_host(), "pid": "1; rm", "started": "0", "run": "r"}) is None
+    assert Owner.from_tags({"pid": "1"}) is None

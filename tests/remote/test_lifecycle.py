@@ -21,7 +21,7 @@ from tests.remote.shelf import Shelf
 from tests.remote.speaker import Memory, Speaker
 from tests.stopping import Stopping
 
-QUICK = Pauses(first=0.001, longest=0.002, altogether=0.5)
+QUICK = Pauses(first=0.001, longest=0.002, total=0.5)
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +143,7 @@ def test_a_retry_after_of_hours_is_not_waited_for() -> None:
 def test_a_retry_after_of_nothing_is_no_reason_to_hurry() -> None:
     shelf = Shelf()
     shelf.before = lambda what, times: BusyError("429", 0.0)
-    run = Run(shelf, Pauses(first=0.05, longest=0.2, altogether=0.5))
+    run = Run(shelf, Pauses(first=0.05, longest=0.2, total=0.5))
 
     async def body() -> None:
         with pytest.raises(BusyError):
@@ -160,7 +160,7 @@ def test_a_machine_that_could_not_be_noted_is_ended(monkeypatch: pytest.MonkeyPa
     def full(self: Ledger, key: str, id: str) -> None:
         raise SandboxError("the disk is full")
 
-    monkeypatch.setattr(Ledger, "created", full)
+    monkeypatch.setattr(Ledger, "record_creation", full)
 
     async def body() -> None:
         with pytest.raises(SandboxError, match="disk"):
@@ -175,7 +175,7 @@ def test_a_machine_that_could_not_be_noted_is_ended(monkeypatch: pytest.MonkeyPa
 def test_what_cannot_be_ended_stays_in_the_ledger_and_is_told(wrong: Exception) -> None:
     shelf = Shelf()
     shelf.before = lambda what, times: wrong if what == "kill" else None
-    run = Run(shelf, Pauses(first=0.001, longest=0.01, altogether=0.1))
+    run = Run(shelf, Pauses(first=0.001, longest=0.01, total=0.1))
 
     async def body() -> None:
         run.life.end(await run.create())
@@ -195,7 +195,7 @@ def test_an_end_that_takes_too_long_is_told_with_its_machine_and_the_reason() ->
         machine = await run.create()
         run.life.end(machine)
         await run.life.close(0.05)
-        told = f"shelf: machine {machine.id} may still run (its end took longer than the 0.05 s there were for it)"
+        told = f"shelf: machine {machine.id} may still run (ending it took longer than 0.05 s)"
         assert run.said[-1] == f"{told}; run: evalcell reap"
 
     lasting(body)
@@ -219,7 +219,7 @@ def test_an_order_whose_answer_takes_too_long_is_told_with_its_key() -> None:
     (left,) = Ledger().open_entries()
     assert run.said[-1] == (
         f"shelf: the machine ordered as {left.key} may still run "
-        "(its end took longer than the 0.05 s there were for it); run: evalcell reap"
+        "(ending it took longer than 0.05 s); run: evalcell reap"
     )
 
 

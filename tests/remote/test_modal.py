@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.packages import Elsewhere, resolve
+from sandboxes.packages import RemotePython, resolve
 from sandboxes.remote.modal.provider import ModalProvider
 from sandboxes.remote.provider import (
     OWNER,
     BusyError,
     Command,
-    Ended,
+    CommandResult,
     FullError,
     GoneError,
     Machine,
@@ -72,7 +72,7 @@ async def machine(provider: ModalProvider, wanted: Order | None = None) -> Async
         await provider.kill(made.id)
 
 
-async def told(provider: ModalProvider, made: Machine, command: Command) -> tuple[bytes, Ended]:
+async def told(provider: ModalProvider, made: Machine, command: Command) -> tuple[bytes, CommandResult]:
     said: list[bytes] = []
     ended = await provider.execute(made, command, said.append)
     assert all(said)
@@ -108,7 +108,7 @@ def test_one_machine_for_one_order(modal_server: Server) -> None:
             again, found = await provider.create(order()), await provider.find("one")
             assert found is not None
             assert again.id == found.id == made.id
-            assert await told(provider, found, sh("echo found")) == (b"found\n", Ended(0))
+            assert await told(provider, found, sh("echo found")) == (b"found\n", CommandResult(0))
             assert await provider.find("two") is None
         assert await provider.find("one") is None
         await provider.kill(made.id)
@@ -146,14 +146,16 @@ def test_what_others_left_is_listed_and_killed(modal_server: Server) -> None:
 def test_a_command_and_what_it_says(modal_server: Server) -> None:
     async def work(provider: ModalProvider) -> None:
         async with machine(provider) as made:
-            assert await told(provider, made, sh("cat; exit 3", b"in\x1e")) == (b"in\x1e", Ended(3))
-            assert await told(provider, made, sh("echo $A $B", A="a b", B="1")) == (b"a b 1\n", Ended(0))
-            assert (await told(provider, made, sh("echo why >&2; kill -9 $$")))[1] == Ended(137, "why\nKilled\n")
+            assert await told(provider, made, sh("cat; exit 3", b"in\x1e")) == (b"in\x1e", CommandResult(3))
+            assert await told(provider, made, sh("echo $A $B", A="a b", B="1")) == (b"a b 1\n", CommandResult(0))
+            assert (await told(provider, made, sh("echo why >&2; kill -9 $$")))[1] == CommandResult(
+                137, "why\nKilled\n"
+            )
             assert (await told(provider, made, Command(("no-such-program",))))[1].code == 127
             _, ended = await told(provider, made, sh("yes wrong | head -c 300000 >&2; exit 1"))
             assert len(ended.errors) == 64 * 1024
             large = os.urandom(20_000_000)
-            assert await told(provider, made, Command(("cat",), large)) == (large, Ended(0))
+            assert await told(provider, made, Command(("cat",), large)) == (large, CommandResult(0))
 
     run(modal_server, work)
 
@@ -190,13 +192,13 @@ def test_what_a_command_says_is_heard_at_once(modal_server: Server) -> None:
 
 @pytest.mark.parametrize("raised", [ValueError("unclear"), TimeoutError("own"), GoneError("own")])
 def test_who_hears_may_stop_it(modal_server: Server, raised: Exception) -> None:
-    def hear(piece: bytes) -> None:
+    def on_output(piece: bytes) -> None:
         raise raised
 
     async def work(provider: ModalProvider) -> None:
         async with machine(provider) as made:
             with pytest.raises(type(raised)) as caught:
-                await provider.execute(made, sh("echo one; sleep 60"), hear)
+                await provider.execute(made, sh("echo one; sleep 60"), on_output)
             assert caught.value is raised
 
     run(modal_server, work)
@@ -290,7 +292,7 @@ def test_what_passes_by_itself_is_not_noticed(modal_server: Server, do: str) -> 
         for op in ("app", "environment", "image", "token", "create", "start", "stdin", "read", "kill"):
             modal_server.fault(op, do)
         async with machine(provider) as made:
-            assert await told(provider, made, sh("cat; echo end", b"in\n")) == (b"in\nend\n", Ended(0))
+            assert await told(provider, made, sh("cat; echo end", b"in\n")) == (b"in\nend\n", CommandResult(0))
         state = modal_server.state()
         assert (state.machines, state.created) == ([], 1)
 
@@ -307,7 +309,7 @@ def test_a_cancelled_creation_is_found_again(modal_server: Server) -> None:
             await creating
         found = await provider.find("one")
         assert found is not None
-        assert await told(provider, found, sh("echo found")) == (b"found\n", Ended(0))
+        assert await told(provider, found, sh("echo found")) == (b"found\n", CommandResult(0))
         await provider.kill(found.id)
 
     run(modal_server, work)
@@ -363,12 +365,12 @@ def test_packages_are_baked_in(shop: tuple[Server, Path]) -> None:
 
     async def work(provider: ModalProvider) -> None:
         deadline = asyncio.get_running_loop().time() + 60
-        version = Elsewhere(provider.python or "", "x86_64")
+        version = RemotePython(provider.python or "", "x86_64")
         lock = await resolve(("tiny",), version, say=lambda line: None, deadline=deadline)
         async with machine(provider, order(lock=lock.text)) as made, machine(provider, order("two", lock=lock.text)):
             for options in ("-c", "-ISc"):
                 said = await told(provider, made, Command(("python3", options, see)))
-                assert said == (b"1.5\n", Ended(0))
+                assert said == (b"1.5\n", CommandResult(0))
             assert server.state().requests["image"] == 2
         async with machine(provider) as plain:
             assert (await told(provider, plain, Command(("python3", "-c", see))))[1].code == 1

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sandboxes.registry import find
-from sandboxes.remote.credentials import remote
+from sandboxes.remote.config import RemoteConfig
+from sandboxes.remote.credentials import provider_of
 from sandboxes.remote.provider import Provider
-from sandboxes.remote.sandbox import RemoteConfig
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "backends.md").read_text()
@@ -19,7 +19,7 @@ NAMES = ("e2b", "modal", "vercel", "daytona")
 
 
 def provider(name: str) -> type[Provider]:
-    made = remote(name)
+    made = provider_of(name)
     assert made
     assert find(name).capabilities.elsewhere
     return made

@@ -104,7 +104,7 @@ def test_with_one_machine_a_full_account_means_going_on_with_that_one(error: Exc
 
     lasting(body)
     assert rig.made == 1
-    assert rig.said == [f"{error}; going on with fewer machines"]
+    assert rig.said == [f"{error}; continuing with fewer machines"]
 
 
 def test_a_full_account_is_waited_for() -> None:
@@ -114,7 +114,7 @@ def test_a_full_account_is_waited_for() -> None:
         await rig.pool.take()
 
     lasting(body)
-    assert rig.said == ["10 of 10; waiting for room"]
+    assert rig.said == ["10 of 10; waiting until one ends"]
 
 
 def test_but_not_for_ever() -> None:

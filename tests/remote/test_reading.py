@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sandboxes.remote.http import LARGEST
-from sandboxes.remote.json_reply import at, claims, moment, number, records, text
+from sandboxes.remote.json_reply import claims, number, records, text, timestamp, value_at
 from sandboxes.remote.provider import UnreachableError
 
 
@@ -52,7 +52,12 @@ def test_a_stream_that_is_none(pieces: Sequence[bytes]) -> None:
 
 def test_fields() -> None:
     data = {"a": {"b": "c", "n": 5, "empty": ""}}
-    assert (at(data, "a", "b"), at(data, "a", "x", "y"), at([], "a"), at(data, "a", "b", "c")) == (
+    assert (
+        value_at(data, "a", "b"),
+        value_at(data, "a", "x", "y"),
+        value_at([], "a"),
+        value_at(data, "a", "b", "c"),
+    ) == (
         "c",
         None,
         None,
@@ -72,9 +77,9 @@ def test_numbers() -> None:
 
 
 def test_moments() -> None:
-    assert moment({"at": 1_000}, "at") == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    assert timestamp({"at": 1_000}, "at") == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     for nonsense in (None, "yesterday", 10**400, float("nan")):
-        assert datetime.now(UTC) - moment({"at": nonsense}, "at") < timedelta(seconds=60)
+        assert datetime.now(UTC) - timestamp({"at": nonsense}, "at") < timedelta(seconds=60)
 
 
 def test_claims() -> None:

@@ -16,10 +16,10 @@ from sandboxes.remote.provider import (
     OWNER,
     BusyError,
     Command,
-    Ended,
-    Found,
-    Hear,
+    CommandResult,
+    ListedMachine,
     Machine,
+    OnOutput,
     Order,
     Provider,
     RefusedError,
@@ -37,14 +37,14 @@ class Shelf(Provider):
     address = "https://shelf.example"
 
     def __init__(self, values: Mapping[str, str]) -> None:
-        self.machines: dict[str, Found] = {}
+        self.machines: dict[str, ListedMachine] = {}
         self.hidden: dict[str, str] = {}
         """By key, the ids of machines that the list does not show yet."""
         self.killed: list[str] = []
         self.failures: list[Exception] = []
 
     def put(self, id: str, tags: Mapping[str, str], *, key: str = "", age: float = 0) -> None:
-        self.machines[id] = Found(id, key, datetime.now(UTC) - timedelta(seconds=age), {"owner": OWNER, **tags})
+        self.machines[id] = ListedMachine(id, key, datetime.now(UTC) - timedelta(seconds=age), {"owner": OWNER, **tags})
 
     async def create(self, order: Order) -> Machine:
         raise RefusedError("nothing is made here")
@@ -58,11 +58,11 @@ class Shelf(Provider):
         self.machines.pop(id, None)
         self.killed.append(id)
 
-    async def list(self) -> AsyncIterator[Found]:
+    async def list(self) -> AsyncIterator[ListedMachine]:
         for one in list(self.machines.values()):
             yield one
 
-    async def execute(self, machine: Machine, command: Command, hear: Hear) -> Ended:
+    async def execute(self, machine: Machine, command: Command, on_output: OnOutput) -> CommandResult:
         raise RefusedError("nothing runs here")
 
 
@@ -91,9 +91,9 @@ ELSEWHERE = LIVE | {"host": "elsewhere-1"}
 
 def note(ledger: Ledger, gone: dict[str, str], key: str, id: str = "", *, age: float = 0, address: str = "") -> None:
     """As a run that was killed left it."""
-    ledger.creating("shelf", address or Shelf.address, key, "old")
+    ledger.record_order("shelf", address or Shelf.address, key, "old")
     if id:
-        ledger.created(key, id)
+        ledger.record_creation(key, id)
     change(ledger, key, at=(datetime.now(UTC) - timedelta(seconds=age)).isoformat(), **gone)
 
 
@@ -138,8 +138,8 @@ def test_with_an_age_other_hosts_machines_are_ended_too_but_no_live_one(
 
 
 def test_the_ledger_is_believed_before_the_providers_tags(shelf: Shelf, ledger: Ledger, gone: dict[str, str]) -> None:
-    ledger.creating("shelf", Shelf.address, "key1", "now")
-    ledger.created("key1", "mine")
+    ledger.record_order("shelf", Shelf.address, "key1", "now")
+    ledger.record_creation("key1", "mine")
     shelf.put("mine", gone, key="key1")
     note(ledger, gone, "key2", "theirs")
     shelf.put("theirs", LIVE)  # and the provider tells no key
@@ -191,8 +191,8 @@ def test_another_deployments_machines_are_not_asked_about_here(
 
 
 def test_a_machine_of_this_process_alone_in_the_ledger_is_left(shelf: Shelf, ledger: Ledger) -> None:
-    ledger.creating("shelf", Shelf.address, "key1", "now")
-    ledger.created("key1", "id1")
+    ledger.record_order("shelf", Shelf.address, "key1", "now")
+    ledger.record_creation("key1", "id1")
     assert ended(shelf, ledger, older_than=0) == {}
     assert shelf.killed == []
 
@@ -200,16 +200,16 @@ def test_a_machine_of_this_process_alone_in_the_ledger_is_left(shelf: Shelf, led
 def test_what_a_run_of_a_living_process_gave_up_is_ended(shelf: Shelf, ledger: Ledger) -> None:
     """As in a notebook: its process goes on, and the run that could not end its machine is long over."""
     for key in ("key1", "key2"):
-        ledger.creating("shelf", Shelf.address, key, "now")
-        ledger.created(key, f"id-{key}")
+        ledger.record_order("shelf", Shelf.address, key, "now")
+        ledger.record_creation(key, f"id-{key}")
         shelf.put(f"id-{key}", LIVE, key=key)
-    ledger.creating("shelf", Shelf.address, "key3", "now")
-    ledger.left("key1")
-    ledger.left("key3")
+    ledger.record_order("shelf", Shelf.address, "key3", "now")
+    ledger.record_abandonment("key1")
+    ledger.record_abandonment("key3")
     shelf.hidden["key3"] = "id-key3"
     assert ended(shelf, ledger) == {"id-key1": "killed", "key3": "killed"}
     assert [e.key for e in ledger.open_entries()] == ["key2"]
-    assert ledger.is_settled("key2") is False
+    assert ledger.is_ended("key2") is False
 
 
 def test_what_cannot_be_ended_is_told_and_stays(shelf: Shelf, ledger: Ledger, gone: dict[str, str]) -> None:

@@ -134,7 +134,7 @@ def test_a_machine_that_comes_after_its_run_was_over_is_reaped(cli: Cli) -> None
     """Although the process of that run lives on, as a notebook's does."""
     server = cli.trying.server
     server.fault("create", "slow:1.2", times=1000)
-    tried = cli.trying.run(start_timeout=0.1, pauses={"first": 0.02, "longest": 0.1, "altogether": 0.3})
+    tried = cli.trying.run(start_timeout=0.1, pauses={"first": 0.02, "longest": 0.1, "total": 0.3})
     assert isinstance(tried.error, SandboxUnavailableError)
     assert any("evalcell reap" in line for line in tried.said)
     assert server.state().machines == []

@@ -30,9 +30,9 @@ HELLO = {
 }
 
 
-def asked(isolation: Isolation = "call", language: Language = "python", **more: Any) -> agent_protocol.Asked:
+def asked(isolation: Isolation = "call", language: Language = "python", **more: Any) -> agent_protocol.ScriptRequest:
     script = Script("def score(x): ...", language, "score")
-    return agent_protocol.Asked(script=script, limits=LIMITS, isolation=isolation, machine="x86_64", **more)
+    return agent_protocol.ScriptRequest(script=script, limits=LIMITS, isolation=isolation, machine="x86_64", **more)
 
 
 def listening(count: int = 3) -> agent_protocol.Listener:
@@ -130,7 +130,7 @@ def test_it_does_not_matter_how_the_bytes_are_cut(cuts: list[int]) -> None:
     assert listener.loaded is not None
     assert listener.greeting is not None
     assert listener.greeting.protects == ("mounts", "pids")
-    with pytest.raises(agent_protocol.UnclearError, match="after its last word"):
+    with pytest.raises(agent_protocol.UnclearError, match="after its last message"):
         listener.feed(b"x")
 
 
@@ -173,9 +173,9 @@ WORDS = st.sampled_from(["hello", "loading", "loaded", "row", "told", "done", "f
 
 
 @given(st.dictionaries(WORDS, JSON | st.just(told()) | st.just(HELLO), max_size=3), st.booleans())
-def test_words_out_of_turn_are_unclear(said: dict[str, Any], greeted: bool) -> None:
+def test_words_out_of_turn_are_unclear(said: dict[str, Any], greet: bool) -> None:
     """Whatever a harness that was taken over says: no execution comes of it but for a row that was asked for."""
-    listener = ready() if greeted else listening()
+    listener = ready() if greet else listening()
     try:
         found = listener.feed(frame(listener, **said))
     except agent_protocol.UnclearError:

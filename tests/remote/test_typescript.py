@@ -90,10 +90,10 @@ def test_where_deno_cannot_be_started_it_says_why(way: str, tmp_path: Path) -> N
 
     if way not in WAYS:
         pytest.skip("there is no bubblewrap")
-    why = "there is no Deno where" if way == "own" else "no named pipes can be made in /tmp: Read-only"
+    why = "Deno is not where" if way == "own" else "no named pipes can be made in /tmp: Read-only"
     folder = str(tmp_path) if way == "own" else packages(OWN)
     running = Running(WAYS[way], asked(ROWS, language="typescript", packages=folder), rows("a"))
-    with pytest.raises(SandboxLostError, match=f"no process for the script could be started: {why}"):
+    with pytest.raises(SandboxLostError, match=f"a process for the script could not be started: {why}"):
         running.answer()
 
 

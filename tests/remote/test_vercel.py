@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.remote.provider import Command, Ended, FullError, GoneError, RefusedError, UnreachableError
+from sandboxes.remote.provider import Command, CommandResult, FullError, GoneError, RefusedError, UnreachableError
 from sandboxes.remote.vercel import VercelProvider
 from tests.remote.room import bubblewrap
 from tests.remote.serving import Server
@@ -111,7 +111,7 @@ def test_waits_lists_all_and_meets_the_cap(small: Server) -> None:
         async with machine(provider, "evalcell-a") as a, machine(provider, "evalcell-b", tags={**TAGS, "run": "r2"}):
             assert (await told(provider, a, "echo", "ready"))[1] == b"ready\n"
             data = bytes(range(32, 127)) * 10_000
-            assert await told(provider, a, "sh", "-c", "sleep 1; cat", input=data) == (Ended(0, ""), data)
+            assert await told(provider, a, "sh", "-c", "sleep 1; cat", input=data) == (CommandResult(0, ""), data)
             found = {m.id: (m.key, m.tags["run"], m.tags["key"], m.since.tzinfo) async for m in provider.list()}
             assert {id: seen[:3] for id, seen in found.items()} == {
                 "evalcell-a": ("evalcell-a", "r1", "evalcell-a"),
@@ -174,10 +174,10 @@ def test_commands(vercel_server: Server) -> None:
             )
             # A host's ordinary user has no other to run programs as.
             who = b"user" if os.geteuid() else b"root"
-            assert (ended, said) == (Ended(3, "é\n"), who + b"\nb\n")
+            assert (ended, said) == (CommandResult(3, "é\n"), who + b"\nb\n")
             data = bytes(range(32, 127)) * 30_000
-            assert (await told(provider, made, "cat", input=data)) == (Ended(0, ""), data)
-            assert (await told(provider, made, "cat")) == (Ended(0, ""), b"")
+            assert (await told(provider, made, "cat", input=data)) == (CommandResult(0, ""), data)
+            assert (await told(provider, made, "cat")) == (CommandResult(0, ""), b"")
             assert (await told(provider, made, "true", input=data))[0].code == 0  # it reads none of it
             ended, _ = await told(provider, made, "sh", "-c", "yes error | head -c 300000 >&2")
             assert len(ended.errors) == 64 * 1024

@@ -9,7 +9,7 @@ import pytest
 
 from sandboxes.remote.provider import (
     BusyError,
-    Ended,
+    CommandResult,
     FullError,
     GoneError,
     ProviderError,
@@ -61,7 +61,7 @@ def test_input_arrives_once_whatever_happens_on_the_way(vercel_server: Server) -
         async with machine(provider) as made:
             for number, (do, piece) in enumerate(INPUT, start=1):
                 vercel_server.fault("stdin", do, nth=piece, after=0.1)
-                assert (await told(provider, made, "cat", input=data)) == (Ended(0, ""), data), do
+                assert (await told(provider, made, "cat", input=data)) == (CommandResult(0, ""), data), do
                 assert vercel_server.state().requests["start"] == number
             # Where the last answer was lost, the command may have ended before it is asked for again.
             assert 4 * len(INPUT) - vercel_server.state().requests["stdin"] in (0, 1)

@@ -17,9 +17,10 @@ from runner.evaluators.load import parse_evaluator
 from runner.types import Evaluator, Result
 from sandboxes import Limits, Sandbox, SandboxError
 from sandboxes.registry import find
-from sandboxes.remote.ledger import Entry, Ledger
+from sandboxes.remote.config import RemoteConfig
+from sandboxes.remote.ledger import Ledger, LedgerEntry
 from sandboxes.remote.retry import Pauses
-from sandboxes.remote.sandbox import RemoteConfig, RemoteSandbox
+from sandboxes.remote.sandbox import RemoteSandbox
 from tests.remote.room import bubblewrap
 from tests.remote.serving import Server, State
 
@@ -27,7 +28,7 @@ PROVIDERS = ("e2b", "modal")
 """Those that every fault is tried with."""
 
 LIMITS = Limits(timeout=5, load_timeout=10)
-QUICK = Pauses(first=0.02, longest=0.1, altogether=10)
+QUICK = Pauses(first=0.02, longest=0.1, total=10)
 SCRIPT = "import time\ndef evaluate(output):\n    time.sleep(0.01)\n    return len(output)\n"
 """Each row takes a moment, so that what is said of it travels by itself."""
 
@@ -116,7 +117,7 @@ async def scored(sandbox: Sandbox, tried: Tried, rows: int, evaluator: Evaluator
             tried.results.append(result)
 
 
-def owed() -> list[Entry]:
+def owed() -> list[LedgerEntry]:
     """Machines that the ledger says may still run."""
     return Ledger().open_entries()
 

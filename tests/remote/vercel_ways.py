@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sandboxes.remote.provider import Command, Ended, Machine, Order
+from sandboxes.remote.provider import Command, CommandResult, Machine, Order
 from sandboxes.remote.vercel import VercelProvider
 from tests.remote.serving import Server
 
@@ -42,6 +42,6 @@ async def machine(provider: VercelProvider, key: str = "evalcell-one", **of: Any
         await provider.kill(made.id)
 
 
-async def told(provider: VercelProvider, at: Machine, *argv: str, **of: Any) -> tuple[Ended, bytes]:
+async def told(provider: VercelProvider, at: Machine, *argv: str, **of: Any) -> tuple[CommandResult, bytes]:
     said = bytearray()
     return await provider.execute(at, Command(argv, **of), said.extend), bytes(said)

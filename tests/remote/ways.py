@@ -129,7 +129,7 @@ class Running:
     def __init__(
         self,
         way: Way,
-        asked: agent_protocol.Asked | None,
+        asked: agent_protocol.ScriptRequest | None,
         calls: Sequence[Call],
         python: str | None = None,
         change: Callable[[str], str] = str,
@@ -222,8 +222,8 @@ def asked(
     limits: Limits = LIMITS,
     language: Language = "python",
     **more: Any,
-) -> agent_protocol.Asked:
-    return agent_protocol.Asked(
+) -> agent_protocol.ScriptRequest:
+    return agent_protocol.ScriptRequest(
         script=script(source, language), limits=limits, isolation=isolation, machine=platform.machine(), **more
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from sandboxes.guest import wire
 from sandboxes.guest.supervisor import deno_fifo
-from sandboxes.guest.supervisor.deno_fifo import Line
+from sandboxes.guest.supervisor.deno_fifo import FramePipe
 from sandboxes.guest.supervisor.driver import Bounds, Broken
 
 BOUNDS = Bounds(memory=1 << 20, output=64, flood=1 << 12, longest=1 << 12, timeout=1.0, load_timeout=2.0)
@@ -103,7 +103,7 @@ class Place:
     def kill(self) -> None:
         """Ends all its processes."""
 
-    async def say(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
+    async def send(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
         if not self.alive:
             raise Broken("it has ended")
         self.hears(message, list(fds))
@@ -111,7 +111,7 @@ class Place:
     def hears(self, message: dict[str, Any], fds: list[int]) -> None:
         """What the box does about it."""
 
-    async def heard(self, until: float) -> Message:
+    async def receive(self, until: float) -> Message:
         while (found := self.message()) is None:
             if not self.alive:
                 raise Broken("it has ended")
@@ -129,28 +129,28 @@ class Place:
     def unwatch(self) -> None:
         self.watching = False
 
-    async def over(self) -> str:
+    async def excess(self) -> str:
         return self.full
 
     def memory(self) -> int:
         return 0
 
-    def holds(self) -> Sequence[int]:
+    def reserved_and_held(self) -> Sequence[int]:
         return 0, 0
 
-    def short(self, killed: bool) -> str:
+    def shortage(self, killed: bool) -> str:
         return ""
 
-    async def why(self) -> tuple[str, bytes]:
+    async def end_reason(self) -> tuple[str, bytes]:
         return "ended", b"it has gone"
 
-    def swept(self) -> bool:
+    def sweep(self) -> bool:
         return False
 
     async def finish(self, work: Callable[[], Awaitable[None]]) -> None:
         await work()
 
-    def aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    def run_aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         return work
 
     def end(self) -> None:
@@ -272,7 +272,7 @@ class DenoPlace(Place):
         self._calls: list[bytes] = []
         self._place = 0
         self._mark = b""
-        self.line: Line | None = None
+        self.line: FramePipe | None = None
 
     @property
     def alive(self) -> bool:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.cache import cache_dir, cached, keep, private_dir
+from sandboxes.cache import cache_dir, get_or_build, keep, private_dir
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.wasm import compiled
-from sandboxes.wasm.compiled import PARTS, _part, guest_file
+from sandboxes.wasm import native_code
+from sandboxes.wasm.native_code import PARTS, _part, guest_file
 from tests.disks import needs_mounts, read_only
 
 MB = 1 << 20
@@ -36,9 +36,9 @@ class Builder:
 
 def test_it_is_built_once_and_found_again(cache: Path) -> None:
     build = Builder()
-    first = cached("thing", "key", ".bin", build)
+    first = get_or_build("thing", "key", ".bin", build)
     assert (first.read_bytes(), build.times) == (b"built", 1)
-    assert cached("thing", "key", ".bin", build) == first
+    assert get_or_build("thing", "key", ".bin", build) == first
     assert build.times == 1
 
 
@@ -47,7 +47,7 @@ def mode(path: Path) -> int:
 
 
 def test_what_it_makes_is_the_owners_alone(cache: Path) -> None:
-    path = cached("thing", "key", ".bin", Builder())
+    path = get_or_build("thing", "key", ".bin", Builder())
     assert [mode(p) for p in (cache, path.parent, path)] == [0o700, 0o700, 0o600]
 
 
@@ -60,7 +60,7 @@ def test_a_folder_that_was_there_keeps_its_mode(
     if through == "a link":
         (tmp_path / "link").symlink_to(cache)
         monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path / "link"))
-    cached("thing", "key", ".bin", Builder())
+    get_or_build("thing", "key", ".bin", Builder())
     assert mode(cache) == 0o755
 
 
@@ -69,7 +69,7 @@ def test_a_folder_that_others_may_write_to_is_refused_and_left_as_it_is(cache: P
     cache.mkdir()
     cache.chmod(writable)
     with pytest.raises(SandboxUnavailableError, match=r"others may write to .*run: chmod go-w .*or set EVALCELL_CACHE"):
-        cached("thing", "key", ".bin", Builder())
+        get_or_build("thing", "key", ".bin", Builder())
     assert (mode(cache), list(cache.iterdir())) == (writable, [])
 
 
@@ -77,7 +77,7 @@ def test_a_folder_that_others_may_write_to_is_refused_and_left_as_it_is(cache: P
 def test_in_a_folder_that_all_share_it_is_one_of_the_users_own(cache: Path) -> None:
     cache.mkdir()
     cache.chmod(0o1777)
-    path = cached("thing", "key", ".bin", Builder())
+    path = get_or_build("thing", "key", ".bin", Builder())
     own = cache / f"evalcell-{os.getuid()}"
     assert (path.parent.parent, cache_dir()) == (own, own)
     assert (mode(cache), mode(own)) == (0o1777, 0o700)
@@ -92,42 +92,44 @@ def test_a_link_that_somebody_else_has_put_there_is_not_followed(cache: Path, tm
     link.symlink_to(tmp_path / "mine")
     os.lchown(link, 12345, 12345)
     with pytest.raises(SandboxUnavailableError, match="belongs to another user"):
-        cached("thing", "key", ".bin", Builder())
+        get_or_build("thing", "key", ".bin", Builder())
     assert list((tmp_path / "mine").iterdir()) == []
 
 
 def test_a_folder_in_a_files_place_makes_way(cache: Path) -> None:
     build = Builder()
-    path = cached("thing", "key", ".bin", build)
+    path = get_or_build("thing", "key", ".bin", build)
     for _ in range(2):
         path.unlink()
         (path / "below").mkdir(parents=True)
-        assert cached("thing", "key", ".bin", build).read_bytes() == b"built"
+        assert get_or_build("thing", "key", ".bin", build).read_bytes() == b"built"
     assert build.times == 3
 
 
 READS = """
 import asyncio, sys
-from sandboxes.cache import cached
+from sandboxes.cache import get_or_build
 from sandboxes.errors import SandboxUnavailableError
 def build(): return b"built"
-print(cached("thing", "key", ".bin", build).read_bytes())
-try: cached("thing", "another", ".bin", build)
+print(get_or_build("thing", "key", ".bin", build).read_bytes())
+try: get_or_build("thing", "another", ".bin", build)
 except SandboxUnavailableError as e: print(e)
 """
 
 
 @needs_mounts
 def test_on_a_read_only_disk_what_is_there_is_used_and_what_is_not_is_told(cache: Path) -> None:
-    cached("thing", "key", ".bin", Builder())
+    get_or_build("thing", "key", ".bin", Builder())
     found, missing = read_only(cache, [sys.executable, "-c", READS]).splitlines()
     assert found == "b'built'"
-    assert missing.startswith(f"cannot write to {cache}/thing (Read-only file system); fill the cache where it can be")
+    assert missing.startswith(
+        f"cannot write to {cache}/thing (Read-only file system); run the same command once where the cache"
+    )
 
 
 @needs_mounts
 def test_on_a_read_only_disk_what_is_damaged_is_not_given(cache: Path) -> None:
-    cached("thing", "key", ".bin", Builder()).write_bytes(b"other")
+    get_or_build("thing", "key", ".bin", Builder()).write_bytes(b"other")
     with pytest.raises(subprocess.CalledProcessError) as raised:
         read_only(cache, [sys.executable, "-c", READS])
     assert f"cannot write to {cache}/thing (Read-only file system)" in raised.value.stderr
@@ -148,25 +150,27 @@ def test_what_root_has_baked_in_serves_others_who_may_only_read(
 ) -> None:
     place = open_folder / "baked"
     monkeypatch.setenv("EVALCELL_CACHE_DIR", str(place))
-    cached("thing", "key", ".bin", Builder())
+    get_or_build("thing", "key", ".bin", Builder())
     for path in (place, *place.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     done = subprocess.run([sys.executable, "-c", AS_ANOTHER + READS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found, missing = done.stdout.splitlines()
     assert found == "b'built'"
-    assert missing.startswith(f"cannot write to {place}/thing (Permission denied); fill the cache where it can be")
+    assert missing.startswith(
+        f"cannot write to {place}/thing (Permission denied); run the same command once where the cache"
+    )
 
 
 def test_another_key_is_another_file(cache: Path) -> None:
-    one, other = (cached("thing", key, ".bin", Builder(key.encode())) for key in ("a", "b"))
+    one, other = (get_or_build("thing", key, ".bin", Builder(key.encode())) for key in ("a", "b"))
     assert (one.read_bytes(), other.read_bytes()) == (b"a", b"b")
 
 
 @pytest.mark.parametrize("damage", ["content", "truncated", "group-writable", "link", "foreign name"])
 def test_a_damaged_or_foreign_file_is_rebuilt_never_given(cache: Path, tmp_path: Path, damage: str) -> None:
     build = Builder()
-    path = cached("thing", "key", ".bin", build)
+    path = get_or_build("thing", "key", ".bin", build)
     if damage == "content":
         path.write_bytes(b"BUILT")
     elif damage == "truncated":
@@ -180,7 +184,7 @@ def test_a_damaged_or_foreign_file_is_rebuilt_never_given(cache: Path, tmp_path:
         path.symlink_to(elsewhere)
     else:
         path.rename(path.with_name(f"key-{'0' * 64}.bin"))
-    again = cached("thing", "key", ".bin", build)
+    again = get_or_build("thing", "key", ".bin", build)
     assert build.times == 2
     assert (again.read_bytes(), again.is_symlink(), stat.S_IMODE(again.stat().st_mode)) == (b"built", False, 0o600)
     assert len(list(again.parent.glob("*.bin"))) == 1
@@ -189,13 +193,13 @@ def test_a_damaged_or_foreign_file_is_rebuilt_never_given(cache: Path, tmp_path:
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can make somebody else's folder")
 def test_somebody_elses_folder_or_file_is_not_used(cache: Path) -> None:
     build = Builder()
-    path = cached("thing", "key", ".bin", build)
+    path = get_or_build("thing", "key", ".bin", build)
     os.chown(path, 12345, 12345)
-    assert cached("thing", "key", ".bin", build).stat().st_uid == 0
+    assert get_or_build("thing", "key", ".bin", build).stat().st_uid == 0
     assert build.times == 2
     os.chown(cache, 12345, 12345)
     with pytest.raises(SandboxUnavailableError, match="belongs to another user; set EVALCELL_CACHE_DIR"):
-        cached("thing", "key", ".bin", build)
+        get_or_build("thing", "key", ".bin", build)
 
 
 def test_what_cannot_be_a_folder_is_one_line(tmp_path: Path) -> None:
@@ -209,31 +213,31 @@ def test_a_build_that_failed_or_was_killed_leaves_nothing(cache: Path) -> None:
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError):
-        cached("thing", "key", ".bin", fails)
+        get_or_build("thing", "key", ".bin", fails)
     folder = cache / "thing"
     (folder / ".unfinished-key-abc").write_bytes(b"half")
     (folder / ".unfinished-other-abc").write_bytes(b"half")  # which another process builds at this moment
-    cached("thing", "key", ".bin", Builder())
+    get_or_build("thing", "key", ".bin", Builder())
     assert [p.name for p in folder.iterdir() if p.name.startswith(".unfinished")] == [".unfinished-other-abc"]
 
 
 def test_what_no_run_has_wanted_for_a_month_is_deleted_at_the_next_build(cache: Path) -> None:
-    old, used = (cached("thing", key, ".bin", Builder()) for key in ("old", "used"))
+    old, used = (get_or_build("thing", key, ".bin", Builder()) for key in ("old", "used"))
     for path in (old, used):
         os.utime(path, (0, 0))
-    cached("thing", "used", ".bin", Builder())
-    cached("thing", "new", ".bin", Builder())
+    get_or_build("thing", "used", ".bin", Builder())
+    get_or_build("thing", "new", ".bin", Builder())
     assert (old.exists(), used.exists()) == (False, True)
 
 
 BUILD_SLOWLY = """
 import sys, time
-from sandboxes.cache import cached
+from sandboxes.cache import get_or_build
 def build():
     print("building", flush=True)
     time.sleep(0.5)
     return b"built"
-print(cached("thing", "key", ".bin", build).read_bytes())
+print(get_or_build("thing", "key", ".bin", build).read_bytes())
 """
 
 
@@ -263,7 +267,7 @@ def test_a_file_of_another_wasmtime_is_rebuilt(cache: Path) -> None:
 def test_a_guest_that_is_damaged_is_not_compiled(cache: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     """It is still a module; so only its digest tells."""
     damaged = guest_file(f"{part}.wasm") + b"\0\1\0"  # a section of its own, without a name
-    monkeypatch.setattr(compiled, "guest_file", lambda name: damaged if name == f"{part}.wasm" else guest_file(name))
+    monkeypatch.setattr(native_code, "guest_file", lambda name: damaged if name == f"{part}.wasm" else guest_file(name))
     with pytest.raises(SandboxUnavailableError, match=rf"{part}.wasm is damaged; reinstall evalcell"):
         _part(part, print)
     assert not list(cache.rglob("*.cwasm"))
@@ -271,7 +275,7 @@ def test_a_guest_that_is_damaged_is_not_compiled(cache: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("manifest", [b"", b"[]", b'{"files": {}}', b'{"files": {"memory.wasm": null}}'])
 def test_a_manifest_that_is_damaged_is_one_line(monkeypatch: pytest.MonkeyPatch, manifest: bytes) -> None:
-    monkeypatch.setattr(compiled, "guest_file", lambda name: manifest)
+    monkeypatch.setattr(native_code, "guest_file", lambda name: manifest)
     with pytest.raises(SandboxUnavailableError, match=r"manifest is damaged .*; reinstall evalcell"):
         _part("memory", print)
 

@@ -72,7 +72,7 @@ def test_what_calls_say_they_took_is_believed_as_far_as_time_has_passed(steps: l
     timing.start(now)
     for passed, took in steps:
         now += passed
-        spent = timing.took(took, now)
+        spent = timing.spend(took, now)
         told += spent
         assert 0 <= spent <= took
         assert told <= now - 100 + 1e-6
@@ -82,11 +82,11 @@ def test_what_calls_say_they_took_is_believed_as_far_as_time_has_passed(steps: l
 def test_where_nothing_is_said_it_is_what_the_host_saw(nothing: float) -> None:
     timing = Timing()
     timing.start(100.0)
-    assert timing.took(nothing, 103.0) == 3
+    assert timing.spend(nothing, 103.0) == 3
 
 
 @given(st.lists(seconds, min_size=1))
 def test_what_is_said_truly_is_believed_whenever_the_host_looks(steps: list[float]) -> None:
     timing, late = Timing(), 100.0 + sum(steps)
     timing.start(100.0)
-    assert [timing.took(took, late) for took in steps] == pytest.approx(steps)
+    assert [timing.spend(took, late) for took in steps] == pytest.approx(steps)

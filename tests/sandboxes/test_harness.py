@@ -46,7 +46,7 @@ def returned(value: Any, limit: int = 10_000, wait: Callable[[Any], Any] = never
 
 
 def told(step: Callable[[], str]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads("{" + harness.told(step, Flood) + "}")
+    found: dict[str, Any] = json.loads("{" + harness.reply_of(step, Flood) + "}")
     assert ("error" in found) == (found["status"] != "ok")
     return found
 
@@ -66,7 +66,7 @@ def test_it_imports_little_and_needs_nothing() -> None:
     script = (
         "import sys; sys.path[:] = [sys.argv[1], *sys.path]; import harness;"
         "step = lambda: harness.call(harness.load('def score(x): return x', 'score'), [{'a': 1}], {}, 99, None);"
-        "before = set(sys.modules); print(harness.told(step)); print(*before)"
+        "before = set(sys.modules); print(harness.reply_of(step)); print(*before)"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", script, str(FOLDER)], capture_output=True, text=True, timeout=30
@@ -191,7 +191,7 @@ def test_a_flood_is_the_callers_to_name() -> None:
     def step() -> str:
         raise Flood("much")
 
-    assert harness.told(step).startswith('"status":"error"')
+    assert harness.reply_of(step).startswith('"status":"error"')
 
 
 @pytest.mark.parametrize("name", ["no_such_module", "no_such.module"])

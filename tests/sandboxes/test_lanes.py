@@ -11,7 +11,7 @@ import pytest
 from sandboxes import Call, Execution, Limits, SandboxLostError, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.program import BoxedProgram
-from sandboxes.guest.supervisor.driver import Bounds, Told
+from sandboxes.guest.supervisor.driver import Bounds, CallResult
 from sandboxes.protocol import Raw
 from tests.scripts import python
 
@@ -33,10 +33,10 @@ class Ending(Holder):
     def closed(self) -> bool:
         return self.ended
 
-    async def load(self, script: Script, limits: Limits) -> Told:
+    async def load(self, script: Script, limits: Limits) -> CallResult:
         return "reply", b"", 0.0, b"", 0, False
 
-    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
+    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
         self.ended = len(payloads) > self.most
         for _ in [] if self.ended else payloads:
             yield "reply", b"", 0.0, b"", 0, False
@@ -61,7 +61,7 @@ class Ends:
     def request(self, call: Call, limits: Limits) -> bytes:
         return b""
 
-    def told(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
+    def execution(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
         return Execution(call=raw.call, status="ok")
 
 
@@ -80,6 +80,6 @@ def test_a_run_that_ends_its_box_goes_on_one_by_one() -> None:
 
 def test_a_call_that_ends_every_box_ends_the_run() -> None:
     sandbox = Ends(0)
-    with pytest.raises(SandboxLostError, match="gave no execution"):
+    with pytest.raises(SandboxLostError, match="ended without an execution"):
         executed(sandbox, 2)
     assert sandbox.made == 4

@@ -59,7 +59,7 @@ def test_an_unknown_name_lists_those_there_are() -> None:
 @pytest.mark.parametrize("backend", ["process", "e2b"])
 @pytest.mark.parametrize("name", ["", "../../etc/passwd", "a/b", "A B", "A=B", "A\n", "A\0", "é", "A" * 201])
 def test_a_file_needs_the_name_of_a_variable(backend: str, name: str) -> None:
-    with pytest.raises(UnsupportedConfigError, match="is no name of a variable; use letters, digits and underscores"):
+    with pytest.raises(UnsupportedConfigError, match="is not a variable name; use letters, digits and underscores"):
         create(SandboxConfig(backend=backend, files={name: "x"}))
 
 

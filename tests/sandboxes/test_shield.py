@@ -12,7 +12,7 @@ import pytest
 
 from sandboxes.guest.supervisor import procfs
 from sandboxes.packages import tool_process
-from sandboxes.shield import ended, every, finish
+from sandboxes.shield import every, finish, wait_for
 from tests.stopping import EVERY, Stopping
 
 
@@ -86,7 +86,7 @@ def test_what_goes_on_already_is_not_cancelled() -> None:
     async def body() -> None:
         cleanup = Cleanup()
         going = asyncio.ensure_future(cleanup())
-        waiting = [asyncio.create_task(ended(going)) for _ in range(2)]
+        waiting = [asyncio.create_task(wait_for(going)) for _ in range(2)]
         await asyncio.sleep(0)
         waiting[0].cancel()
         assert await waiting[1] == "clean"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandboxes.guest.machine.box import done
-from sandboxes.guest.supervisor.deno_fifo import Asked, Line
+from sandboxes.guest.supervisor.deno_fifo import FramePipe, RequestPipe
 from sandboxes.guest.supervisor.deno_run import DenoSupervisor
-from sandboxes.guest.supervisor.driver import Told
+from sandboxes.guest.supervisor.driver import CallResult
 from sandboxes.guest.supervisor.pipes import Printed
 from sandboxes.guest.supervisor.python_run import PythonSupervisor
 from tests.sandboxes.supervised import BOUNDS, DenoPlace, Event, ForkingPlace
@@ -52,9 +52,9 @@ SCRIPT = b'{"status":"ok","value":null}'
 """Which a child gives back as how loading it went."""
 
 
-async def first(all_told: AsyncGenerator[Told], most: int) -> list[Told]:
+async def first(all_told: AsyncGenerator[CallResult], most: int) -> list[CallResult]:
     """So many at most; what comes after is not waited for."""
-    found: list[Told] = []
+    found: list[CallResult] = []
     async with aclosing(all_told):
         async for told in all_told:
             found.append(told)
@@ -63,10 +63,10 @@ async def first(all_told: AsyncGenerator[Told], most: int) -> list[Told]:
     return found
 
 
-def outcome(place: ForkingPlace, shared: bool, ahead: bool, loads: bool, most: int) -> list[Told]:
+def outcome(place: ForkingPlace, shared: bool, ahead: bool, loads: bool, most: int) -> list[CallResult]:
     """What is told of a run, of which the caller takes so many; `loads`: each child loads the script."""
 
-    async def body() -> list[Told]:
+    async def body() -> list[CallResult]:
         supervisor = PythonSupervisor(place, ahead)
         if loads:
             assert (await supervisor.imports(b"", SCRIPT, BOUNDS))[0] == "reply"
@@ -79,7 +79,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def check(alive: bool, happened: set[str], found: list[Told], most: int) -> None:
+def check(alive: bool, happened: set[str], found: list[CallResult], most: int) -> None:
     assert len(found) <= len(PAYLOADS)
     if len(found) < min(most, len(PAYLOADS)):
         assert not alive  # the rest is for another box
@@ -115,17 +115,17 @@ def test_a_child_that_keeps_the_rules_is_believed(events: list[Event], shared: b
     assert [told[:2] for told in found] == [("reply", payload) for payload in PAYLOADS]
 
 
-def of_deno(events: list[Event], shared: bool, most: int) -> tuple[bool, list[Told]]:
+def of_deno(events: list[Event], shared: bool, most: int) -> tuple[bool, list[CallResult]]:
     """Whether the box lives after a run in Deno, of which the caller takes so many, and what is told of it."""
     with tempfile.TemporaryDirectory() as folder:
         place = DenoPlace(events, folder)
         os.mkfifo(place.told)
         os.mkfifo(place.asked)
-        place.line = Line(place.told, place.wake, place.loop)
-        asked = Asked(place.asked, place.loop)
+        place.line = FramePipe(place.told, place.wake, place.loop)
+        asked = RequestPipe(place.asked, place.loop)
         printed = Printed(place.wake, BOUNDS.output, BOUNDS.flood, loop=place.loop)
 
-        async def body() -> list[Told]:
+        async def body() -> list[CallResult]:
             supervisor = DenoSupervisor(place, asked, line, printed)
             assert await supervisor.start([], {}, BOUNDS) == b"2.9.8"
             if (await supervisor.load(b"{}", BOUNDS))[0] != "reply":

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandboxes import UnsupportedConfigError
-from sandboxes.env import LARGEST, chosen, values
+from sandboxes.env import LARGEST, all_variables, choose_variables
 
 
 def test_the_file_goes_over_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,20 +15,20 @@ def test_the_file_goes_over_the_environment(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("OTHER", "kept")
     file = tmp_path / ".env"
     file.write_text("# a comment\nexport MINE='from $HOME'\nNEW=\"a b\"\nEMPTY=\nNO_VALUE\n")
-    assert chosen(("MINE", "OTHER", "NEW", "EMPTY"), str(file)) == {
+    assert choose_variables(("MINE", "OTHER", "NEW", "EMPTY"), str(file)) == {
         "MINE": "from $HOME",
         "OTHER": "kept",
         "NEW": "a b",
         "EMPTY": "",
     }
-    assert "NO_VALUE" not in values(str(file))
-    assert chosen(("MINE",)) == {"MINE": "from the environment"}
+    assert "NO_VALUE" not in all_variables(str(file))
+    assert choose_variables(("MINE",)) == {"MINE": "from the environment"}
 
 
 def test_a_variable_that_is_not_set_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A=1\n")
-    with pytest.raises(UnsupportedConfigError, match="there is no variable NOT_HERE here"):
-        chosen(("A", "NOT_HERE"), str(tmp_path / ".env"))
+    with pytest.raises(UnsupportedConfigError, match="the variable NOT_HERE is not set"):
+        choose_variables(("A", "NOT_HERE"), str(tmp_path / ".env"))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_variable_that_is_not_set_is_refused(tmp_path: Path) -> None:
         (None, "cannot be read"),
         (b"\xff\xfe=1", "is not text in UTF-8"),
         (b"A=" + b"x" * LARGEST, "is larger than 1 MB"),
-        (b"A=1\n\nmy secret = x\n", "line 3 is not NAME=value; mend it$"),
+        (b"A=1\n\nmy secret = x\n", "line 3 is not NAME=value; correct it$"),
     ],
     ids=["missing", "binary", "large", "broken"],
 )
@@ -46,6 +46,6 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes | None, s
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(UnsupportedConfigError, match=rf"the env-file .*keys\.env:? {says}"):
-        values(str(file))
+        all_variables(str(file))
     with pytest.raises(UnsupportedConfigError, match="cannot be read"):
-        values(str(tmp_path))
+        all_variables(str(tmp_path))

@@ -15,11 +15,11 @@ import pytest
 from sandboxes import Execution, Limits, SandboxError
 from sandboxes.cache import keep
 from sandboxes.wasm import WasmConfig, WasmSandbox
-from sandboxes.wasm.compiled import compiled
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
 from sandboxes.wasm.lanes import BOOT, FOLDERS
+from sandboxes.wasm.native_code import compile_guest
 from sandboxes.wasm.restore import Reset
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate, run
 from tests.sandboxes.hosts import said_by
@@ -110,7 +110,7 @@ def evaluate(): return [far[-1], sum(pieces)]
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere it is a module")
 def test_an_image_that_is_closed_is_never_left_out() -> None:
     """Instances that have it keep it, and another one cannot be made: it would be without the script."""
-    with Engine(*compiled(print)) as engine:
+    with Engine(*compile_guest(print)) as engine:
         base = Instance(engine, None, 64 << 20)
         base.write(base.size - 4, b"kept")
         image = Image(engine, base.memory())
@@ -148,7 +148,7 @@ def test_code_that_does_not_load_on_this_machine_is_compiled_again(
     jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its digest is right, as that of a cache which another machine has filled."""
-    right = compiled(print)
+    right = compile_guest(print)
     monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path))
     folder = tmp_path / "wasm"
     folder.mkdir()

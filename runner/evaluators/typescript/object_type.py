@@ -122,7 +122,7 @@ def _is_value(script: Module, node: Node, text: str) -> bool:
 
 
 def _read(script: Module, body: list[Node], found: dict[str, bool], partial: bool) -> bool:
-    """Adds the properties of an object type; returns whether it leaves room for others."""
+    """Add the properties of an object type; whether it allows others."""
     is_open = False
     for node in body:
         name = node.child_by_field_name("name")

@@ -171,7 +171,7 @@ class Module:
                 self._declare(node)
 
     def _declare(self, node: Node) -> list[Node]:
-        """Records what a declaration binds; returns its names."""
+        """Record what a declaration binds; its names."""
         if node.type in ("lexical_declaration", "variable_declaration"):
             return [name for declarator in node.named_children for name in self._variable(declarator)]
         named = node.child_by_field_name("name")

@@ -1,1 +1,1 @@
-"""The first process of a box, and how it closes the doors behind it."""
+"""The first process of a box, and how it gives up its rights."""

@@ -1,8 +1,8 @@
 """
-What a box runs: `python boot.py MODULE CONTROL LIFE [HOST]`, all but the first descriptors.
+The program of a box: `python boot.py MODULE CONTROL LIFE [HOST]`, where all but MODULE are descriptors.
 
-MODULE, of this package, is what serves the host once the doors are closed. Python is started without the project
-around it, so the package is imported under a name of its own, and forgotten again before a script runs.
+MODULE, of this package, serves the host once the rights are given up. Python is started without the project, so the
+package is imported under another name, and removed from sys.modules before a script runs.
 """
 
 from __future__ import annotations

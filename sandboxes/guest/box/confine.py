@@ -1,8 +1,8 @@
 """
-How a process gives up its rights: every door that the kernel lets it close behind itself, for ever.
+Give up the rights of a process, permanently, as far as the kernel allows.
 
-Linux only, and standard library only: it runs in the box, where start-up time counts. Everything here raises OSError
-when the kernel refuses, so that nothing goes on half closed. The order that works: mount_tmp, no_new_privs,
+Linux only, and standard library only, since it runs in the box, where start-up time counts. Everything here raises
+OSError if the kernel refuses, so that nothing runs half protected. The order that works: mount_tmp, no_new_privs,
 landlock_view (while the paths can still be reached), give_up_uid, drop_capabilities, set_limits, seccomp.
 """
 
@@ -31,13 +31,13 @@ _SETPCAP = 8
 _NEW_USERS = 0x1000_0000
 _THREAD = 0x1_0000  # of clone's flags
 _CLONES = {"x86_64": (56, (57, 58)), "aarch64": (220, ())}
-"""`clone`, and what starts nothing but processes; `clone3` the usual filter refuses."""
+"""`clone`, and the calls that can only start processes; the usual filter refuses `clone3`."""
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _PATH_BENEATH = 1
 _BIND_TCP, _CONNECT_TCP = 1, 2
 _SCOPE_SOCKETS, _SCOPE_SIGNALS = 1, 2
 _QUIET_ABI, _QUIET = 7, 1 | 4
-"""What a script tries is not news for the host's audit log, which it could flood."""
+"""Keep what a script tries out of the host's audit log, which it could flood."""
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
@@ -48,26 +48,26 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 
 
 def no_new_privs() -> None:
-    """No program started from here on can gain rights; seccomp and Landlock ask for it."""
+    """Keep programs started from now on from gaining rights; seccomp and Landlock require it."""
     _prctl(_NO_NEW_PRIVS, 1)
 
 
 def subreaper() -> None:
-    """Descendants that lose their parent become children of this process."""
+    """Make descendants that lose their parent children of this process."""
     _prctl(_SUBREAPER, 1)
 
 
 def closed_to_others(closed: bool = True) -> None:
-    """Whether no other process of the user may look into this one: its memory, its descriptors, its variables."""
+    """Set whether the user's other processes may look into this one: its memory, descriptors and variables."""
     _prctl(_DUMPABLE, 0 if closed else 1)
 
 
 def mount_tmp(path: str, size: int, inodes: int, uid: int | None = None, gid: int | None = None) -> None:
     """
-    Mounts an empty folder in memory over `path`: at most `size` bytes and `inodes` files, closed to other users.
+    Mount an empty folder in memory over `path`: at most `size` bytes and `inodes` files, closed to other users.
 
-    It belongs to uid and gid; without them, to the caller. Needs CAP_SYS_ADMIN. Raises ValueError for a size that the
-    kernel would take as no limit.
+    It belongs to uid and gid, or else to the caller. Needs CAP_SYS_ADMIN. Raises ValueError for a size that the kernel
+    would take as no limit.
     """
     if size < 1 or inodes < 1:
         raise ValueError("a mount needs a size and a number of files above 0")
@@ -77,19 +77,19 @@ def mount_tmp(path: str, size: int, inodes: int, uid: int | None = None, gid: in
 
 
 def mount_memory(path: str, options: str, inodes: int) -> None:
-    """Mounts a file system in memory; a kernel that cannot count its files, such as gVisor's, counts bytes alone."""
+    """Mount a file system in memory; kernels that cannot count its files, such as gVisor's, bound the bytes only."""
     for counted in (f",nr_inodes={inodes}", ""):
         done = _libc.mount(
             b"tmpfs", os.fsencode(path), b"tmpfs", ctypes.c_ulong(_NOSUID | _NODEV), (options + counted).encode()
         )
         if done == 0 or ctypes.get_errno() != errno.EINVAL:
             break
-    _checked(done, f"mount {path}")
+    _check(done, f"mount {path}")
 
 
 def give_up_uid(uid: int, gid: int) -> None:
-    """Becomes another user, of no other group, for good; needs to be root."""
-    _empty_bounding_set()  # afterwards it may not
+    """Become another user, without other groups, permanently. Needs to be root."""
+    _empty_bounding_set()  # it is not allowed afterwards
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -100,23 +100,23 @@ def give_up_uid(uid: int, gid: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """Leaves no capability, neither held nor to be had. The user stays as it is."""
+    """Drop all capabilities, held or inheritable. The user stays the same."""
     _empty_bounding_set()
     try:
         _prctl(_AMBIENT, _AMBIENT_CLEAR_ALL)
     except OSError as e:
-        if e.errno != errno.EINVAL:  # a kernel that has none, such as gVisor's
+        if e.errno != errno.EINVAL:  # a kernel without it, such as gVisor's
             raise
-    _checked(_libc.capset(_capability_header(), bytes(24)), "capset")
+    _check(_libc.capset(_capability_header(), bytes(24)), "capset")
     if any(capabilities()):
         raise OSError(errno.EPERM, "some capabilities were kept")
 
 
 def set_limits(limits: dict[str, int]) -> None:
     """
-    Sets resource limits, soft and hard, by their names without `RLIMIT_`, in the unit of each.
+    Set resource limits, soft and hard, by their names without `RLIMIT_`, each in its unit.
 
-    One that is above what the process may have becomes what it may have.
+    A limit above what the process may have is lowered to that.
     """
     for name, value in limits.items():
         kind = getattr(resource, f"RLIMIT_{name}")
@@ -126,13 +126,13 @@ def set_limits(limits: dict[str, int]) -> None:
 
 
 def seccomp(program: bytes) -> None:
-    """Puts a filter, as `filter.program` makes it, over all system calls of this thread and what it starts."""
+    """Apply a filter, as `seccomp.program` makes it, to all system calls of this thread and what it starts."""
     code = ctypes.create_string_buffer(program, len(program))
     _prctl(_SET_SECCOMP, _FILTER, struct.pack("HP", len(program) // 8, ctypes.addressof(code)))
 
 
 def no_processes() -> None:
-    """Neither this process nor what it has started can start another from here on; threads it can."""
+    """Keep this process and those that it has started from starting processes; threads are allowed."""
     numbers = _CLONES.get(os.uname().machine)
     if numbers is None:
         raise OSError(errno.ENOSYS, "no system calls of this machine are known")
@@ -146,10 +146,10 @@ def no_processes() -> None:
 
 def own_users() -> bool:
     """
-    Makes this process, which must have one thread, the first of a user namespace, with its own user alone in it.
+    Make this process, which must have one thread, the first of a user namespace with only its own user in it.
 
-    There the kernel counts the user's processes apart (Linux 5.14), and rights over files stay what they were. False
-    where none can be had.
+    There the kernel counts the user's processes separately (Linux 5.14); rights over files stay the same. Returns
+    whether the kernel allowed it.
     """
     uid, gid = os.getuid(), os.getgid()
     if _libc.unshare(_NEW_USERS) != 0:
@@ -158,13 +158,13 @@ def own_users() -> bool:
         try:
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
-        except OSError:  # contextlib takes long to import
+        except OSError:  # importing contextlib is slow
             continue
     return True
 
 
 def landlock_abi() -> int:
-    """The version of Landlock that the kernel offers; 0 where it is missing or switched off."""
+    """The version of Landlock that the kernel offers; 0 if it is missing or switched off."""
     try:
         return _syscall(_CREATE_RULESET, None, 0, 1)
     except OSError:
@@ -180,14 +180,14 @@ def landlock_view(
     execute: list[str] | tuple[str, ...] = (),
 ) -> int:
     """
-    Closes the file system but for what is named; also scopes signals and abstract sockets, as `landlock_scope`.
+    Close the file system except for what is named; also restrict signals and abstract sockets as `landlock_scope` does.
 
-    `read`: files, and folders with all beneath, to be read. `listed`: folders of which, and beneath which, only the
-    names can be told. `devices`: files to be read and written. `execute`: programs, or folders of them, to be read and
-    started; a shared library needs no such right. Nothing can be made, changed or removed. Metadata of any path that
-    the user may reach can still be told, and changed by its owner: seccomp must see to that.
+    `read`: files, and folders with all that they hold, to be read. `listed`: folders in which and below which only
+    names can be listed. `devices`: files to be read and written. `execute`: programs, or folders of them, to be read
+    and started; shared libraries do not need this right. Nothing can be created, changed or removed. The metadata of
+    any path that the user can reach can still be read, and changed by its owner: seccomp must prevent that.
 
-    Returns the ABI. Raises OSError for an ABI below SCOPES, and for a path that is missing.
+    Returns the ABI. Raises OSError for an ABI below SCOPES, and for a missing path.
     """
     abi = _needed_abi()
     handled = sum(rights for since, rights in _RIGHTS.items() if since <= abi)
@@ -205,9 +205,9 @@ def landlock_view(
 
 def landlock_scope(network: bool) -> int:
     """
-    Keeps the signals, ptrace and abstract sockets of this process among itself and what it starts from here on.
+    Keep the signals, ptrace and abstract sockets of this process among itself and what it starts from now on.
 
-    Without `network`, TCP is closed too. Returns the ABI. Raises OSError for one below SCOPES.
+    Without `network` it closes TCP too. Returns the ABI. Raises OSError for one below SCOPES.
     """
     abi = _needed_abi()
     ruleset = _ruleset(0, network)
@@ -247,7 +247,7 @@ def _restrict(ruleset: int, abi: int) -> None:
 
 
 def _empty_bounding_set() -> None:
-    """As far as that is allowed; where it is not, no_new_privs has the same effect."""
+    """Empty the bounding set as far as allowed; where it is not, no_new_privs has the same effect."""
     if not capabilities()[0] & 1 << _SETPCAP:
         return
     capability = 0
@@ -257,9 +257,9 @@ def _empty_bounding_set() -> None:
 
 
 def capabilities() -> tuple[int, int, int]:
-    """Effective, permitted, inheritable: a bit each."""
+    """Bit sets: effective, permitted, inheritable."""
     sets = ctypes.create_string_buffer(24)
-    _checked(_libc.capget(_capability_header(), sets), "capget")
+    _check(_libc.capget(_capability_header(), sets), "capget")
     low = struct.unpack("6I", sets)
     return low[0] | low[3] << 32, low[1] | low[4] << 32, low[2] | low[5] << 32
 
@@ -279,15 +279,15 @@ def _comes_back() -> bool:
 def _prctl(option: int, first: int, second: int | bytes = 0) -> None:
     last = ctypes.c_ulong(second) if isinstance(second, int) else second
     unused = ctypes.c_ulong(0)
-    _checked(_libc.prctl(option, ctypes.c_ulong(first), last, unused, unused), f"prctl {option}")
+    _check(_libc.prctl(option, ctypes.c_ulong(first), last, unused, unused), f"prctl {option}")
 
 
 def _syscall(number: int, *arguments: int | bytes | None) -> int:
     taken = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    return _checked(_libc.syscall(ctypes.c_long(number), *taken), f"system call {number}")
+    return _check(_libc.syscall(ctypes.c_long(number), *taken), f"system call {number}")
 
 
-def _checked(returned: int, what: str) -> int:
+def _check(returned: int, what: str) -> int:
     if returned < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")

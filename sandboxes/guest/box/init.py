@@ -1,4 +1,4 @@
-"""The first process of a box. It runs no script: it closes the doors, starts the process that does, and ends all."""
+"""The first process of a box: it gives up rights, starts the process that runs scripts, and ends all processes."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ import sys
 from .. import wire
 from . import confine, reap
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
     Boot = dict[str, Any]
-    """What a box is told first."""
+    """The first message to a box."""
     Serve = Callable[[socket.socket, Boot], None]
-    """What the inner process does once the doors are closed."""
+    """What the inner process does once the rights are given up."""
 
 INNER_ENDED, INNER_KILLED = 70, 71
 """
-Exit status: the process that holds the script has ended; it was killed.
+Exit statuses: the process that holds the script has ended; it was killed.
 
-Only the script can have made it do so, or a kernel that has no memory left.
+Only the script can have caused that, or a kernel without memory.
 """
 
 _KEPT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LD_BIND_NOW")
-"""Variables that libraries read, but scripts need not see."""
+"""Variables that libraries read, but that scripts need not see."""
 
 
 def main(control: int, life: int, serve: Serve, host: int | None = None) -> NoReturn:
     """
-    Never returns. `control` is a socket to the host, `life` one that the host shuts when the box shall end.
+    Run the box; never returns. `control` is a socket to the host, `life` one that the host shuts to end the box.
 
-    The kernel does so when the host has ended, unless a child that it forked lives on and holds the other end;
-    therefore `host`, a handle on the host's process. `serve`, given the channel and the boot message, is what the inner
-    process does once the doors are closed.
+    The kernel shuts it too when the host has ended, unless a child forked from the host holds the other end; so `host`
+    is a handle on the host's process. The inner process calls `serve` with the channel and the boot message.
     """
     channel = socket.socket(fileno=control)
     if host is not None and control not in _ready(None, control, host):
@@ -61,7 +60,7 @@ def main(control: int, life: int, serve: Serve, host: int | None = None) -> NoRe
 
 
 def _inner(channel: socket.socket, boot: Boot, program: bytes, guardian: int, serve: Serve) -> NoReturn:
-    """Never returns."""
+    """Run the inner process; never returns."""
     try:
         status = 0
         _harden(boot, program, guardian)
@@ -77,7 +76,7 @@ def _inner(channel: socket.socket, boot: Boot, program: bytes, guardian: int, se
 
 
 def _harden(boot: Boot, program: bytes, guardian: int) -> None:
-    """Fails rather than run a script with a door open that the host believes closed."""
+    """Give up rights. Fails rather than leave something open that the host believes closed."""
     if sys.platform.startswith("linux"):
         if boot["adopts"]:
             confine.subreaper()
@@ -121,7 +120,7 @@ def _give_up_rights(boot: Boot) -> None:
 
 
 def _move(moved: dict[str, str]) -> None:
-    """Has Python look for modules where this uid may; the folders' own paths lead through closed ones."""
+    """Let Python find modules where this uid may read them; the folders' own paths lead through closed ones."""
     if not moved:
         return
     sys.path[:] = [moved_path(path, moved) for path in sys.path]
@@ -139,12 +138,12 @@ def moved_path(path: str, moved: dict[str, str]) -> str:
 
 
 def _watch(life: int, host: int | None, child: int, confined: bool) -> NoReturn:
-    """Waits until the host lets go or has ended, or the inner process ends; then ends everything in the box."""
+    """Wait until the host lets go or has ended, or the inner process ends; then end everything in the box."""
     pidfd = reap.watched(child)
     status = None
     while status is None:
         ready = _ready(1000 if pidfd is not None else 20, life, host, pidfd)
-        status = _reaped().get(child)
+        status = _reap().get(child)
         if ready & {life, host}:
             break
     reap.end_all(child, confined)
@@ -154,7 +153,7 @@ def _watch(life: int, host: int | None, child: int, confined: bool) -> NoReturn:
 
 
 def _ready(longest: int | None, *fds: int | None) -> set[int]:
-    """Those that can be read; waits for one, so many milliseconds at most."""
+    """The descriptors that can be read; waits at most so many milliseconds for one."""
     waiting = select.poll()
     for fd in fds:
         if fd is not None:
@@ -162,8 +161,8 @@ def _ready(longest: int | None, *fds: int | None) -> set[int]:
     return {fd for fd, _ in waiting.poll(longest)}
 
 
-def _reaped() -> dict[int, int]:
-    """The processes that have ended, and how."""
+def _reap() -> dict[int, int]:
+    """The processes that have ended, with their status."""
     found: dict[int, int] = {}
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Ends the processes of a box, whatever they have become."""
+"""End the processes of a box, whatever they have become."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _END = signal.SIGKILL
 
 
 def watched(pid: int) -> int | None:
-    """A descriptor that can be read once the process has ended; None where the kernel has none."""
+    """A descriptor that can be read once the process has ended, or None if the kernel has none."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -19,7 +19,7 @@ def watched(pid: int) -> int | None:
 
 
 def end_all(pid: int, confined: bool) -> None:
-    """Ends every process that the child may have left, and waits for them."""
+    """End every process that the child may have left, and wait for them."""
     if confined:
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, _END)
@@ -35,7 +35,7 @@ def end_all(pid: int, confined: bool) -> None:
 
 
 def _end_descendants(pid: int) -> None:
-    """Where others cannot be told apart by the kernel: our children, to which orphans come, and the child's group."""
+    """End our children, to which orphans belong, and the child's group; for kernels that show no processes but ours."""
     if pid:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, _END)

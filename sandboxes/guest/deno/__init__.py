@@ -1,1 +1,1 @@
-"""Deno in a box: how it is started, and what runs in it."""
+"""What starts Deno in a box, and what runs in it."""

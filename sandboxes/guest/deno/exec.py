@@ -1,4 +1,4 @@
-"""Becomes Deno, with the doors closed behind it; the control channel closes with that."""
+"""Become Deno, with the rights given up; this closes the control channel."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 from .. import wire
 from ..box import confine
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     import socket
     from typing import Any
 
 
 def serve(channel: socket.socket, boot: dict[str, Any]) -> None:
-    """Returns never, but for an exception: then nothing was started."""
+    """Replace this process by Deno. Raises if nothing was started."""
     message, _, fds = wire.receive(channel)
     os.dup2(fds[0], 1)
     os.dup2(fds[0], 2)

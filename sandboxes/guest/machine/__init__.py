@@ -1,1 +1,1 @@
-"""What runs on a machine of a provider, and keeps boxes there."""
+"""What runs on a provider's machine, and keeps boxes there."""

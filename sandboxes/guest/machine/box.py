@@ -1,5 +1,5 @@
 """
-One box, as the agent sees it: started, watched, ended. What runs in it is a supervisor's business.
+One box, as the agent sees it: start it, watch it, end it. A supervisor handles what runs in it.
 
 Nothing that comes from it is trusted.
 """
@@ -17,12 +17,12 @@ from .channel import Channel
 from .cleanup import sweep
 from .event_loop import now
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
-    from ..supervisor.driver import Bounds, Told
+    from ..supervisor.driver import Bounds, CallResult
     from .event_loop import Ports
     from .spawner import Spawner
     from .types import Boot
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 START, GRACE = 20.0, 2.0
-"""Seconds: to close the doors; to end all."""
+"""Seconds to give up rights, and to end all."""
 
 _LOOK, _CROWD = 0.05, 96
-"""Seconds between two looks at the memory; processes at most."""
+"""Seconds between two looks at the memory; most processes."""
 
 
 class Box(Channel, ABC):
-    """Made, used for one script, closed. The `Driver` of a supervisor, by a poll loop."""
+    """A box that is made, used for one script, and closed. It is the `Driver` of a supervisor, with a poll loop."""
 
     modules = b""
-    """Those that the script has imported, a line each."""
+    """The modules that the script has imported, one on each line."""
 
     left: Sequence[str] = ()
     """What loading leaves that runs would share; such a box is not used: each run loads the script in another."""
 
     def __init__(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool) -> None:
-        """`boot`: from the walls that could be put up to what the box is told first. Raises Broken."""
+        """`boot` makes the first message to the box from the walls that could be put up. Raises Broken."""
         super().__init__(ports)
         self._spawner = spawner
         self._life, theirs = socket.socketpair()
@@ -57,7 +57,7 @@ class Box(Channel, ABC):
         self._look_at = 0.0
         self._limit = 0
         self._owner: int | None = None
-        """The user whose files on the machine are a run's own, where it has no place of its own."""
+        """The user whose files on the machine belong to a run, if the run has no place of its own."""
         self._full = ""
         self._shortage = shortage.Shortage()
         try:
@@ -73,7 +73,7 @@ class Box(Channel, ABC):
         alone = {"mounts", "landlock"} & set(self.words)
         self._owner = None if alone else walls["owner"]
         self._boot, program = boot(walls)
-        await self.say(self._boot, [program])
+        await self.send(self._boot, [program])
         await self._expect("hello")
         below = procfs.descendants(self._first)
         self._inner = below[-1] if below else 0
@@ -81,9 +81,9 @@ class Box(Channel, ABC):
         self._scale = procfs.Scale(self._inner)
 
     async def _expect(self, word: str) -> dict[str, Any]:
-        """A message with this word. Raises Broken."""
+        """Wait for a message with this word. Raises Broken."""
         try:
-            message, _ = await self.heard(now() + START)
+            message, _ = await self.receive(now() + START)
         except TimeoutError as e:
             raise Broken(str(e)) from e
         if word not in message:
@@ -91,20 +91,20 @@ class Box(Channel, ABC):
         return message
 
     @abstractmethod
-    async def load(self, script: bytes, bounds: Bounds) -> Told:
-        """How loading went. The box is of no more use where that was not well."""
+    async def load(self, script: bytes, bounds: Bounds) -> CallResult:
+        """Load the script; the result. After a failure the box cannot be used."""
 
     async def imports(self, modules: bytes, script: bytes, bounds: Bounds) -> bool:
         """
-        Has it import the modules, after which each run loads the script anew in a child of its own.
+        Import the modules; then each run loads the script again in a child of its own.
 
-        False: something is left of them too, or they cannot be imported here; the box is of no more use.
+        False: the modules too leave something behind, or cannot be imported here; then the box cannot be used.
         """
         return False
 
     @abstractmethod
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
-        """What became of each row, as it is known; ends early when the box is no longer alive."""
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+        """The result of each row, as soon as it is known; ends early when the box is no longer alive."""
 
     @property
     def watched(self) -> bool:
@@ -128,21 +128,21 @@ class Box(Channel, ABC):
         self._look_at = now() + _LOOK
 
     def unwatch(self) -> None:
-        """It is looked at in `wait` alone."""
+        """Do nothing: the memory is only looked at in `wait`."""
 
     async def wait(self, until: float) -> None:
         """
-        Until something happens, or the time has come; looks at the memory now and then.
+        Wait until something happens or the time has come; look at the memory now and then.
 
-        A look may take long where a script has made it hard; what it finds after the script's time is not told.
+        A look may take long if a script has made it hard; what it finds after the script's time does not count.
         """
         self.loop.wait(min(until, self._look_at))
         if now() >= self._look_at and not self._full:
-            found = await self.over()
+            found = await self.excess()
             self._full = found if now() < until else ""
             self._look_at = now() + _LOOK
 
-    async def over(self) -> str:
+    async def excess(self) -> str:
         found = self._scale.processes()
         if len(found) > _CROWD:
             return "processes"
@@ -151,30 +151,30 @@ class Box(Channel, ABC):
     def memory(self) -> int:
         return self._scale.bytes([self._inner], 1 << 62)
 
-    def holds(self) -> Sequence[int]:
+    def reserved_and_held(self) -> Sequence[int]:
         return self._scale.start()
 
-    def short(self, killed: bool) -> str:
+    def shortage(self, killed: bool) -> str:
         return self._shortage.since(killed)
 
-    async def why(self) -> tuple[str, bytes]:
+    async def end_reason(self) -> tuple[str, bytes]:
         if self.spoilt:
             return "ended", BROKE.encode()
-        short = self.short(killed=True)
+        short = self.shortage(killed=True)
         return ("lost", short.encode()) if short else ("ended", b"it ended the process that holds the script")
 
-    def swept(self) -> bool:
+    def sweep(self) -> bool:
         return self._owner is not None and sweep(self._owner)
 
     async def finish(self, work: Callable[[], Awaitable[None]]) -> None:
         await work()
 
-    def aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """Nothing is done beside: when it is waited for."""
+    def run_aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Do the work when it is waited for: nothing runs at the same time here."""
         return work
 
     def end(self) -> None:
-        """Closes it."""
+        """Close the box."""
         done(self.close())
 
     async def close(self) -> None:
@@ -192,11 +192,11 @@ class Box(Channel, ABC):
         self.loop.remove_reader(self._life.fileno())
         self._life.close()
         self._spawner.end_boxes(0.1 if ended else 0)
-        self.swept()
+        self.sweep()
 
 
 def done(steps: Awaitable[T]) -> T:
-    """What they come to. They do their waiting themselves."""
+    """The result of a coroutine, which does its waiting itself."""
     try:
         steps.__await__().__next__()
     except StopIteration as end:
@@ -206,7 +206,7 @@ def done(steps: Awaitable[T]) -> T:
 
 
 def each(told: AsyncGenerator[T]) -> Iterator[T]:
-    """All that it gives; it is closed, however that ends."""
+    """The items of an async generator, which is closed in any case."""
     try:
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The agent's end of the socket to a box: messages out, and in."""
+"""The agent's end of the socket to a box."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..supervisor.driver import Broken
 from ..supervisor.inbox import Inbox
 from .event_loop import nothing, now
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from .event_loop import Ports
 
 _PATIENCE = 10.0
-"""Seconds in which a box takes what is said to it."""
+"""Seconds in which a box must take a message."""
 
 
 class Channel(Inbox):
-    """The socket to a box, and who waits for what comes by it, or by another descriptor."""
+    """The socket to a box, and waiting for messages from it or for other descriptors."""
 
     now = staticmethod(now)
     wake = staticmethod(nothing)
@@ -33,8 +33,8 @@ class Channel(Inbox):
         self.loop = ports
         super().__init__(ours, ports, nothing)
 
-    async def say(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
-        """Raises Broken when the box does not take it."""
+    async def send(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
+        """Send a message. Raises Broken if the box does not take it."""
         if self.gone:
             raise Broken("it has ended")
         data = memoryview(wire.pack(message, parts))
@@ -58,8 +58,8 @@ class Channel(Inbox):
         if sum(taken) < len(data):
             raise Broken("it does not listen")
 
-    async def heard(self, until: float) -> Message:
-        """The next message, waiting for it. Raises TimeoutError, and Broken when the box has ended."""
+    async def receive(self, until: float) -> Message:
+        """Wait for the next message. Raises TimeoutError, and Broken if the box has ended."""
         while (found := self.message()) is None:
             if self.gone:
                 raise Broken("it has ended")

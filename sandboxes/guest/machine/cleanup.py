@@ -1,4 +1,4 @@
-"""Removes what a script has left on a machine's own file system, where it could not be given one of its own."""
+"""Remove what a script has left on a machine's file system, if it could not be given one of its own."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import contextlib
 import os
 
 _OPEN = ("/tmp", "/var/tmp", "/dev/shm")
-"""Folders that every user may write to; more are not looked for."""
+"""Folders that every user may write to; others are not searched."""
 
 
 def sweep(uid: int) -> bool:
-    """Everything there that belongs to this user, of which no process may be left. Whether there was anything."""
+    """Remove everything there that belongs to this user, who must have no process; whether there was anything."""
     found = False
     for top in _OPEN:
         with contextlib.suppress(OSError):
@@ -22,7 +22,7 @@ def sweep(uid: int) -> bool:
 
 
 def _remove(top: str, entry: os.DirEntry[str]) -> None:
-    """However deep it is: folders in it are moved up first, so that no path grows long."""
+    """Remove an entry of any depth: folders in it are moved up first, so that paths stay short."""
     left = [entry.path]
     if not entry.is_dir(follow_symlinks=False):
         os.unlink(left.pop())

@@ -1,4 +1,4 @@
-"""A box with Deno in it, on a machine of others. With isolation `call` no second box stands by."""
+"""A box with Deno, on a provider's machine. With isolation `call` there is no second box."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from ..box import init
 from ..deno import exec as deno
 from ..supervisor import deno_fifo
-from ..supervisor.deno_fifo import Asked, Line
+from ..supervisor.deno_fifo import FramePipe, RequestPipe
 from ..supervisor.deno_run import DenoSupervisor
 from ..supervisor.driver import Bounds, Broken
 from ..supervisor.pipes import Printed
@@ -16,12 +16,12 @@ from . import host_facts
 from .box import Box, done
 from .event_loop import nothing
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
     from typing import Any
 
-    from ..supervisor.driver import Told
+    from ..supervisor.driver import CallResult
     from .event_loop import Ports
     from .spawner import Spawner
     from .types import Boot
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 _PIPES = ("asked", "told")
 
 
-class Room:
-    """What boxes with Deno are shown and told: the program, and a folder for two named pipes."""
+class Runtime:
+    """What boxes with Deno need: the program, and a folder for two named pipes."""
 
     folders: Sequence[str] = ()
     serve = staticmethod(deno.serve)
-    """What a box does once its doors are closed."""
+    """What a box does once its rights are given up."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         self.processes, self.descriptors = deno_fifo.THREADS + 3 * (os.cpu_count() or 1), deno_fifo.DESCRIPTORS
         self.program = host_facts.program("deno", host_facts.packages(settings["packages"]))
-        self.missing = "" if self.program else "there is no Deno where it should be installed"
+        self.missing = "" if self.program else "Deno is not where it should be installed"
         self.pipes = f"{host_facts.TMP}/evalcell-{os.getrandom(8).hex()}"
         try:
             os.mkdir(self.pipes)
@@ -49,15 +49,15 @@ class Room:
             os.chmod(self.pipes, 0o755)
         except OSError as error:
             self.missing = f"no named pipes can be made in {host_facts.TMP}: {error.strerror}"
-        self.shown = [] if self.missing or not self.program else [self.program, self.pipes]
+        self.readable = [] if self.missing or not self.program else [self.program, self.pipes]
 
     def boot(self, walls: dict[str, Any]) -> dict[str, Any]:
-        """What a box is told, besides what each is. There is no folder to write to."""
+        """The part of the first message that all boxes share. There is no folder to write to."""
         program, pipes = (init.moved_path(path, walls["moved"]) for path in (self.program or "", self.pipes))
         return {"program": program, "pipes": pipes, "tmp": None}
 
     def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool) -> Box:
-        """A box with Deno in it, and no script yet. Raises Broken."""
+        """Open a box with Deno and no script yet. Raises Broken."""
         if self.missing:
             raise Broken(self.missing)
         self.clear()
@@ -67,7 +67,7 @@ class Room:
         return DenoBox(spawner, ports, boot, bare, self)
 
     def clear(self) -> None:
-        """Nobody can open the pipes any more."""
+        """Remove the pipes, so that nobody can open them."""
         for name in _PIPES:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{self.pipes}/{name}")
@@ -79,44 +79,44 @@ class Room:
 
 
 class DenoBox(Box):
-    """One Deno process, which loads one script. A Worker for each run."""
+    """A Deno process that loads one script and starts a Worker for each run."""
 
-    def __init__(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool, room: Room) -> None:
-        self._line: Line | None = None
-        self._pipes: list[Asked | Line | Printed] = []
+    def __init__(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool, runtime: Runtime) -> None:
+        self._line: FramePipe | None = None
+        self._pipes: list[RequestPipe | FramePipe | Printed] = []
         super().__init__(spawner, ports, boot, bare)
         try:
-            done(self._launch(room))
+            done(self._launch(runtime))
         except BaseException:
             done(self.close())
             raise
 
-    async def _launch(self, room: Room) -> None:
-        """Has the inner process become Deno. Raises Broken."""
-        bounds, deno = room.settings["limits"], room.settings["deno"]
-        self._line = Line(f"{room.pipes}/told", nothing, self.loop)
+    async def _launch(self, runtime: Runtime) -> None:
+        """Let the inner process become Deno. Raises Broken."""
+        bounds, deno = runtime.settings["limits"], runtime.settings["deno"]
+        self._line = FramePipe(f"{runtime.pipes}/told", nothing, self.loop)
         self._pipes.append(self._line)
         printed = Printed(nothing, bounds.output, bounds.flood, loop=self.loop)
         self._pipes.append(printed)
-        asked = Asked(f"{room.pipes}/asked", self.loop)
+        asked = RequestPipe(f"{runtime.pipes}/asked", self.loop)
         self._pipes.append(asked)
         self._supervisor = DenoSupervisor(self, asked, self._line, printed)
         arguments = [word.replace(deno["pipes"], self._boot["pipes"]) for word in deno["arguments"]]
         try:
             greeting = await self._supervisor.start(arguments, deno["variables"], bounds)
         finally:
-            room.clear()
+            runtime.clear()
         self.tells = {"deno": greeting.decode("utf-8", "replace")[:32]}
 
     @property
     def alive(self) -> bool:
         return super().alive if self._line is None else not (self.closed or self._line.ended)
 
-    async def load(self, script: bytes, bounds: Bounds) -> Told:
-        """As `Box` says; `script`: what main.js is told first."""
+    async def load(self, script: bytes, bounds: Bounds) -> CallResult:
+        """Load a script as `Box` does; `script` is the first message to main.js."""
         return await self._supervisor.load(script, bounds)
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
         return self._supervisor.run(payloads, bounds, shared)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Waits for descriptors, and for time to pass: as much of an event loop as the agent needs, without its import."""
+"""Wait for descriptors and for time to pass: as much of an event loop as the agent needs, without importing asyncio."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import select
 import time
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -17,7 +17,7 @@ _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
 class Ports:
-    """Calls back when a descriptor can be read or written, or its other side has gone."""
+    """Calls back when a descriptor can be read or written, or its other side has closed."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -42,7 +42,7 @@ class Ports:
         self._ask(fd)
 
     def add_end(self, fd: int, callback: Callable[[], Any]) -> None:
-        """To be called when nobody is at the other side any more."""
+        """Call back when the other end is closed."""
         self._ends[fd] = callback
         self._ask(fd)
 
@@ -55,7 +55,7 @@ class Ports:
                 self._poll.unregister(fd)
 
     def wait(self, until: float) -> None:
-        """Until something has happened, or the time has come."""
+        """Wait until something has happened or the time has come."""
         for fd, events in self._poll.poll(max(0, until - now()) * 1000):
             if events & _GONE and fd in self._ends:
                 self._ends[fd]()
@@ -66,4 +66,4 @@ class Ports:
 
 
 def nothing() -> None:
-    """For pipes that would wake somebody."""
+    """Do nothing; for pipes that would wake somebody."""

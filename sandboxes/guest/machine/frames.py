@@ -1,4 +1,4 @@
-"""What the agent says to the host: a line of ASCII JSON each time, with the mark that no script can know."""
+"""Messages of the agent to the host: a line of ASCII JSON each, with the mark that no script can know."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import select
 
 from .event_loop import now
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
@@ -23,15 +23,15 @@ _MOST = 1 << 20  # bytes that may wait to be taken while rows go on
 _PIECE = 4096  # bytes that a pipe takes without waiting, when it says that it takes any (PIPE_BUF)
 
 
-class Gone(Exception):
-    """The host does not listen any more."""
+class HostGone(Exception):
+    """The host no longer listens."""
 
 
-class Voice:
+class FrameWriter:
     """
-    Writes to a descriptor as fast as the other side takes it, and never waits for it in a write.
+    Write to a descriptor as fast as the other side takes it, without ever blocking in a write.
 
-    The descriptor stays as it is, for it may be shared: that it does not block is not ours to say.
+    The descriptor's flags stay as they are, since it may be shared with other processes.
     """
 
     def __init__(self, fd: int, mark: str, ports: Ports) -> None:
@@ -50,15 +50,15 @@ class Voice:
         if self._rest:
             self._ports.add_writer(self._fd, self._write)
 
-    def taken(self, most: int = _MOST) -> None:
-        """Waits until no more than so many bytes are still to be taken. Raises Gone when the host takes none."""
+    def drain(self, most: int = _MOST) -> None:
+        """Wait until at most so many bytes are still to be taken. Raises Gone if the host takes none."""
         before, until = self._waiting, now() + PATIENCE
         while self._waiting > most:
             self._ports.wait(until)
             if self._waiting < before:
                 before, until = self._waiting, now() + PATIENCE
             elif now() > until:
-                raise Gone
+                raise HostGone
 
     def _write(self) -> None:
         try:
@@ -72,16 +72,16 @@ class Voice:
         except BlockingIOError:
             return
         except OSError:
-            raise Gone from None
+            raise HostGone from None
         if not self._rest:
             self._ports.remove_writer(self._fd)
 
     def _gone(self) -> NoReturn:
-        raise Gone
+        raise HostGone
 
 
-def told(how: str, payload: bytes, took: float, kept: bytes, said: int, loading: bool) -> dict[str, Any]:
-    """What became of a row, or of loading, as `remote.stream` reads it; see `supervisor.driver.Told`."""
+def result_frame(how: str, payload: bytes, took: float, kept: bytes, said: int, loading: bool) -> dict[str, Any]:
+    """The result of a row, or of loading, as `remote.stream` reads it; see `supervisor.driver.CallResult`."""
     found: dict[str, Any] = {"how": how, "payload": _text(payload), "took": took, "output": _text(kept), "said": said}
     return found | ({"loading": True} if loading else {})
 

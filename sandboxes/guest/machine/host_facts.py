@@ -1,4 +1,4 @@
-"""What a script's process needs of the machine: where its Python lies, and what limits the kernel knows."""
+"""Find out what a script's process needs of the machine: its Python's folders, and the limits that the kernel knows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import sys
 from ..box import confine
 from ..supervisor import procfs
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
-    from .types import Shown
+    from .types import RuntimeNeeds
 
 TMP = "/tmp"
 DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
@@ -23,7 +23,7 @@ DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
 _LIBRARIES = ("/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64", "/nix/store")
 _OTHERS = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")
 _SPARE = range(61184, 65520)
-"""What systemd gives to services that exist for a while; no user has them."""
+"""Uids that systemd gives to transient services; no user has them."""
 
 _OF_SEED_0 = 7297672633642751649
 """The hash of `evalcell`."""
@@ -33,7 +33,7 @@ _GET_SECCOMP = 21
 
 
 def packages(asked: str | None) -> list[str]:
-    """Folders of packages, of which the last is the one asked for; `site` asks for those of this Python."""
+    """Folders of packages, the last of which was asked for; `site` asks for those of this Python."""
     if asked != "site":
         return [asked] if asked else []
     import site
@@ -44,14 +44,14 @@ def packages(asked: str | None) -> list[str]:
 
 
 def program(name: str, folders: Sequence[str]) -> str | None:
-    """The path of a program that came with packages, installed in one of the folders or as this Python's; or None."""
+    """The path of a program that was installed with packages, in one of the folders or with this Python; or None."""
     prefixes = [*folders, _virtual() or sys.prefix]
     found = (os.path.join(prefix, "bin", name) for prefix in prefixes)
     return next((os.path.realpath(path) for path in found if os.access(path, os.X_OK)), None)
 
 
 def loaders() -> list[str]:
-    """What starts programs that use shared libraries."""
+    """The dynamic loaders, which start programs that use shared libraries."""
     found = (os.path.join(top, name) for top in _LIBRARIES[:2] if os.path.isdir(top) for name in os.listdir(top))
     return list(dict.fromkeys(os.path.realpath(path) for path in found if os.path.basename(path).startswith("ld-")))
 
@@ -66,9 +66,9 @@ def _virtual() -> str | None:
 
 def files(folders: Iterable[str], network: Sequence[str] | None) -> list[str]:
     """
-    What is to be read: the standard library, shared libraries, packages; with a network what that needs.
+    The paths that may be read: the standard library, shared libraries, packages; for a `network` also its files.
 
-    Paths as they will be asked for, outermost only.
+    The paths as they will be asked for, without those inside another.
     """
     found = [*_LIBRARIES, *sys.path, *folders, *_OTHERS, *(network or ())]
     found += [os.path.join(sys.base_prefix, "lib"), *_mapped()]
@@ -84,7 +84,7 @@ def above(path: str) -> Iterator[str]:
 
 
 def _mapped() -> list[str]:
-    """Folders of the shared libraries that this process has: some lie in odd places."""
+    """Folders of the shared libraries in this process: some lie in odd places."""
     try:
         with open("/proc/self/maps") as lines:
             found = {line.split(None, 5)[5].strip() for line in lines if ".so" in line and "/" in line}
@@ -94,7 +94,7 @@ def _mapped() -> list[str]:
 
 
 def reachable(path: str) -> bool:
-    """Whether a user of no group of ours may enter all folders above, and read it."""
+    """Whether a user outside our groups may enter all folders above, and read it."""
     path = os.path.realpath(path)
     mode = 0o5 if os.path.isdir(path) else 0o4
     if os.stat(path).st_mode & mode != mode:
@@ -102,8 +102,8 @@ def reachable(path: str) -> bool:
     return all(os.stat(folder).st_mode & 0o1 for folder in (*above(path), "/"))
 
 
-def held(places: Iterable[str]) -> dict[str, str]:
-    """Those that a user of no group of ours may not reach by their paths -> paths by which it can."""
+def inner_paths(places: Iterable[str]) -> dict[str, str]:
+    """Paths that a user outside our groups cannot reach -> paths by which it can."""
     return {path: f"/proc/self/fd/{os.open(path, os.O_PATH)}" for path in places if not reachable(path)}
 
 
@@ -116,7 +116,7 @@ def may_mount() -> bool:
 
 
 def spare_uid() -> int | None:
-    """A user that nobody is, where this process can become one; else None."""
+    """A uid that nobody has, if this process can become it; else None."""
     if os.geteuid() or not (may(_SETUID) and may(_SETGID) and os.path.isdir("/proc/self/fd")):
         return None
     mapped = [_mapped_ids(f"/proc/self/{name}_map") for name in ("uid", "gid")]
@@ -136,14 +136,16 @@ def _mapped_ids(path: str) -> Sequence[Container[int]]:
     return [range(first, first + count) for first, _, count in rows]
 
 
-def limits(size: int, counts_apart: bool, room: Shown) -> dict[str, int]:
-    """Resource limits that this kernel lets be set; `counts_apart`: the processes of a script's user are its own."""
+def limits(size: int, counts_apart: bool, runtime: RuntimeNeeds) -> dict[str, int]:
+    """
+    Resource limits that this kernel can set; `counts_apart`: the processes of a script's user are counted separately.
+    """
     others = 0 if counts_apart else procfs.threads_of(os.getuid()) + 256
     wanted = {
         "CORE": 0,
         "FSIZE": size,
-        "NOFILE": room.descriptors,
-        "NPROC": others + room.processes,
+        "NOFILE": runtime.descriptors,
+        "NPROC": others + runtime.processes,
         "MEMLOCK": 0,
         "MSGQUEUE": 0,
     }
@@ -164,13 +166,13 @@ def knows_seccomp() -> bool:
 
 
 def hashes_from_0() -> bool:
-    """Whether texts have the hashes that this Python gives them with the seed 0, where its algorithm is known here."""
+    """Whether strings have the hashes of this Python with the seed 0, if its algorithm is known here."""
     known = sys.hash_info.algorithm == "siphash13" and sys.hash_info.width == 64
     return not sys.flags.hash_randomization and (not known or hash("evalcell") == _OF_SEED_0)
 
 
 def forget_environment() -> None:
-    """What this process was started with is not to be found in the memory of those that it starts."""
+    """Remove this process's original variables from memory, which its children would inherit."""
     values = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
     for place in range(len(os.environ) + 64):
         if not values[place]:

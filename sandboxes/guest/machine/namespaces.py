@@ -1,11 +1,11 @@
 """
-What a script's first process shuts itself off from, as far as the machine lets it; each is told by a word.
+Shut a script's first process off, as far as the machine allows; each protection has a word.
 
 `mounts`: it has a file system of its own, with its Python, its packages and a private folder. `pids`: processes of its
 own; others can be neither seen nor signalled, and all end with it. `network`: no network device. `ipc`, `names`:
-message queues and the host's name. `uid`: a user that owns nothing. `users`: its rights hold nowhere else. `landlock`:
-only listed files, and no signals to others, by Landlock. `orphans`: a process whose parent has ended is found, and
-ended with its run.
+message queues and the host's name. `uid`: a user that owns nothing. `users`: its rights are valid nowhere else.
+`landlock`: only listed files, and no signals to others, by Landlock. `orphans`: a process whose parent has ended is
+found, and ended with its run.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import os
 from ..box import confine, init
 from . import host_facts
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from .types import Shown
+    from .types import RuntimeNeeds
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _pivot_root = {"x86_64": 155, "aarch64": 41}
@@ -34,57 +34,62 @@ _NEW_MOUNTS, _NEW_NAMES, _NEW_IPC, _NEW_PIDS, _NEW_NETWORK = (
 _RDONLY, _NOSUID, _NODEV, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 32, 4096, 1 << 14, 1 << 18
 _DETACH = 2
 _LOCKED = 2 | 4 | 8 | 1024 | 2048
-"""What a mount may have that it must keep: no devices, no programs with rights, no times."""
+"""Options that a mount must keep if it has them: no devices, no programs with rights, no times."""
 
 _ITSELF = "/proc/self/exe"
 _ROOT_SIZE, _ROOT_FILES = 1 << 20, 1024
 _ROOTS = ("/tmp", "/mnt", "/var/tmp", "/run", "/media", "/srv", "/home", "/opt")
-"""Folders to build the new root over; one is taken that nothing is needed of."""
+"""Folders over which the new root may be built; one is taken from which nothing is needed."""
 
 
 def put_up(
-    places: list[str], tmp: list[int], network: Sequence[str] | None, bare: bool, adopts: bool, room: Shown
+    places: list[str], tmp: list[int], network: Sequence[str] | None, bare: bool, adopts: bool, runtime: RuntimeNeeds
 ) -> dict[str, Any]:
     """
-    Shuts this process off, and what it starts. It must have one thread, and fork once before anything else.
+    Shut this process off, and what it starts. It must have one thread, and fork once before anything else.
 
-    `places`: files and folders to be read. `bare`: by another user alone. `adopts`: whether the kernel can give orphans
-    to a process that asks for them. `room`: whose program may be started, and whose named pipes opened.
+    `places`: files and folders to be read. `bare`: only by changing the user. `adopts`: whether the kernel can give
+    orphans to a process that asks for them. `runtime`: whose program may be started, and whose named pipes opened.
     Returns the words, and what the first process of the box has yet to do.
     """
     words = {"orphans"} if adopts else set()
     uid = owner = host_facts.spare_uid()
-    held = host_facts.held(places) if uid is not None else {}
+    inner_paths = host_facts.inner_paths(places) if uid is not None else {}
     direct = host_facts.may_mount()
     if uid is not None and not direct:
         confine.give_up_uid(uid, uid)
         words.add("uid")
         uid = None
     if not (direct or bare):
-        confine.closed_to_others(False)  # or its own files in /proc would be root's
+        confine.closed_to_others(False)  # otherwise its own files in /proc would be root's
         if confine.own_users():
             words.add("users")
-    if not bare and _unshared(_NEW_MOUNTS) and (direct or not held) and _own_root(places, uid is None, room.program):
+    if (
+        not bare
+        and _unshare(_NEW_MOUNTS)
+        and (direct or not inner_paths)
+        and _own_root(places, uid is None, runtime.program)
+    ):
         words.add("mounts")
     for flag, word in ((_NEW_PIDS, "pids"), (_NEW_IPC, "ipc"), (_NEW_NAMES, "names"), (_NEW_NETWORK, "network")):
-        if not bare and (word != "network" or network is None) and _unshared(flag):
+        if not bare and (word != "network" or network is None) and _unshare(flag):
             words.add(word)
     if "names" in words:
         _libc.sethostname(b"evalcell", 8)
     if uid is not None:
         words.add("uid")
     if "mounts" in words:
-        for path in held.values():
-            os.close(int(os.path.basename(path)))  # or a script could look around from there
-        held = _moved(places)
+        for path in inner_paths.values():
+            os.close(int(os.path.basename(path)))  # otherwise a script could look around from there
+        inner_paths = _displaced_paths(places)
     scope = not bare and confine.landlock_abi() >= confine.SCOPES
     view = None
     if scope and "mounts" not in words:
         words.add("landlock")
-        read = [held.get(path) or os.path.realpath(path) for path in places]
-        pipes = [entry.path for entry in os.scandir(room.pipes)] if room.pipes else []
+        read = [inner_paths.get(path) or os.path.realpath(path) for path in places]
+        pipes = [entry.path for entry in os.scandir(runtime.pipes)] if runtime.pipes else []
         devices = [path for path in (*host_facts.DEVICES, *pipes) if os.path.exists(path)]
-        execute = [init.moved_path(room.program, held), *host_facts.loaders()] if room.program else []
+        execute = [init.moved_path(runtime.program, inner_paths), *host_facts.loaders()] if runtime.program else []
         view = {"read": read, "devices": devices, "execute": execute, "network": network is not None}
     return {
         "words": sorted(words),
@@ -92,35 +97,35 @@ def put_up(
         "owner": owner,
         "tmp": [host_facts.TMP, *tmp, uid, uid] if "mounts" in words and host_facts.may_mount() else None,
         "view": view,
-        "moved": held,
+        "moved": inner_paths,
         "adopts": adopts,
         "scope": scope,
         "confined": scope or "pids" in words,
     }
 
 
-def _moved(places: list[str]) -> dict[str, str]:
-    """What lies where a script's own folder will be -> where it is shown instead."""
+def _displaced_paths(places: list[str]) -> dict[str, str]:
+    """Paths below the future private folder -> where they are shown instead."""
     below = [path for path in places if (path + "/").startswith(host_facts.TMP + "/")]
     return {path: f"/shown/{number}" for number, path in enumerate(below)}
 
 
-def _unshared(flag: int) -> bool:
+def _unshare(flag: int) -> bool:
     return bool(_libc.unshare(flag) == 0)
 
 
 def _own_root(places: list[str], strict: bool, program: str | None) -> bool:
     """
-    Whether it worked; what was made on the way is this process's alone and does no harm.
+    Whether a root of its own could be made; attempts affect this process only and do no harm.
 
-    `strict`: it has to be read-only. A user that owns nothing can change nothing anyway. `program`: it will be
-    started, and may ask where it lies, though there is no /proc.
+    `strict`: it must be read-only; a user that owns nothing can change nothing anyway. `program`: it will be started,
+    and may look for its own path, though there is no /proc.
     """
     try:
         _mount(None, "/", None, _REC | _PRIVATE)
         root = next(r for r in _ROOTS if os.path.isdir(r) and not any((p + "/").startswith(r + "/") for p in places))
         confine.mount_memory(root, f"size={_ROOT_SIZE},mode=0755", _ROOT_FILES)
-        moved = _moved(places)
+        moved = _displaced_paths(places)
         shown = {path: moved.get(path, path) for path in (*places, *host_facts.DEVICES) if os.path.exists(path)}
         for path, place in shown.items():
             _show(os.path.realpath(path) if path in moved else path, root + place)
@@ -131,7 +136,7 @@ def _own_root(places: list[str], strict: bool, program: str | None) -> bool:
             os.symlink(init.moved_path(program, moved), root + _ITSELF)
         made = [*shown.values(), *([_ITSELF] if program else [])]
         for folder in {above for place in made for above in host_facts.above(place)} - {"/dev"}:
-            os.chmod(root + folder, 0o111)  # what else there is on the machine cannot be told
+            os.chmod(root + folder, 0o111)  # other files of the machine cannot be listed
         os.makedirs(root + host_facts.TMP, 0o755, exist_ok=True)
         _read_only(root, strict, 0)
         _enter(root)
@@ -169,7 +174,7 @@ def _enter(root: str) -> None:
     os.chdir(root)
     number = _pivot_root.get(os.uname().machine)
     if number is not None and _libc.syscall(number, b".", b".") == 0:
-        _checked(_libc.umount2(b".", _DETACH), "umount2")
+        _check(_libc.umount2(b".", _DETACH), "umount2")
     else:  # a root that cannot be moved, such as an initial ramdisk
         os.chroot(".")
     os.chdir("/")
@@ -178,10 +183,10 @@ def _enter(root: str) -> None:
 def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
     texts = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
     done = _libc.mount(*texts, ctypes.c_ulong(flags), None)
-    _checked(done, f"mount {target}")
+    _check(done, f"mount {target}")
 
 
-def _checked(returned: int, what: str) -> None:
+def _check(returned: int, what: str) -> None:
     if returned:
         number = ctypes.get_errno() or errno.EIO
         raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,4 +1,4 @@
-"""A box with a Python in it that forks, on a machine of others."""
+"""A box with a Python that forks for each run, on a provider's machine."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from ..supervisor.python_run import PythonSupervisor
 from . import host_facts
 from .box import Box
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
     from typing import Any
 
-    from ..supervisor.driver import Bounds, Told
+    from ..supervisor.driver import Bounds, CallResult
     from .event_loop import Ports
     from .spawner import Spawner
     from .types import Boot
 
 
-class Room:
-    """What boxes with Python are shown and told."""
+class Runtime:
+    """What boxes with Python need."""
 
     processes, descriptors = 48, 64  # as in the process sandbox: a numeric library needs a handful
     program: str | None = None
     pipes: str | None = None
     serve = staticmethod(zygote.serve)
-    """What a box does once its doors are closed."""
+    """What a box does once its rights are given up."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.folders = host_facts.packages(settings["packages"])
-        """Of packages; those but the last are added by whoever starts a box."""
+        """Folders of packages; whoever starts a box adds all but the last."""
         self._files, self._variables = settings["files"], settings["variables"]
-        self.shown = [*self.folders, *{os.path.dirname(path) for path in self._files.values()}]
+        self.readable = [*self.folders, *{os.path.dirname(path) for path in self._files.values()}]
 
     def boot(self, walls: dict[str, Any]) -> dict[str, Any]:
-        """What a box is told, besides what each is."""
+        """The part of the first message that all boxes share."""
         moved = walls["moved"]
         files = {name: init.moved_path(path, moved) for name, path in self._files.items()}
         packages = init.moved_path(self.folders[-1], moved) if self.folders else None
         return {"packages": packages, "variables": files | self._variables}
 
     def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool) -> Box:
-        """A box without a script. Raises Broken."""
+        """Open a box without a script. Raises Broken."""
         return PythonBox(spawner, ports, boot, bare)
 
     def close(self) -> None:
-        """Nothing was made."""
+        """Do nothing, as nothing was made."""
 
 
 class PythonBox(Box):
-    """One Python process, which loads one script. A child of it for each run."""
+    """A Python process that loads one script and forks a child for each run."""
 
     def __init__(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool) -> None:
         super().__init__(spawner, ports, boot, bare)
         self._supervisor = PythonSupervisor(self, ahead=False)
 
-    async def load(self, script: bytes, bounds: Bounds) -> Told:
+    async def load(self, script: bytes, bounds: Bounds) -> CallResult:
         told = await self._supervisor.load(script, bounds)
         self.left, self.modules = self._supervisor.left, self._supervisor.modules
         return told
@@ -67,5 +67,5 @@ class PythonBox(Box):
         told = await self._supervisor.imports(modules, script, bounds)
         return told[0] == "reply" and not self._supervisor.shared
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
         return self._supervisor.run(payloads, bounds, shared)

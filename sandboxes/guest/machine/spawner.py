@@ -1,7 +1,7 @@
 """
-The process that starts boxes. It was forked before the agent had read a row or its mark, and never learns of them.
+The process that starts boxes. It is forked before the agent has read a row or its mark, and never learns of them.
 
-    agent -> spawner -> a waiting one -> guardian -> the process that holds the script -> one for each run
+    agent -> spawner -> a waiting process -> guardian -> the process that holds the script -> one for each run
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from ..box import confine, init
 from ..supervisor import procfs
 from . import namespaces
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
-    from .types import Shown
+    from .types import RuntimeNeeds
 
-    Wanted = tuple[list[str], list[int], Sequence[str] | None, bool, bool, Shown]
+    Wanted = tuple[list[str], list[int], Sequence[str] | None, bool, bool, RuntimeNeeds]
 
 _PID = struct.Struct("<i")
 _MOST = 10.0  # seconds
 
 
-class Failed(Exception):
-    """The agent cannot go on; the words are for a person."""
+class AgentError(Exception):
+    """The agent cannot go on; the text is for a person."""
 
 
 class Spawner:
-    """The agent's side."""
+    """The agent's side of the spawner."""
 
-    def __init__(self, places: list[str], tmp: list[int], network: Sequence[str] | None, room: Shown) -> None:
+    def __init__(self, places: list[str], tmp: list[int], network: Sequence[str] | None, runtime: RuntimeNeeds) -> None:
         self._ours, theirs = socket.socketpair()
         self.pid = os.fork()
         if self.pid == 0:
             self._ours.close()
-            _serve(theirs, places, tmp, network, room)
+            _serve(theirs, places, tmp, network, runtime)
         theirs.close()
 
     @property
@@ -53,7 +53,7 @@ class Spawner:
         return self._ours.fileno()
 
     def spawn(self, channel: socket.socket, life: socket.socket, bare: bool) -> int:
-        """Begins a box, and gives its outermost process. Both are sockets of its own, closed here."""
+        """Begin a box; its outermost process. Both sockets belong to the box, and are closed here."""
         with channel, life:
             try:
                 socket.send_fds(self._ours, [b"b" if bare else b"w"], [channel.fileno(), life.fileno()])
@@ -61,34 +61,36 @@ class Spawner:
             except OSError:
                 told = b""
         if len(told) < _PID.size:
-            raise Failed("the process that starts boxes has ended")
+            raise AgentError("the process that starts boxes has ended")
         pid: int = _PID.unpack(told)[0]
         if pid < 0:
-            raise Failed("the machine has no room for another process")
+            raise AgentError("the machine has no room for another process")
         return pid
 
     def end_boxes(self, seconds: float) -> None:
-        """Waits so long until no process of a box is left, then ends them from outside."""
+        """Wait so long until no process of a box is left, then end them from outside."""
         until = time.monotonic() + seconds
         while left := procfs.descendants(self.pid):
             over = time.monotonic() - until
             if over > _MOST:
-                raise Failed("the machine does not end processes that it is told to end")
+                raise AgentError("the machine does not end processes as requested")
             for pid in left if over > 0 else ():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.001)
 
     def end(self) -> None:
-        """Ends all that was started."""
-        with contextlib.suppress(Failed):
+        """End everything that was started."""
+        with contextlib.suppress(AgentError):
             self.end_boxes(0)
         self._ours.close()
         os.waitpid(self.pid, 0)
 
 
-def _serve(asked: socket.socket, places: list[str], tmp: list[int], network: Sequence[str] | None, room: Shown) -> None:
-    """Never returns."""
+def _serve(
+    asked: socket.socket, places: list[str], tmp: list[int], network: Sequence[str] | None, runtime: RuntimeNeeds
+) -> None:
+    """Serve the agent; never returns."""
     try:
         adopts = _adopts()
         _quiet()
@@ -104,7 +106,7 @@ def _serve(asked: socket.socket, places: list[str], tmp: list[int], network: Seq
             if pid == 0:
                 asked.close()
                 control, life = fds
-                _box(control, life, room, (places, tmp, network, got == b"b", adopts, room))
+                _box(control, life, runtime, (places, tmp, network, got == b"b", adopts, runtime))
             for fd in fds:
                 os.close(fd)
             asked.sendall(_PID.pack(pid))
@@ -113,7 +115,7 @@ def _serve(asked: socket.socket, places: list[str], tmp: list[int], network: Seq
 
 
 def _adopts() -> bool:
-    """Whether orphans become this process's children, so that what a broken box leaves is found below it."""
+    """Whether orphans become this process's children, so that processes of a broken box are found below it."""
     try:
         confine.subreaper()
     except OSError as error:
@@ -125,9 +127,9 @@ def _adopts() -> bool:
 
 def _quiet() -> None:
     """
-    Nothing that the agent reads or writes is left to what is started from here.
+    Close everything that the agent reads or writes, so that processes started from here cannot use it.
 
-    The streams are made anew, on pipes, as a script's will be: they ask once whether they are files.
+    The streams are made again, on pipes as a script's will be: they check once whether they are files.
     """
     null = os.open("/dev/null", os.O_RDWR)
     read, write = os.pipe()
@@ -143,18 +145,18 @@ def _quiet() -> None:
         os.close(fd)
 
 
-def _box(control: int, life: int, room: Shown, wanted: Wanted) -> NoReturn:
-    """Never returns."""
+def _box(control: int, life: int, runtime: RuntimeNeeds, wanted: Wanted) -> NoReturn:
+    """Start a box; never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel = socket.socket(fileno=control)
     try:
         put_up = namespaces.put_up(*wanted)
-        # Who watches has to look in, to tell what memory is shared. Where a script could do so too, nobody may.
+        # The watcher must look in to see which memory is shared. Where a script could do so too, nobody may.
         confine.closed_to_others(not {"mounts", "landlock"} & set(put_up["words"]))
         wire.send(channel, put_up)
         pid = os.fork()
         if pid == 0:
-            _guard(control, life, room)
+            _guard(control, life, runtime)
         confine.closed_to_others()
         channel.close()
         os.close(life)
@@ -165,21 +167,21 @@ def _box(control: int, life: int, room: Shown, wanted: Wanted) -> NoReturn:
         os._exit(0)
 
 
-def _guard(control: int, life: int, room: Shown) -> NoReturn:
-    """Never returns."""
+def _guard(control: int, life: int, runtime: RuntimeNeeds) -> NoReturn:
+    """Run the guardian; never returns."""
     try:
-        init.main(control, life, lambda channel, boot: _hold(channel, boot, room))
+        init.main(control, life, lambda channel, boot: _hold(channel, boot, runtime))
     except BaseException as error:
         wire.send(socket.socket(fileno=control), {"failed": f"{type(error).__name__}: {error}"})
     finally:
         os._exit(1)
 
 
-def _hold(channel: socket.socket, boot: dict[str, Any], room: Shown) -> None:
-    """Once the doors are closed. The last of the folders what is served adds by itself."""
-    if room.folders[:-1]:
+def _hold(channel: socket.socket, boot: dict[str, Any], runtime: RuntimeNeeds) -> None:
+    """Serve a script once the rights are given up. `serve` itself adds the last of the folders."""
+    if runtime.folders[:-1]:
         import site
 
-        for folder in room.folders[:-1]:
+        for folder in runtime.folders[:-1]:
             site.addsitedir(init.moved_path(folder, boot["moved"]))
-    room.serve(channel, boot)
+    runtime.serve(channel, boot)

@@ -1,4 +1,4 @@
-"""Types that several modules of the agent name; not sent to machines, where nothing asks for them."""
+"""Types shared by several modules of the agent; not sent to machines, where nothing needs them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 Boot = Callable[[dict[str, Any]], tuple[dict[str, Any], bytes]]
-"""From the walls that could be put up to what a box is told first, and its filter of system calls."""
+"""Makes the first message to a box and its seccomp filter from the walls that could be put up."""
 
 
-class Shown(Protocol):
-    """What boxes for one language are shown."""
+class RuntimeNeeds(Protocol):
+    """What boxes for one language need."""
 
     processes: int
     descriptors: int
-    shown: list[str]
+    readable: list[str]
 
     @property
     def folders(self) -> Sequence[str]:
-        """Of packages; those but the last are added by whoever starts a box."""
+        """Folders of packages; whoever starts a box adds all but the last."""
 
     @property
     def program(self) -> str | None: ...
@@ -29,4 +29,4 @@ class Shown(Protocol):
 
     @staticmethod
     def serve(channel: socket.socket, boot: dict[str, Any], /) -> None:
-        """What a box does once its doors are closed."""
+        """What a box does once its rights are given up."""

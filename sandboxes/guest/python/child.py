@@ -1,8 +1,8 @@
 """
-The forked process that runs calls: one, or a batch of them.
+The forked process that runs one call, or a batch of them.
 
 It holds its ends of its run's three pipes, for requests, results and output, and nothing else of the box. Whatever a
-script does to it reaches no further than the results of this run; the host checks those as it would check a stranger's.
+script does to it affects only the results of this run, which the host does not trust.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from .. import harness, wire
 from ..box import confine
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 harness.hidden.add(__file__)
 globals()["__builtins__"] = dict(
     vars(builtins)
-)  # of our own, for a script may change those that it shares with its packages
+)  # our own, as a script may change those that it shares with its packages
 
-# The C function, which asks nothing of what a script may have patched.
+# The C function, which uses nothing that a script may have patched.
 _scan: Callable[[str, int], tuple[dict[str, Any], int]] = vars(json.JSONDecoder())["scan_once"]
 _COROUTINE = 0x80  # inspect.CO_COROUTINE, whose module takes long to import
 _SEED = 0  # while a script loads
@@ -52,7 +52,7 @@ def run(
     output: int,
     boot: dict[str, Any],
 ) -> None:
-    """Never returns."""
+    """Run the calls; never returns."""
     try:
         os.setpgid(0, 0)
         channel.close()
@@ -84,10 +84,10 @@ def run(
         seed(None)
         for place in range(message["calls"]):
             (length,) = wire.HEAD.unpack(_exactly(asked, wire.HEAD.size))
-            # Read within the call: its arguments may be what is too much.
-            answer, took = _answered(function, asked, length)
+            # Read within the call, since its arguments may be too large.
+            answer, took = _answer(function, asked, length)
             flush()
-            if _pid() != own:  # a copy that the script made has come back
+            if _pid() != own:  # a process forked by the script has returned here
                 return
             if mark and place + 1 < message["calls"]:
                 _all(1, mark)
@@ -97,7 +97,7 @@ def run(
 
 
 def load(request: str) -> tuple[harness.Function | None, bytes]:
-    """The script's function, None where it did not load; and the reply that says how it went."""
+    """Load the script; its function, or None, and the reply with the result."""
     loaded: list[harness.Function] = []
 
     def step() -> str:
@@ -110,18 +110,18 @@ def load(request: str) -> tuple[harness.Function | None, bytes]:
         loaded.append(found)
         return "null"
 
-    told = reply(harness.told(step))
-    return (loaded[0] if loaded else None), told
+    text = reply(harness.reply_of(step))
+    return (loaded[0] if loaded else None), text
 
 
 def _own_input() -> None:
-    """The descriptor that it has is open once for all: what a run sets there, a later one finds."""
+    """Open standard input again: its descriptor is shared, so what one run sets there another one would find."""
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
 
 
-def _answered(function: Any, asked: BinaryIO, length: int) -> tuple[bytes, float]:
+def _answer(function: Any, asked: BinaryIO, length: int) -> tuple[bytes, float]:
     began = _now()
 
     def step() -> str:
@@ -130,12 +130,12 @@ def _answered(function: Any, asked: BinaryIO, length: int) -> tuple[bytes, float
             seed(request["seed"])
         return _value(function, request)
 
-    answer = reply(harness.told(step))
+    answer = reply(harness.reply_of(step))
     return answer, _now() - began
 
 
 def _exactly(asked: BinaryIO, count: int) -> bytes:
-    """Ends the process where there is no more: the host has gone."""
+    """Read so many bytes. Ends the process if there are no more: the host has gone."""
     got = asked.read(count)
     if len(got) < count:
         os._exit(0)
@@ -143,10 +143,10 @@ def _exactly(asked: BinaryIO, count: int) -> bytes:
 
 
 def _value(function: Any, request: dict[str, Any]) -> str:
-    return harness.call(function, request["positional"], request["arguments"], request["result"], _awaited)
+    return harness.call(function, request["positional"], request["arguments"], request["result"], _await)
 
 
-def _awaited(awaitable: Awaitable[Any]) -> Any:
+def _await(awaitable: Awaitable[Any]) -> Any:
     import asyncio
 
     async def wait() -> Any:
@@ -155,13 +155,13 @@ def _awaited(awaitable: Awaitable[Any]) -> Any:
     return asyncio.run(wait())
 
 
-def reply(told: str) -> bytes:
-    """As the host reads it; what a script says in halves of surrogate pairs is its own."""
-    return ("{" + told + "}").encode("utf-8", "surrogatepass")
+def reply(text: str) -> bytes:
+    """The reply as the host reads it; lone surrogates of a script are kept."""
+    return ("{" + text + "}").encode("utf-8", "surrogatepass")
 
 
 def flush() -> None:
-    """What was printed, on its way; a script may have closed or replaced the streams."""
+    """Flush what was printed; a script may have closed or replaced the streams."""
     for name in ("stdout", "stderr"):
         try:
             getattr(sys, name).flush()
@@ -170,7 +170,7 @@ def flush() -> None:
 
 
 def seed(number: int | None) -> None:
-    """Makes random numbers repeat, or without a number differ from run to run."""
+    """Make random numbers repeat, or without a number differ from run to run."""
     fresh = int.from_bytes(_urandom(8)) if number is None else number
     random.seed(fresh)
     if "numpy.random" in sys.modules:
@@ -185,4 +185,4 @@ def _all(fd: int, data: bytes) -> None:
         while left:
             left = left[_write(fd, left) :]
     except OSError:
-        return  # closed by the script, which thereby has no result
+        return  # closed by the script, which then has no result

@@ -1,11 +1,11 @@
 """
-What loading a script leaves that its forks would share, or that would act in the process that holds it.
+Find what loading a script leaves that its forks would share, or that would act in the process that holds it.
 
-A fork has memory of its own, and nothing else: an open file's offset, a pipe's content, a mapping that is shared and
-the files in the private folder are one for all. A thread and a child process are in no fork at all. And what a script
-hooks into Python would run between rows, in the process that forks, and hand on what it saw to the forks that follow.
+A fork has memory of its own, and nothing else: an open file's offset, a pipe's content, a shared mapping and the files
+in the private folder are shared by all. Threads and child processes are in no fork. And what a script hooks into Python
+would run between rows, in the process that forks, and pass on what it saw to later forks.
 
-All that is used here after the script has run was bound before.
+Everything used here after the script has run was bound before.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from types import FunctionType
 from .. import harness, wire
 from ..box import confine, reap
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 harness.hidden.add(__file__)
 globals()["__builtins__"] = dict(
     vars(builtins)
-)  # of our own, for a script may change those that it shares with its packages
+)  # our own, as a script may change those that it shares with its packages
 
 _PYTHONS = (
     *(builtins, contextlib, decoder, encoder, gc, json, os, os.path, random, resource, scanner, select, signal),
@@ -58,12 +58,12 @@ _MONITORS = range(6)
 _monitor = getattr(getattr(sys, "monitoring", None), "get_tool", lambda tool: None)
 
 
-class Before:
-    """How things stood before the script was loaded."""
+class Snapshot:
+    """The state before the script was loaded."""
 
     def __init__(self, tmp: str | None, own: Iterable[Names] = ()) -> None:
-        """`tmp`: the private folder, where there is one. `own`: the names of modules of ours that go on being used."""
-        harness.traceback_class()  # which it keeps once it is asked
+        """`tmp` is the private folder, if there is one; `own` names our modules that will still be used."""
+        harness.traceback_class()  # which it then keeps
         self._tmp = tmp
         self._room = _room(tmp)
         self._descriptors = _descriptors()
@@ -82,8 +82,8 @@ class Before:
             _watch(sys.modules["posix"], "register_at_fork", self._hooked, _in_parent),
         ]
 
-    def found(self) -> list[str]:
-        """What there is now, in words of this module; once, before anything is ended or removed."""
+    def changes(self) -> list[str]:
+        """What has changed since, in words of this module; to be called once, before anything is ended or removed."""
         for put_back in self._put_back:
             put_back()
         found = []
@@ -104,12 +104,12 @@ class Before:
             found.append("patches")
         return found
 
-    def kept(self) -> bool:
-        """Whether files that were removed are still held, by a mapping or a descriptor."""
+    def holds_removed_files(self) -> bool:
+        """Whether removed files are still held, by a mapping or a descriptor."""
         return _room(self._tmp) != self._room
 
-    def imported(self) -> list[str]:
-        """Names of the modules that have been imported since, of what lies in files, in their order."""
+    def new_modules(self) -> list[str]:
+        """The names of the modules that have been imported from files since, in order."""
         found = []
         for name, module in list(sys.modules.items()):
             if name not in self._names and isinstance(name, str) and not name.endswith("__main__"):
@@ -130,7 +130,7 @@ class Before:
 
 
 def _note(names: Names, was: Was) -> None:
-    """The names of a module and of the classes in it, and the code of the functions."""
+    """Names and code of a module's functions and of those of its classes."""
     if id(names) in was:
         return
     values = dict(names)
@@ -151,7 +151,7 @@ def _code(value: Any) -> Code:
 
 
 def _watch(module: Any, name: str, hooked: list[str], counts: Callable[..., bool]) -> Callable[[], None]:
-    """Notes that a hook is put in by this function, and gives what undoes the watching."""
+    """Record when this function installs a hook; returns what removes the recording."""
     real = getattr(module, name)
 
     def noted(*given: Any, **named: Any) -> Any:
@@ -167,13 +167,13 @@ def _watch(module: Any, name: str, hooked: list[str], counts: Callable[..., bool
 
 
 def _in_parent(*, before: Any = None, after_in_parent: Any = None, after_in_child: Any = None) -> bool:
-    """Of a script's own; those of packages and of the standard library hold a lock over the fork."""
+    """Count a script's own hooks; those of packages and the standard library hold a lock during the fork."""
     own = sys._getframe(2).f_globals.get("__spec__") is None
     return own and (before is not None or after_in_parent is not None)
 
 
 def _descriptors() -> dict[int, tuple[int, ...]]:
-    """Which are open, and on what. The streams are our own again whatever a script has made of them."""
+    """The open descriptors and their files. The streams are made our own again, whatever a script did to them."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     found: dict[int, tuple[int, ...]] = {}
     for fd in range(min(most, _MOST) if most > 0 else _MOST):
@@ -197,7 +197,7 @@ def _signals() -> list[Any]:
 
 
 def _room(tmp: str | None) -> tuple[int, int] | None:
-    """What is free in the private folder; nothing where the kernel counts no files of it."""
+    """The free bytes and files of the private folder; nothing if the kernel does not count its files."""
     if not tmp:
         return None
     found = statvfs(tmp)

@@ -1,11 +1,11 @@
 """
-The process that forks a child for each run, and cleans up after it. It holds the loaded script, or the packages alone.
+The process that forks a child for each run, and cleans up after it. It holds the loaded script, or only packages.
 
-It holds the script where loading leaves nothing that forks would share: see `leftovers`. Else the host has another box
-import what the script imported, and no more, and each child loads the script anew.
+It holds the script if loading leaves nothing that forks would share: see `leftovers`. Otherwise the host lets another
+box import what the script imported, and no more, and each child loads the script again.
 
-The host does not trust it: scripts or packages run here. It only makes things quick: what it fails to do in time, the
-host does by ending the whole box.
+The host does not trust it, as scripts or packages run here. It only saves time: what it does not do in time, the host
+does by ending the whole box.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .. import harness, wire
 from ..box import confine, reap
 from . import child, fork_pages, leftovers
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     import socket
     from typing import Any, NoReturn
@@ -36,37 +36,37 @@ _END = signal.SIGKILL
 
 
 def serve(channel: socket.socket, boot: Message) -> NoReturn:
-    """Until the host is gone, which EOFError tells."""
+    """Serve the host until it is gone, which raises EOFError."""
     function: harness.Function | None = None
     while True:
         message, parts, fds = wire.receive(channel)
         if message["do"] in ("load", "import"):
             function = _begin(channel, message, parts, fds, boot)
-        elif message["do"] == "run":  # and a `stop` that came too late is none
+        elif message["do"] == "run":  # a `stop` that came too late is ignored
             _runs(channel, function, message, fds, boot)
 
 
 def _begin(
     channel: socket.socket, message: Message, parts: list[bytes], fds: list[int], boot: Message
 ) -> harness.Function | None:
-    """Loads the script, or imports modules; tells the host how it went, what is left of it, and what was imported."""
+    """Load the script, or import modules; report the result, what is left, and what was imported."""
     _prepare(message, fds, boot)
-    before = leftovers.Before(boot["tmp"] and boot["tmp"][0], (vars(child), vars(fork_pages), globals()))
-    function, told = (_load if message["do"] == "load" else _import)(parts[0].decode("utf-8", "surrogatepass"), boot)
+    before = leftovers.Snapshot(boot["tmp"] and boot["tmp"][0], (vars(child), vars(fork_pages), globals()))
+    function, loaded = (_load if message["do"] == "load" else _import)(parts[0].decode("utf-8", "surrogatepass"), boot)
     child.flush()
     os.dup2(0, 1)  # /dev/null, as the host opened it
     os.dup2(0, 2)
     try:
-        left = before.found()
-        modules = before.imported()
-    except BaseException:  # what is bound before a script runs can be broken nevertheless
+        left = before.changes()
+        modules = before.new_modules()
+    except BaseException:  # a script can also break what was bound before it ran
         left, modules = ["patches"], []
     reap.end_all(0, boot["confined"])
     _wipe(boot["tmp"])
-    if boot["tmp"] and before.kept() and "descriptors" not in left:
+    if boot["tmp"] and before.holds_removed_files() and "descriptors" not in left:
         left.append("memory")
-    parts = [told, "\n".join(modules).encode("utf-8", "replace")]
-    wire.send(channel, {"loaded": len(told), "left": left}, parts)
+    parts = [loaded, "\n".join(modules).encode("utf-8", "replace")]
+    wire.send(channel, {"loaded": len(loaded), "left": left}, parts)
     return function
 
 
@@ -87,14 +87,14 @@ def _prepare(message: Message, fds: list[int], boot: Message) -> None:
 
 
 def _load(request: str, boot: Message) -> tuple[harness.Function | None, bytes]:
-    function, told = child.load(request)
+    function, loaded = child.load(request)
     if function is not None and boot["packages"] and sys.platform.startswith("linux"):
         fork_pages.collapse()
-    return function, told
+    return function, loaded
 
 
 def _import(names: str, boot: Message) -> tuple[harness.Function | None, bytes]:
-    """As far as that can be done: a child that misses one imports it itself."""
+    """Import the modules as far as possible; a child that lacks one imports it itself."""
     for name in names.split("\n"):
         try:
             __import__(name)
@@ -104,19 +104,19 @@ def _import(names: str, boot: Message) -> tuple[harness.Function | None, bytes]:
     gc.freeze()
     if boot["packages"] and sys.platform.startswith("linux"):
         fork_pages.collapse()
-    return None, child.reply(harness.told(lambda: "null"))
+    return None, child.reply(harness.reply_of(lambda: "null"))
 
 
 def _runs(
     channel: socket.socket, function: harness.Function | None, message: Message, pipes: list[int], boot: Message
 ) -> None:
     """
-    A run in a child of its own, and those that the host announces before one has ended.
+    Run a child of its own, and the runs that the host announces before it has ended.
 
-    Such a one is forked while the child before ends, which takes as long, and gets its requests when nothing is left
-    of that.
+    Such a run's child is forked while the one before ends, which takes as long, and gets its requests when nothing is
+    left of that one.
     """
-    pid = _started(channel, function, message, pipes, boot)
+    pid = _start(channel, function, message, pipes, boot)
     if pid is None:
         wire.send(channel, {"refused": True})
     while pid:
@@ -124,7 +124,7 @@ def _runs(
         ahead = None
         if announced:
             os.kill(-1, _END)
-            ahead = _started(channel, function, *announced, boot)
+            ahead = _start(channel, function, *announced, boot)
             status = os.waitpid(pid, 0)[1]
             _reap()
         else:
@@ -136,11 +136,11 @@ def _runs(
             wire.send(channel, {"refused": True})
 
 
-def _started(
+def _start(
     channel: socket.socket, function: harness.Function | None, message: Message, pipes: list[int], boot: Message
 ) -> int | None:
-    """The child of a run; None where there is no room for one."""
-    pid = _forked()
+    """The child of a run, or None if there is no room for one."""
+    pid = _fork()
     if pid == 0:
         requests, results, output = pipes
         child.run(channel, function, message, requests, results, output, boot)
@@ -149,8 +149,8 @@ def _started(
     return pid
 
 
-def _forked() -> int | None:
-    """As os.fork; None where the machine has no room for a process, or no memory for one, for a while."""
+def _fork() -> int | None:
+    """Fork as os.fork does; None if the machine has had no room for a process, or no memory for one, for a while."""
     for _ in range(20):
         try:
             return os.fork()
@@ -160,7 +160,7 @@ def _forked() -> int | None:
 
 
 def _wait(channel: socket.socket, pid: int, boot: Message) -> tuple[int, None] | tuple[None, tuple[Message, list[int]]]:
-    """The status with which the child ended, be it because the host said stop; or the run that it announced."""
+    """Wait for the child's end, also by the host's `stop`; its status, or the run that was announced."""
     pidfd = reap.watched(pid)
     waiting = select.poll()
     for fd in (channel.fileno(), pidfd):
@@ -194,7 +194,7 @@ def _reap() -> None:
 
 
 def _wipe(tmp: list[Any] | None) -> None:
-    """Leaves the private folder as it was, however deep and closed what is in it; raises OSError where it cannot."""
+    """Empty the private folder, however deep and closed its content; raises OSError if that fails."""
     if not tmp:
         return
     root = tmp[0]
@@ -209,7 +209,7 @@ def _wipe(tmp: list[Any] | None) -> None:
                 continue
             os.chmod(path, 0o700)
             for inner in os.scandir(path):
-                if inner.is_dir(follow_symlinks=False):  # up one level, so that no path grows long
+                if inner.is_dir(follow_symlinks=False):  # up one level, so that paths stay short
                     os.rename(inner.path, f"{root}/{_name()}")
                 else:
                     os.unlink(inner.path)

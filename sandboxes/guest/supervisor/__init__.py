@@ -1,1 +1,1 @@
-"""Watch a box from outside: here and on machines of providers."""
+"""Watch a box from outside, on this host and on providers' machines."""

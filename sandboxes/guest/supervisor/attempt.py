@@ -10,7 +10,7 @@ from .outgoing import Requests
 from .pipes import Printed, Results
 from .run import Run
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 PROMPT = 0.05
-"""Seconds in which a run that is done has ended by itself."""
+"""Seconds in which a completed run ends by itself."""
 
 STOP = 0.3
-"""Seconds that stopping a run may take, which takes some milliseconds; then the whole box is ended."""
+"""Seconds to stop a run, which usually takes milliseconds; after that the whole box is ended."""
 
 
 class Attempt:
-    """One child's run, and the ends of its pipes."""
+    """One child's run, and our ends of its pipes."""
 
     def __init__(self, box: Driver, payloads: Sequence[bytes], bounds: Bounds, script: bytes | None) -> None:
-        """`script`: the request to load it, where the child does before the first call."""
+        """`script` is the request to load it, if the child does so before the first call."""
         self._box = box
         self.loads = script is not None
         every = payloads if script is None else [script, *payloads]
         self.run = Run(payloads, len(every) > 1)
-        with contextlib.ExitStack() as made:  # there may be no descriptor for the last
+        with contextlib.ExitStack() as made:  # there may not be a descriptor for the last
             self.results = made.enter_context(contextlib.closing(Results(box.wake, bounds.longest, box.loop)))
             printed = Printed(box.wake, bounds.output, bounds.flood, self.run.mark, len(every), box.loop)
             self.printed = made.enter_context(contextlib.closing(printed))
@@ -42,7 +42,7 @@ class Attempt:
         self.settled = False
         """Whether its child has ended, or the box."""
         self.ahead: Attempt | None = None
-        """The one that was announced while this one ended."""
+        """The run that was announced while this one ended."""
 
     @property
     def theirs(self) -> tuple[int, int, int]:
@@ -50,18 +50,18 @@ class Attempt:
         return self._requests.read, self.results.write, self.printed.write
 
     def begin(self, now: float) -> None:
-        """Gives the child its requests; its time counts from now on."""
+        """Send the child its requests; its time counts from now on."""
         for pipe in (self._requests, self.results, self.printed):
-            pipe.handed_over()
+            pipe.hand_over()
         self.run.timing.start(now)
 
     def close(self) -> None:
-        """Safe twice."""
+        """Close the pipes. Safe twice."""
         for pipe in (self._requests, self.results, self.printed):
             pipe.close()
 
     async def settle(self, done: bool) -> None:
-        """Has its child end, else the box. `done`: all has gone so well that what was announced is to go on."""
+        """End its child, or else the box. With `done` all went well, so that an announced run may begin."""
         self.settled = True
         try:
             await (self._end(done) if self._box.alive else self._box.close())
@@ -69,45 +69,45 @@ class Attempt:
             self._box.unwatch()
 
     async def give_up(self) -> None:
-        """Ends what was announced, and whose turn never comes."""
+        """End a run that was announced and will never begin."""
         self.close()
         if self._box.alive:
             await self._end(True)
 
     async def _end(self, done: bool) -> None:
         """
-        Waits for the run's end, or stops it where it goes on; what was announced too, unless all is `done`.
+        Wait for the run's end, or stop it if it goes on; also end an announced run, unless all is `done`.
 
-        A box that does not answer, or not as it should, or that holds more than it may, is closed.
+        A box that does not answer, or not as it should, or that holds too much memory, is closed.
         """
         box, run, ahead = self._box, self.run, self.ahead
         try:
             if ahead is not None:
-                run.ended, _ = await box.heard(box.now() + STOP)
+                run.ended, _ = await box.receive(box.now() + STOP)
             elif run.ended is None and not run.broken and run.over:
                 with contextlib.suppress(TimeoutError):
-                    run.ended, _ = await box.heard(box.now() + PROMPT)
+                    run.ended, _ = await box.receive(box.now() + PROMPT)
             if run.ended is None:
-                await box.say({"do": "stop"})
-                run.ended, _ = await box.heard(box.now() + STOP)
-            full = box.full and await box.over()
+                await box.send({"do": "stop"})
+                run.ended, _ = await box.receive(box.now() + STOP)
+            full = box.full and await box.excess()
             if full or "ended" not in run.ended or not await self._clean():
                 await box.close()
             else:
-                box.swept()
+                box.sweep()
             if ahead is not None and not done and box.alive:
                 await ahead._end(done)
         except (TimeoutError, Broken):
             await box.close()
 
     async def _clean(self) -> bool:
-        """Whether nothing is left of it. The child of one that was announced may be there, and nothing else."""
+        """Whether nothing is left of it. The child of an announced run may be there, and nothing else."""
         box, ahead = self._box, self.ahead
         until = box.now() + STOP
         while len(procfs.children(box.inner)) > (ahead is not None):
             if ahead is None or box.now() > until:
                 return False
-            await box.say({"do": "reap"})
-            if "reaped" not in (await box.heard(until))[0]:
+            await box.send({"do": "reap"})
+            if "reaped" not in (await box.receive(until))[0]:
                 return False
         return True

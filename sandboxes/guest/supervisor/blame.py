@@ -1,7 +1,7 @@
 """
-Whose doing an end is, where several calls share a process.
+Decide which call caused an end, if several calls share a process.
 
-Also sent to machines of others.
+Also sent to providers' machines.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 
 
 def was_killed(status: object) -> bool:
-    """Whether a process was ended by SIGKILL, by the status that is told of it, which may be a script's invention."""
+    """Whether a process was ended by SIGKILL, by a reported status, which a script may have made up."""
     if type(status) is not int or not 0 <= status < 1 << 16:
         return False
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) == 9
 
 
 def is_well(how: str, payload: bytes) -> bool:
-    """Whether this says that a script has loaded: what is said of it and what follows from it must be the same."""
+    """Whether this means that a script was loaded: what is reported and what is done about it must agree."""
     try:
         reply = json.loads(payload) if how == "reply" else None
     except (ValueError, RecursionError):
@@ -33,7 +33,7 @@ def is_error(payload: bytes) -> bool:
 
 def is_doubtful(how: str, payload: bytes) -> bool:
     """
-    Whether this may be the doing of calls before it in the same process: they may hold the memory, or have left what
-    prints, writes or kills. Time may be theirs too, but is not worth being spent twice.
+    Whether earlier calls in the same process may have caused this: they may hold the memory, or have left something
+    that prints, writes or kills. They may have cost time too, but time is not worth spending twice.
     """
     return how not in ("reply", "timeout") or (how == "reply" and payload.startswith(b'{"status":"memory"'))

@@ -1,7 +1,7 @@
 """
-A script in a box with Deno in it: how it is loaded, and its runs, each in a Worker of its own.
+Load a script in a box with Deno, and run calls, each run in a Worker of its own.
 
-The rules alone; what they need done a `Driver` does. Also sent to machines of others.
+Only the rules; a `Driver` does what they need. Also sent to providers' machines.
 """
 
 from __future__ import annotations
@@ -15,55 +15,55 @@ from .deno_fifo import BEGUN, GONE, HELLO, LOADED, READY, RESULT, end_of_heap, w
 from .driver import Broken
 from .run import Run
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
     from typing import Any
 
-    from .deno_fifo import Asked, Line
-    from .driver import Bounds, Driver, Told
+    from .deno_fifo import FramePipe, RequestPipe
+    from .driver import Bounds, CallResult, Driver
     from .pipes import Printed
 
 START = 15.0
-"""Seconds for Deno to start, which takes some 50 ms."""
+"""Seconds for Deno to start, which takes about 50 ms."""
 
 SETTLE = 0.5
-"""Seconds in which the threads of a run that is over have ended, which takes some 10 ms on a machine with time."""
+"""Seconds for the threads of a run to end, which takes about 10 ms on an idle machine."""
 
 ROOM = 2 << 30
-"""Bytes, on top of the memory limit, that V8 may reserve without using them."""
+"""Bytes of address space, besides the memory limit, that V8 may reserve without using them."""
 
 SPARE = 24 << 20
-"""What one more Worker takes, kept ready while a script runs; counted as nobody's."""
+"""Bytes of one more Worker, kept ready while a script runs; not counted as the script's."""
 
 GROWN = 32 << 20
 """
-A process that keeps so much from calls that are over is replaced. Each Worker leaves some 70 KB behind in Deno 2.9, so
-that is after some 450 batches.
+Bytes kept from earlier calls at which a process is replaced. Each Worker leaves about 70 KB behind in Deno 2.9, so this
+happens after about 450 batches.
 """
 
 TOGETHER = 4 << 20
-"""Bytes of requests that a Worker is sent at once; it and the main thread hold them many times."""
+"""Bytes of requests that a Worker is sent at once; it and the main thread hold several copies."""
 
 
 class DenoSupervisor:
-    """Starts Deno, loads one script, then does one run at a time."""
+    """Start Deno, load one script, then do one run at a time."""
 
-    def __init__(self, box: Driver, asked: Asked, told: Line, printed: Printed) -> None:
-        """`asked`, `told`: the two ends of the line to Deno; `printed`: what it prints."""
+    def __init__(self, box: Driver, requests: RequestPipe, frames: FramePipe, printed: Printed) -> None:
+        """`requests` and `frames` are the pipes to and from Deno; `printed` has its output."""
         self._box = box
-        self._asked, self._told, self._printed = asked, told, printed
+        self._requests, self._frames, self._printed = requests, frames, printed
         self._held = 0
         """Bytes that the process holds once the script is loaded."""
         self._settled: Callable[[], Awaitable[None]] | None = None
         """Waits until nothing of the run before goes on."""
 
     async def start(self, arguments: list[str], variables: dict[str, str], bounds: Bounds) -> bytes:
-        """Has the inner process become Deno, and gives what that says of itself. Raises Broken."""
+        """Let the inner process become Deno; Deno's greeting. Raises Broken."""
         box = self._box
         message: dict[str, Any] = {"arguments": arguments, "variables": variables, "memory": bounds.memory + ROOM}
-        await box.say(message, (), [self._printed.write])
-        self._printed.handed_over()
+        await box.send(message, (), [self._printed.write])
+        self._printed.hand_over()
         box.watch(bounds.memory + ROOM)
         try:
             how, payload, _ = await self._next((HELLO,), 0, box.now() + START)
@@ -73,42 +73,42 @@ class DenoSupervisor:
             said = why_not(self._printed.cut()[0])
             heard = box.message()
             why = heard[0].get("failed") if heard else said or payload.decode("utf-8", "replace") or how
-            raise Broken(f"Deno does not start: {why}")
-        self._told.longest = bounds.longest
+            raise Broken(f"Deno did not start: {why}")
+        self._frames.longest = bounds.longest
         return payload
 
-    async def load(self, setting: bytes, bounds: Bounds) -> Told:
-        """How loading went; `setting`: what main.js is told first. Without success the box is of no more use."""
+    async def load(self, setting: bytes, bounds: Bounds) -> CallResult:
+        """Load a script; the result. `setting` is the first message to main.js. A failure makes the box unusable."""
         box = self._box
         began = box.now()
-        self._asked.say([setting])
+        self._requests.send([setting])
         box.watch(box.memory() + bounds.memory + SPARE)
         try:
             how, payload, _ = await self._next((LOADED,), 0, began + bounds.load_timeout)
             spent = box.now() - began
-            told = _told(how, payload, spent, *self._printed.cut())
+            result = _call_result(how, payload, spent, *self._printed.cut())
             self._held = box.memory()
-            return told
+            return result
         finally:
             box.unwatch()
 
-    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Told]:
+    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
         """
-        What became of each request, in their order, as soon as it is known; `shared`: with one state, while it lives.
+        The result of each request, in order, as soon as it is known; with `shared` they share a state, while it lives.
 
-        Ends early when the box is no longer alive; the rest is for another one.
+        Ends early when the box is no longer alive; another box must do the rest.
         """
         place = 0
         while place < len(payloads) and await self._quiet():
-            count = _together(payloads[place:]) if shared else 1
+            count = _batch_size(payloads[place:]) if shared else 1
             run = Run(payloads[place : place + count], True)
-            async with contextlib.aclosing(self._attempt(run, bounds)) as told:
-                async for each in told:
+            async with contextlib.aclosing(self._attempt(run, bounds)) as results:
+                async for each in results:
                     yield each
             place += run.place
 
-    async def _attempt(self, run: Run, bounds: Bounds) -> AsyncGenerator[Told]:
-        """One Worker: the calls it came through, and the one that ended it. The whole process ends with some."""
+    async def _attempt(self, run: Run, bounds: Bounds) -> AsyncGenerator[CallResult]:
+        """Run calls in one Worker until one ends it. Some calls end the whole process."""
         box = self._box
         mark = run.mark.hex().encode()
         memory = box.memory()
@@ -117,33 +117,33 @@ class DenoSupervisor:
         well = False
         try:
             sent = box.now()
-            self._asked.say([mark, *run.payloads])
+            self._requests.send([mark, *run.payloads])
             how, payload, _ = await self._next((BEGUN, GONE), 0, box.now() + bounds.load_timeout)
             if how == "ended" and self._settled is not None:
-                return  # the call had not begun: a run before it has left what ended the process
+                return  # the call had not begun: an earlier run left something that ended the process
             self._printed.cut()
             loads = how == "frame" and is_well("reply", payload)
-            run.timing.start(self._told.arrivals.onward, sent)
+            run.timing.start(self._frames.arrivals.writer_resumed, sent)
             while not run.over:
                 took = -1.0
-                if loads:  # else that is what became of each call: a script that loads once and not always
+                if loads:  # otherwise this is the result of each call: the script does not always load
                     how, payload, took = await self._result(run, bounds.timeout)
-                if how == "ended" and self._printed.passed():
-                    return  # the call was over, and a later one ended the process before it could be told
-                spent = run.timing.took(took, box.now())
-                told = _told(how, payload, spent, *self._printed.cut(how in ("frame", "gone")))
-                known = run.next(*told[:2])
-                run.timing.next(self._told.arrivals)
+                if how == "ended" and self._printed.mark_arrived():
+                    return  # the call was over, and a later one ended the process before its result was read
+                spent = run.timing.spend(took, box.now())
+                result = _call_result(how, payload, spent, *self._printed.cut(how in ("frame", "gone")))
+                known = run.next(*result[:2])
+                run.timing.next(self._frames.arrivals)
                 well = how == "gone" or (how == "frame" and run.place == len(run.payloads))
                 if known:
-                    yield told
+                    yield result
                     run.timing.look(box.now())
         finally:
             box.unwatch()
             if not well or memory > self._held + GROWN:
                 await box.close()
             else:
-                self._settled = box.aside(self._settle)
+                self._settled = box.run_aside(self._settle)
 
     async def _quiet(self) -> bool:
         """Whether another run may begin: nothing of the one before goes on."""
@@ -153,14 +153,14 @@ class DenoSupervisor:
 
     async def _settle(self) -> None:
         """
-        Waits until the next Worker is ready and the threads of the run before are gone; else has the box end.
+        Wait until the next Worker is ready and the threads of the run before are gone; else end the box.
 
         `terminate()` does not end a Worker in an endless chain of microtasks, nor what the engine computes for it in
         another thread, such as a key that takes hours to derive.
         """
         box = self._box
         until = box.now() + START
-        while (found := self._happened((READY,), 0, until)) is None:
+        while (found := self._poll((READY,), 0, until)) is None:
             await box.wait(until)
         ready, until = found[0] == "frame", box.now() + SETTLE
         while ready and not procfs.deno_is_quiet(box.inner):
@@ -171,47 +171,48 @@ class DenoSupervisor:
 
     async def _result(self, run: Run, timeout: float) -> tuple[str, bytes, float]:
         found = await self._next((RESULT, GONE), run.place, run.timing.until(timeout, False))
-        if found[0] == "timeout" and self._told.begun:
+        if found[0] == "timeout" and self._frames.has_part:
             return await self._next((RESULT, GONE), run.place, run.timing.until(timeout, True))
         return found
 
     async def _next(self, kinds: tuple[int, ...], place: int, until: float) -> tuple[str, bytes, float]:
         """
-        What happens next: `frame` with its text and seconds; `gone` with why the Worker is; or how the process fails.
+        What happens next: `frame` with its text and seconds; `gone` with the reason why the Worker is; or how the
+        process fails.
 
-        What Deno has told counts before anything that speaks against the script.
+        Messages from Deno have precedence over anything that speaks against the script.
         """
-        while (found := self._happened(kinds, place, until)) is None:
+        while (found := self._poll(kinds, place, until)) is None:
             await self._box.wait(until)
-        return found if found[0] != "over" else (*await self._box.why(), -1.0)
+        return found if found[0] != "over" else (*await self._box.end_reason(), -1.0)
 
-    def _happened(self, kinds: tuple[int, ...], place: int, until: float) -> tuple[str, bytes, float] | None:
-        """What `_next` tells, as far as is known; `over`: the process has ended, why takes a while to be known."""
-        if (frame := self._told.next()) is not None:
+    def _poll(self, kinds: tuple[int, ...], place: int, until: float) -> tuple[str, bytes, float] | None:
+        """What `_next` returns, as far as it is known; `over`: the process has ended, for a reason not yet known."""
+        if (frame := self._frames.next()) is not None:
             if frame.kind not in kinds or frame.place != place:
-                return "unreadable", b"what came from it is no result", -1.0
+                return "unreadable", b"it sent an invalid result", -1.0
             return ("gone", frame.text, -1.0) if frame.kind == GONE else ("frame", frame.text, frame.seconds)
         if self._box.full:
             return self._box.full, b"", -1.0
         if self._printed.flooded:
             return "flood", b"", -1.0
-        if self._told.flawed:
-            return "unreadable", self._told.flawed.encode(), -1.0
-        ended = self._told.ended or self._printed.ended
+        if self._frames.flawed:
+            return "unreadable", self._frames.flawed.encode(), -1.0
+        ended = self._frames.ended or self._printed.ended
         if not ended and self._box.now() <= until:
             return None
-        if self._told.pull():
-            return self._happened(kinds, place, until)
+        if self._frames.pull():
+            return self._poll(kinds, place, until)
         return ("over" if ended else "timeout"), b"", -1.0
 
 
-def _told(how: str, payload: bytes, spent: float, kept: bytes, said: int) -> Told:
-    """As a call is told of; a heap that was full is found in what the engine said of it."""
+def _call_result(how: str, payload: bytes, spent: float, kept: bytes, said: int) -> CallResult:
+    """The result of a call; a full heap is recognised in what the engine printed."""
     if how == "ended" and (at := end_of_heap(kept)) >= 0:
         return "memory", b"", spent, kept[:at], said - len(kept) + at, False
     return {"frame": "reply", "gone": "ended"}.get(how, how), payload, spent, kept, said, False
 
 
-def _together(payloads: Sequence[bytes]) -> int:
-    """How many requests a Worker is sent at once: one at least."""
+def _batch_size(payloads: Sequence[bytes]) -> int:
+    """How many requests to send to a Worker at once: at least one."""
     return max(1, sum(size <= TOGETHER for size in accumulate(map(len, payloads))))

@@ -1,19 +1,19 @@
 """
-What a supervisor asks of the place where it runs: asyncio on this host, a poll loop on a machine of others.
+The interface of a supervisor to where it runs: asyncio on this host, a poll loop on a provider's machine.
 
-Both have the same coroutines, so that one text serves both. On a machine they do the waiting themselves, and never give
-way to anybody.
+Both have the same coroutines, so that one source serves both. On a machine they do the waiting themselves, and never
+yield to other tasks.
 """
 
 from __future__ import annotations
 
-Told = tuple[str, bytes, float, bytes, int, bool]
+CallResult = tuple[str, bytes, float, bytes, int, bool]
 """
-What became of a call, or of loading: how, the reply or why, seconds, what was printed, how much that was; and
-whether it is the loading before the call that failed. `how`: `reply`, `lost`, or one of `boxes.tiers.DEATHS_HERE`.
+The result of a call, or of loading: how, the reply or the reason, seconds, output kept, bytes printed; and whether it
+is the loading before the call that failed. `how`: `reply`, `lost`, or one of `boxes.tiers.DEATHS_HERE`.
 """
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from typing import Any, Protocol
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     Message = tuple[dict[str, Any], bytes]
 
     class Driver(Protocol):
-        """A box: its processes, the socket to it, and who looks at its memory."""
+        """A box: its processes, the socket to it, and the watch over its memory."""
 
         longest: int
-        """Bytes that may come in one message."""
+        """Most bytes of a message."""
 
         @property
         def loop(self) -> Loop:
-            """What the ends of pipes are read and written by."""
+            """Reads and writes the pipes."""
 
         @property
         def inner(self) -> int:
@@ -46,55 +46,55 @@ if TYPE_CHECKING:
         def now(self) -> float: ...
 
         def wake(self) -> None:
-            """Has `wait` return."""
+            """Make `wait` return."""
 
         async def wait(self, until: float, /) -> None:
-            """Until something has happened, or the time has come."""
+            """Wait until something has happened or the time has come."""
 
-        async def say(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
-            """Raises Broken when the box does not take it."""
+        async def send(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
+            """Send a message. Raises Broken if the box does not take it."""
 
-        async def heard(self, until: float) -> Message:
-            """The next message, waiting for it. Raises TimeoutError, and Broken when the box has ended."""
+        async def receive(self, until: float) -> Message:
+            """Wait for the next message. Raises TimeoutError, and Broken if the box has ended."""
 
         def message(self) -> Message | None:
-            """The next message that has come."""
+            """The next message that has arrived."""
 
         def watch(self, limit: int) -> None:
-            """Looks at the memory from now on; bytes."""
+            """Watch the memory from now on; bytes."""
 
         def unwatch(self) -> None:
-            """Nothing runs any more."""
+            """Stop watching, as nothing runs any more."""
 
-        async def over(self) -> str:
+        async def excess(self) -> str:
             """What there is too much of at this moment."""
 
         def memory(self) -> int:
             """Bytes that the inner process holds."""
 
-        def holds(self) -> Sequence[int]:
+        def reserved_and_held(self) -> Sequence[int]:
             """Bytes that a fork of the inner process has reserved, and those that it holds."""
 
-        def short(self, killed: bool) -> str:
+        def shortage(self, killed: bool) -> str:
             """Why the machine may be to blame for what has just ended or failed; see `Shortage.since`."""
 
-        async def why(self) -> tuple[str, bytes]:
-            """How a box that has gone is told of: how, and why."""
+        async def end_reason(self) -> tuple[str, bytes]:
+            """How a box has ended, and why."""
 
-        def swept(self) -> bool:
-            """Removes what a run has left outside of its own places; whether there was any."""
+        def sweep(self) -> bool:
+            """Remove what a run has left outside its own folders; whether there was anything."""
 
         async def finish(self, work: Callable[[], Awaitable[None]]) -> None:
-            """Does it to its end, whatever is cancelled meanwhile."""
+            """Do the work to its end, whatever is cancelled meanwhile."""
 
-        def aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-            """Begins it where it can be done beside; gives what waits for its end, for which `close` waits too."""
+        def run_aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+            """Begin the work in another task, if there are tasks; what waits for its end, as `close` does too."""
 
         def end(self) -> object:
-            """Begins to close it, where that can be done beside."""
+            """Begin to close the box, if that can be done in another task."""
 
         async def close(self) -> None:
-            """Ends every process of the box; safe twice."""
+            """End every process of the box. Safe twice."""
 
 
 class Broken(Exception):
@@ -102,10 +102,10 @@ class Broken(Exception):
 
 
 class Bounds:
-    """What one call may take: bytes, and seconds."""
+    """The limits of one call, in bytes and seconds."""
 
     def __init__(self, memory: int, output: int, flood: int, longest: int, timeout: float, load_timeout: float) -> None:
-        """`output`: that are kept of what is printed; `flood`: that may be; `longest`: that a reply may have."""
+        """`output`: bytes kept of what is printed; `flood`: most bytes printed; `longest`: most bytes of a reply."""
         self.memory = memory
         self.output = output
         self.flood = flood

@@ -1,7 +1,7 @@
 """
-Messages that come over a socket from a box, where whoever answers may be the script by now.
+Messages from a box over a socket; the sender may be the script by now.
 
-Also sent to machines of others, where there is no asyncio.
+Also sent to providers' machines, where there is no asyncio.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHUNK = 1 << 18
 
 
 class Inbox:
-    """One socket. `wake` is called whenever something has come, or the other side has gone."""
+    """One socket. `wake` is called when something has arrived, or the other side has closed."""
 
     def __init__(self, ours: socket.socket, loop: Loop, wake: Callable[[], Any]) -> None:
         self._ours = ours
@@ -31,15 +31,15 @@ class Inbox:
         self._wake = wake
         self._inbox = bytearray()
         self.longest = 1 << 16
-        """Bytes that may come in one message, besides its head."""
+        """Most bytes of a message, besides its head."""
         self.gone = False
-        """Nothing more comes: the box has ended, or has said what is no message."""
+        """Nothing more will come: the box has ended, or has sent an invalid message."""
         self.spoilt = False
-        """It has said what is no message."""
+        """It has sent an invalid message."""
         loop.add_reader(ours.fileno(), self._readable)
 
     def message(self) -> tuple[dict[str, Any], bytes] | None:
-        """The next message that has come, with its parts in one."""
+        """The next message that has arrived, with its parts in one."""
         try:
             return wire.first(self._inbox, self.longest)
         except (ValueError, RecursionError):
@@ -66,8 +66,8 @@ class Inbox:
             self.gone = True
 
     def hang_up(self) -> None:
-        """Safe twice."""
+        """Close the socket. Safe twice."""
         self._give_up()
         with contextlib.suppress(OSError):
-            self._ours.shutdown(socket.SHUT_RDWR)  # closing alone tells nothing while a child that we forked holds it
+            self._ours.shutdown(socket.SHUT_RDWR)  # closing has no effect while a child that we forked holds it
         self._ours.close()

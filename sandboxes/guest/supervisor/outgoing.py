@@ -1,4 +1,4 @@
-"""The ends of pipes that are written to. Also sent to machines of others."""
+"""The write ends of pipes. Also sent to providers' machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SMALL = 1 << 14  # bytes that are copied rather than handled apart
 
 
 class Outgoing:
-    """What is written to a descriptor, as fast as the other side takes it."""
+    """Bytes written to a descriptor as fast as the other side takes them."""
 
     def __init__(self, write: int, loop: Loop | None = None) -> None:
         self._write = write
@@ -31,7 +31,7 @@ class Outgoing:
         self._rest.extend(memoryview(piece) for piece in pieces if piece)
 
     def begin(self) -> None:
-        """Begins to write what was added."""
+        """Begin to write what was added."""
         self._loop.add_writer(self._write, self._feed)
         self._feed()
 
@@ -45,16 +45,16 @@ class Outgoing:
                     self._rest[0] = self._rest[0][written:]
         except BlockingIOError:
             return
-        except OSError:  # the other side has gone; why is told elsewhere
+        except OSError:  # the other side has closed, which is reported elsewhere
             self._rest.clear()
         self._written()
 
     def _written(self) -> None:
-        """All has been taken, or nobody takes it any more."""
+        """All has been taken, or the other side has closed."""
         self._loop.remove_writer(self._write)
 
     def close(self) -> None:
-        """Safe twice."""
+        """Close it. Safe twice."""
         if self._write >= 0:
             self._loop.remove_writer(self._write)
             os.close(self._write)
@@ -62,7 +62,7 @@ class Outgoing:
 
 
 class Requests(Outgoing):
-    """What a child reads, one request after the other."""
+    """The requests that a child reads, one after the other."""
 
     def __init__(self, payloads: Sequence[bytes], loop: Loop | None = None) -> None:
         self.read, write = os.pipe()
@@ -71,8 +71,8 @@ class Requests(Outgoing):
             head = wire.HEAD.pack(len(payload))
             self.add((head + payload,) if len(payload) < _SMALL else (head, payload))
 
-    def handed_over(self) -> None:
-        """Closes the read end, which another process has by now, and begins to write."""
+    def hand_over(self) -> None:
+        """Close the read end, which another process has by now, and begin to write."""
         os.close(self.read)
         self.read = -1
         self.begin()

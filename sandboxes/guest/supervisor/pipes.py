@@ -1,7 +1,7 @@
 """
-The ends of a run's pipes that are not the script's: what comes is read as it comes, and never more than is bounded.
+Our ends of a run's pipes: what arrives is read at once, and is always bounded.
 
-Also sent to machines of others, where there is no asyncio: its import takes longer than all else.
+Also sent to providers' machines, where there is no asyncio: its import takes longer than all else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Loop(Protocol):
-        """What calls back when a descriptor can be read or written; asyncio's event loop is one."""
+        """Calls back when a descriptor can be read or written; asyncio's event loop is one."""
 
         def add_reader(self, fd: int, callback: Callable[[], Any], /) -> None: ...
         def remove_reader(self, fd: int, /) -> Any: ...
@@ -45,21 +45,21 @@ class Arrivals:
         self._read = self._taken = 0
 
     @property
-    def onward(self) -> float:
-        """When who wrote them could go on, if not earlier."""
+    def writer_resumed(self) -> float:
+        """When the writer could go on, at the latest."""
         return max(self._last, self._since)
 
     def listen(self) -> None:
-        """What comes is read from now on; who writes need not wait any more."""
+        """Read from now on; the writer need not wait any more."""
         self._since = monotonic()
 
     def add(self, count: int) -> None:
-        """So many bytes have been read."""
+        """Record that so many bytes have been read."""
         self._read += count
         self._chunks.append((self._read, monotonic()))
 
     def take(self, count: int) -> None:
-        """So many bytes are taken."""
+        """Record that so many bytes have been taken."""
         self._taken += count
         while self._chunks[0][0] < self._taken:
             self._chunks.popleft()
@@ -68,13 +68,13 @@ class Arrivals:
 
 class Pipe(ABC):
     """
-    The read end of a pipe. `wake` is called when data has come or the other side has closed.
+    The read end of a pipe. `wake` is called when data has arrived or the other side has closed.
 
-    While it is full nothing is read, so that who writes has to wait.
+    While it is full nothing is read, so that the writer has to wait.
     """
 
     def __init__(self, wake: Callable[[], None], read: int | None = None, loop: Loop | None = None) -> None:
-        """`read`: the descriptor to read, whose other end another process will open. None: a pipe of its own."""
+        """`read` is the descriptor to read, whose other end another process will open; with None a new pipe."""
         self.read, self.write = os.pipe() if read is None else (read, -1)
         os.set_blocking(self.read, False)
         self.ended = False
@@ -87,20 +87,20 @@ class Pipe(ABC):
     @property
     @abstractmethod
     def full(self) -> bool:
-        """Whether what has come must be taken before more is read."""
+        """Whether what has arrived must be taken before more is read."""
 
     @abstractmethod
     def take(self, got: bytes) -> None:
-        """Keeps what has come."""
+        """Keep what has arrived."""
 
-    def handed_over(self) -> None:
-        """Closes the write end, which another process has by now."""
+    def hand_over(self) -> None:
+        """Close the write end, which another process has by now."""
         if self.write >= 0:
             os.close(self.write)
             self.write = -1
 
     def pull(self) -> bool:
-        """Reads a chunk of what is there, full or not; False when there was none."""
+        """Read a chunk of what is there, full or not; False if there is none."""
         if self.ended:
             return False
         try:
@@ -112,12 +112,12 @@ class Pipe(ABC):
             self.take(got)
         else:
             self.ended = True
-            self._deaf()
+            self._stop_listening()
         return bool(got)
 
     def _ready(self) -> None:
         if self.full:
-            self._deaf()
+            self._stop_listening()
         else:
             self.pull()
         self._wake()
@@ -128,28 +128,28 @@ class Pipe(ABC):
             self.arrivals.listen()
             self._loop.add_reader(self.read, self._ready)
 
-    def _deaf(self) -> None:
+    def _stop_listening(self) -> None:
         if self._listening:
             self._listening = False
             self._loop.remove_reader(self.read)
 
     def close(self) -> None:
-        """Safe twice."""
-        self.handed_over()
+        """Close both ends. Safe twice."""
+        self.hand_over()
         if self.read >= 0:
-            self._deaf()
+            self._stop_listening()
             os.close(self.read)
             self.read, self.ended = -1, True
 
 
 class Results(Pipe):
-    """Results as the child sends them, in the order of its requests."""
+    """Results from the child, in the order of its requests."""
 
     def __init__(self, wake: Callable[[], None], longest: int, loop: Loop | None = None) -> None:
         self._data = bytearray()
         self._longest = longest
         self.flawed = ""
-        """Why nothing more is read: what came is no result."""
+        """Why nothing more is read: what came is not a result."""
         super().__init__(wake, loop=loop)
 
     @property
@@ -161,12 +161,12 @@ class Results(Pipe):
         self.arrivals.add(len(got))
 
     @property
-    def begun(self) -> bool:
-        """Whether a part of the next result is there."""
+    def has_part(self) -> bool:
+        """Whether a part of the next result has arrived."""
         return bool(self._data)
 
     def next(self, place: int) -> tuple[bytes, float] | None:
-        """The payload of the request at this place and the seconds it says it took; None: not there yet."""
+        """The payload of the request at this place and the seconds that it reports; None if it has not arrived."""
         while (found := self._first(place)) is None and not self.flawed and self.pull():
             pass
         return found
@@ -176,7 +176,7 @@ class Results(Pipe):
             return None
         length, found, seconds = wire.RESULT.unpack_from(self._data)
         if length > self._longest or found != place:
-            self.flawed = "what came from it is no result"
+            self.flawed = "it sent an invalid result"
             return None
         end = wire.RESULT.size + length
         if len(self._data) < end:
@@ -189,10 +189,10 @@ class Results(Pipe):
 
 class Printed(Pipe):
     """
-    What calls print: the tail of each, and how much it was.
+    What calls print: the end of each output, and its length.
 
-    `mark` ends what one call printed where others follow, `calls` in all. A script that knows the mark can attribute
-    to its own run's calls what it likes.
+    `mark` ends the output of one call if others follow, `calls` in all. A script that knows the mark can attribute
+    anything to its own run's calls.
     """
 
     def __init__(
@@ -213,9 +213,9 @@ class Printed(Pipe):
 
     def expect(self, keep: int, flood: int, mark: bytes, calls: int) -> None:
         """
-        What comes from now on is another run's, with a mark before its first call too, and one after its last.
+        Expect another run's output from now on, with a mark before its first call too, and one after its last.
 
-        What is there before the first mark is nobody's: take it with `cut`.
+        What comes before the first mark belongs to no call: take it with `cut`.
         """
         self._keep, self._flood, self._mark = keep, flood, mark
         self._left = calls + 1
@@ -223,7 +223,7 @@ class Printed(Pipe):
 
     @property
     def flooded(self) -> bool:
-        """Whether the first call that has not been told of has printed more than it may."""
+        """Whether the first call without a result yet has printed more than it may."""
         return not self._done and self._said > self._flood
 
     @property
@@ -242,17 +242,17 @@ class Printed(Pipe):
         if len(self._current) > self._keep + _CHUNK:
             del self._current[: -(self._keep + len(self._mark))]
 
-    def passed(self) -> bool:
-        """Whether the mark after the next call has come."""
+    def mark_arrived(self) -> bool:
+        """Whether the mark after the next call has arrived."""
         while not self._done and not self.flooded and self.pull():
             pass
         return bool(self._done)
 
     def cut(self, whole: bool = True) -> tuple[bytes, int]:
         """
-        What the next call printed: the tail, and how many bytes it was in all.
+        The next call's output: its end, and its length in bytes.
 
-        `whole`: its result has come, so that its mark is there by now; a script that broke the stream has lost it.
+        `whole`: its result has arrived, so that its mark is there too, unless a script broke the stream.
         """
         while not (self._done and whole) and not self.flooded and self.pull():
             pass

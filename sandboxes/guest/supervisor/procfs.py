@@ -14,7 +14,7 @@ _WORKER = "worker-"  # and a number that grows: how Deno names the thread of a W
 _MANY = 1000  # threads
 
 MOST = 1024
-"""Processes looked at."""
+"""Most processes looked at."""
 
 
 def descendants(pid: int) -> list[int]:
@@ -40,7 +40,7 @@ def children(pid: int) -> list[int]:
 
 
 def _by_parent(pid: int) -> list[int]:
-    """For kernels that do not list children: everybody is asked for the parent."""
+    """The processes below `pid`, for kernels that do not list children: every process is asked for its parent."""
     found = []
     for other in _everybody():
         try:
@@ -56,8 +56,8 @@ def memory(pids: list[int], limit: int) -> int:
     """
     Bytes of memory of their own that the processes hold together; files mapped for reading are not counted.
 
-    Pages that a fork shares are counted once where it matters, that is where counting them twice is over `limit`.
-    May take long where a script has made it hard to count; then it is over the limit.
+    Pages that a fork shares are counted once if it matters, which is when counting them twice exceeds `limit`. If a
+    script makes this take too long, the result exceeds the limit.
     """
     together = sum(sum(fields(pid, _OWN)) for pid in pids)
     if together <= limit or len(pids) < 2:
@@ -72,7 +72,7 @@ def memory(pids: list[int], limit: int) -> int:
 
 
 def threads(pid: int) -> int:
-    """How many a process has; 1 where the kernel does not tell."""
+    """The number of threads; 1 if the kernel does not tell."""
     try:
         return len(_tasks(pid))
     except OSError:
@@ -80,7 +80,7 @@ def threads(pid: int) -> int:
 
 
 def shares_memory(pid: int) -> bool:
-    """Whether it has memory to write to that its forks share, as far as the kernel tells."""
+    """Whether it has writable memory that its forks share, as far as the kernel tells."""
     try:
         return any(rights[1:2] == "w" and rights[3:] == "s" for rights in _rights(pid))
     except OSError:
@@ -92,7 +92,7 @@ def _rights(pid: int) -> list[str]:
 
 
 def threads_of(uid: int) -> int:
-    """How many threads of this user there are."""
+    """The number of threads of this user."""
     found = 0
     for pid in _everybody():
         try:
@@ -104,12 +104,12 @@ def threads_of(uid: int) -> int:
 
 
 def field(pid: int, name: str) -> int:
-    """A line of the process's status, in bytes; 0 when it has ended."""
+    """A line of the process's status, in bytes; 0 if it has ended."""
     return fields(pid, (name,))[0]
 
 
 def fields(pid: int, names: tuple[str, ...]) -> list[int]:
-    """Some lines of a process's status, in bytes; zeros when it has ended."""
+    """Some lines of a process's status, in bytes; zeros if it has ended."""
     found = _status(f"{_PROC}/{pid}")
     if found is not None and "VmSize" not in found:  # its first thread has ended, and others go on
         with contextlib.suppress(OSError):
@@ -119,9 +119,9 @@ def fields(pid: int, names: tuple[str, ...]) -> list[int]:
 
 def deno_is_quiet(pid: int) -> bool:
     """
-    Whether nothing computes in a Deno process but its main thread and its newest Worker, and no older Worker is there.
+    Whether only the main thread and the newest Worker of a Deno process compute, and no older Worker is there.
 
-    True where that cannot be told.
+    True if that cannot be found out.
     """
     workers: list[tuple[int, str]] = []
     try:
@@ -144,7 +144,7 @@ def deno_is_quiet(pid: int) -> bool:
 
 
 class Scale:
-    """How much memory the process that holds a script takes with all below it, on kernels that tell less too."""
+    """Measures the memory of the process that holds a script and of all below it, also on kernels that tell less."""
 
     def __init__(self, inner: int) -> None:
         self._inner = inner
@@ -158,7 +158,7 @@ class Scale:
         """
         Bytes that they hold together.
 
-        Where the kernel does not tell which pages they share, what each holds beyond the first counts.
+        If the kernel does not tell which pages they share, each counts with what it holds beyond the first.
         """
         if self._exact:
             return memory(processes, limit)
@@ -191,14 +191,14 @@ def _status(folder: str) -> dict[str, int] | None:
 
 
 def _proportional(pid: int) -> int:
-    """As `_OWN`, but each page divided by how many share it."""
+    """Bytes as `_OWN` counts them, but each page divided by the number of its users."""
     try:
         lines = _text(f"{_PROC}/{pid}/smaps_rollup").splitlines()[1:]
         shares = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
         own = shares["Pss_Anon"] + shares.get("Pss_Shmem", 0) + shares.get("SwapPss", 0)
     except FileNotFoundError:
         return 0
-    except (OSError, ValueError, KeyError):  # the kernel does not tell us, or not of a process without first thread
+    except (OSError, ValueError, KeyError):  # the kernel does not show it, or not for a process without first thread
         return sum(fields(pid, _OWN))
     return own * 1024 + field(pid, "VmPTE")
 

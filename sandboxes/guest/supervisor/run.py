@@ -1,4 +1,4 @@
-"""One run in a box: what is asked, and how far it has come."""
+"""One run in a box: its requests, and its progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 from .blame import is_doubtful
 from .timing import Timing
 
-TYPE_CHECKING = False  # as typing's, whose import takes long
+TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
@@ -17,28 +17,28 @@ BROKE = "it broke the process that holds the script"
 
 
 class Run:
-    """How far a run has come."""
+    """The progress of a run."""
 
     def __init__(self, payloads: Sequence[bytes], mark: bool) -> None:
-        """`payloads`: a request each, as `guest.harness` reads it. `mark`: it tells apart what each of them prints."""
+        """`payloads` has a request each, as `guest.harness` reads it. `mark` separates what each of them prints."""
         self.payloads = payloads
         self.mark = os.urandom(16) if mark else b""
         self.place = 0
         self.timing = Timing()
         self.broken = False
         self.ended: dict[str, Any] | None = None
-        """What the zygote told of the child's end."""
+        """The zygote's message about the child's end."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it can be told any more."""
+        """Whether there can be no more results."""
         return self.broken or self.place == len(self.payloads)
 
     def next(self, how: str, payload: bytes) -> bool:
         """
-        The request at hand has gone like this; whether that is to be told of it.
+        Record the result of the present request; whether it counts as that request's.
 
-        What may be the doing of those before it is told only of a run's first request; any other is to be the first of
+        What earlier requests may have caused counts only for the first request of a run; any other becomes the first of
         another run.
         """
         doubtful = is_doubtful(how, payload)

@@ -1,10 +1,10 @@
 """
-Whether this machine, or the container that it is, has run out of memory or of processes.
+Find out whether this machine, or its container, has run out of memory or of processes.
 
-The kernel then ends a process that has done nothing wrong, or refuses one, and nothing that the process tells is the
-script's doing. It counts both for the control group that the processes belong to.
+The kernel then ends an innocent process, or refuses to start one, and nothing that the process reports is the script's
+fault. It counts both for the control group of the processes.
 
-Also sent to machines of others, where it must import little.
+Also sent to providers' machines, where it must import little.
 """
 
 from __future__ import annotations
@@ -32,64 +32,64 @@ _NUMBERS = {
 
 
 class Shortage:
-    """What the kernel has counted since it was last asked."""
+    """The kernel's counts since they were last read."""
 
     def __init__(self) -> None:
-        self._seen = _counted()
+        self._seen = _read_counts()
 
     def since(self, killed: bool) -> str:
         """
-        Why what has just ended, or failed, may be no script's doing: words with the next step, or nothing.
+        Why something that has just ended or failed may not be a script's fault, with the next step; or nothing.
 
-        `killed`: it was ended by SIGKILL, which is how the kernel ends what it has no memory for. A count that has
-        grown since the last time may be another box's, so that a script may be doubted once too often, and never too
-        little: what is tried again and ends in the same way meets counts that have not grown.
+        `killed`: SIGKILL ended it, which the kernel uses when it runs out of memory. A count that has grown since the
+        last time may be due to another box, so that a script may be doubted once too often, but never too rarely: when
+        it is tried again and ends in the same way, the counts have not grown.
         """
-        before, self._seen = self._seen, _counted()
+        before, self._seen = self._seen, _read_counts()
         memory, processes = (now > then for now, then in zip(self._seen, before, strict=True))
         return MEMORY if memory and killed else PROCESSES if processes else ""
 
 
 def why(error: Exception) -> str:
-    """What is short where a call failed like this; nothing where that is not the reason."""
+    """What ran short when a call failed with this error, or nothing."""
     if isinstance(error, OSError):
         return _NUMBERS.get(error.errno or 0, "")
     return PROCESSES if isinstance(error, RuntimeError) and "start new thread" in str(error) else ""
 
 
 def why_said(line: str) -> str:
-    """The same of the last line that a program said."""
+    """What ran short, by the last line that a program printed."""
     return next((words for number, words in _NUMBERS.items() if os.strerror(number) in line), "")
 
 
 def first_to_go(pid: int) -> None:
     """
-    Where memory runs out the kernel ends this process, and what it starts, rather than any other.
+    Let the kernel end this process, and what it starts, before any other when memory runs out.
 
-    Else it would often be the one that knows of the run.
+    Otherwise it would often end the one that manages the run.
     """
     try:
         with open(f"/proc/{pid}/oom_score_adj", "w") as file:
             file.write("1000")
     except OSError:
-        return  # it has ended, or there is no such thing
+        return  # it has ended, or the kernel lacks this
 
 
-def _counted() -> tuple[int, int]:
-    """Processes ended for want of memory, and those refused."""
-    memory, processes = _counters()
+def _read_counts() -> tuple[int, int]:
+    """How many processes were ended for lack of memory, and how many refused."""
+    memory, processes = _count_files()
     return sum(_count(*each) for each in memory), sum(_count(*each) for each in processes)
 
 
 @functools.cache
-def _counters() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def _count_files() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Files of this process's own control group, each with the name of its count."""
     memory: list[tuple[str, str]] = []
     processes: list[tuple[str, str]] = []
     for folder, top in _groups():
-        # The second is that of older systems, where each kind of resource has groups of its own.
+        # The second is for older systems, where each kind of resource has its own groups.
         memory += [(f"{folder}/memory.events", "oom_kill"), (f"{folder}/memory.oom_control", "oom_kill")]
-        while True:  # which group of those above the limit belongs to depends on the kernel where it is counted
+        while True:  # a limit of a group above is counted in one or the other group, depending on the kernel
             processes.append((f"{folder}/pids.events", "max"))
             if folder == top:
                 break
@@ -115,21 +115,21 @@ def _groups() -> list[tuple[str, str]]:
 
 
 def _below(top: str, root: str, path: str) -> str:
-    """Where `path` lies when `root` is shown at `top`; that itself where it is not below."""
+    """Where `path` lies when `root` is mounted at `top`; `top` if it is not below."""
     root = root.rstrip("/")
     inside = path == root or path.startswith(root + "/")
     return (top + path[len(root) :]).rstrip("/") if inside and ".." not in path else top
 
 
 def _count(path: str, name: str) -> int:
-    """A line of a file of counts; -1 where there is none."""
+    """A line of a file of counts; -1 if there is none."""
     words = (line.split() for line in _lines(path))
     return next((int(each[1]) for each in words if each[0] == name), -1)
 
 
 def _lines(path: str) -> list[str]:
     try:
-        fd = os.open(path, os.O_RDONLY)  # read often, and twice as fast as by a file object
+        fd = os.open(path, os.O_RDONLY)  # read often, and twice as fast as with a file object
     except OSError:
         return []
     try:

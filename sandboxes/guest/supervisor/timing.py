@@ -1,7 +1,7 @@
 """
-When the calls of a run began, and how long each took, where several share a process.
+When the calls of a run began, and how long each took, if several share a process.
 
-Also sent to machines of others.
+Also sent to providers' machines.
 """
 
 from __future__ import annotations
@@ -11,50 +11,50 @@ if TYPE_CHECKING:
     from .pipes import Arrivals
 
 _READING = 0.1
-"""Seconds in which what has come is read."""
+"""Seconds to read what has arrived."""
 
 
 class Timing:
     """
-    Of one run; all times are of the monotonic clock, in seconds.
+    The times of one run, all by the monotonic clock, in seconds.
 
-    Only who runs the calls knows how long each took: several results may come at once, or be looked at late. What it
-    says is believed as far as so much time has passed since the run began.
+    Only the process that runs the calls knows how long each took: several results may arrive at once, or be read late.
+    What it reports is believed as far as so much time has passed since the run began.
     """
 
     def __init__(self) -> None:
         self.began = 0.0
-        """When the call at hand did, at the earliest."""
-        self._start = self._told = self._looked = 0.0
+        """The earliest time at which the present call can have begun."""
+        self._start = self._reported = self._looked = 0.0
 
     def start(self, now: float, sent: float | None = None) -> None:
-        """The first call begins, as far as is known; not before `sent`, where that is earlier."""
+        """Begin the first call, as far as is known; not before `sent`, if that is earlier."""
         self.began = now
         self._start = now if sent is None else sent
-        self._told = 0.0
+        self._reported = 0.0
 
-    def took(self, said: float, now: float) -> float:
-        """Seconds of the call at hand. `said` by who ran it; negative: it said nothing."""
-        left = max(0.0, now - self._start - self._told)
-        spent = min(said, left) if said >= 0 else now - self.began
-        self._told += spent
+    def spend(self, reported: float, now: float) -> float:
+        """Seconds of the present call. `reported` by the process that ran it; negative if it was not."""
+        left = max(0.0, now - self._start - self._reported)
+        spent = min(reported, left) if reported >= 0 else now - self.began
+        self._reported += spent
         return spent
 
     def look(self, now: float) -> None:
-        """The host looks again at what has come, after it did something else."""
+        """Record that the host reads again after doing something else."""
         self._looked = now
 
     def until(self, timeout: float, begun: bool) -> float:
         """
-        When the call at hand is over its time.
+        When the present call exceeds its time.
 
-        Results that came while nobody looked are read first. `begun`: of a result a part has come. It waits to be read
-        where it is large, so it has as much time again as the call.
+        Results that arrived while nobody read are read first. With `begun` a part of a result has arrived: if it is
+        large it waits to be read, so it has as much time again as the call.
         """
         if begun:
             return max(self.began, self._looked) + timeout
         return max(self.began + timeout, self._looked + min(timeout, _READING))
 
     def next(self, arrivals: Arrivals) -> None:
-        """The next call has begun: its process went on when the result before it had been read, if not earlier."""
-        self.began = max(self.began, arrivals.onward)
+        """Begin the next call: its process went on when the result before it had been read, at the latest."""
+        self.began = max(self.began, arrivals.writer_resumed)

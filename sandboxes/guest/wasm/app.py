@@ -1,12 +1,12 @@
 """
-The guest: CPython's side of the wasm sandbox. Built into the image, it runs inside WebAssembly and nowhere else.
+CPython's side of the wasm sandbox: built into the image, it runs inside WebAssembly and nowhere else.
 
 The modules of this folder have bare names there, as componentize-py takes a folder of modules and no package; so has
 `guest.harness`, which the image holds as `guest_harness`.
 
-`load` execs one script, `call` calls its function once. Both take a JSON object and give one back, whatever the script
-does. Nothing here is trusted by the host: a script shares this interpreter and may change any of it, but all it can
-spoil is its own reply, and the host checks that.
+`load` executes one script, `call` calls its function once. Both take and return a JSON object, whatever the script
+does. The host trusts nothing here: a script shares this interpreter and may change any of it, but it can spoil only its
+own reply, which the host checks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any
 
-__builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
+__builtins__ = dict(vars(builtins))  # our own, as a script may change those that it shares with its packages
 
 # Bound now, so that a script that patches these modules still gets its own reply through.
 _scan = json.JSONDecoder().scan_once  # the C function
@@ -39,7 +39,7 @@ _seed = random.seed
 guest_harness.hidden.add(__file__)
 _output = Output()
 _function: Any = None
-_spare: bytearray | None = bytearray(1 << 20)  # let go of when memory runs out, so that there is some left to say so
+_spare: bytearray | None = bytearray(1 << 20)  # released when memory runs out, so that some is left to report it
 
 
 class WitWorld(wit_world.WitWorld):
@@ -60,12 +60,12 @@ def _reply(step: Callable[[dict[str, Any]], str], request: str) -> str:
             raise
 
     _output.begin()
-    told = guest_harness.told(tried, Flood)
+    reply = guest_harness.reply_of(tried, Flood)
     try:
         text, said = _output.end()
-        return '{"said":' + str(int(said)) + ',"output":' + guest_harness.encode(text) + "," + told + "}"
-    except BaseException:  # out of memory, or a script that broke the encoder
-        return '{"said":0,"output":"",' + told + "}"
+        return '{"said":' + str(int(said)) + ',"output":' + guest_harness.encode(text) + "," + reply + "}"
+    except BaseException:  # out of memory, or the script broke the encoder
+        return '{"said":0,"output":"",' + reply + "}"
 
 
 def _load(request: dict[str, Any]) -> str:
@@ -112,7 +112,7 @@ def warm(output, reference):
 
 
 def _warm_up() -> None:
-    """Runs the usual paths until the interpreter has specialised them, so that the snapshot holds them fast."""
+    """Run the usual paths until the interpreter has specialised them, so that the snapshot has the fast versions."""
     world = WitWorld()
     limits = {"output": 65536, "flood": 1 << 24, "result": 1 << 20, "seed": 1}
     for _ in range(30):
@@ -133,5 +133,5 @@ _warm_up()
 _function = None
 gc.collect()
 gc.freeze()
-# A call's garbage goes with its snapshot; collecting while it runs would only touch more pages.
+# A call's garbage disappears with its snapshot; collecting it would only touch more pages.
 gc.set_threshold(50_000, 20, 0)

@@ -1,7 +1,7 @@
 """
-Awaiting without an operating system: an event loop over time alone.
+An event loop over time alone, for awaiting without an operating system.
 
-Loaded right after asyncio, whoever imports that, and made its default.
+It is loaded right after asyncio, whoever imports that, and made its default.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _NoEvents:
-    """Where a loop would wait for sockets: here it can only wait for time."""
+    """A selector that only waits for time, as there are no sockets."""
 
     def select(self, timeout: float | None = None) -> list[Any]:
         if timeout is None:
@@ -48,7 +48,7 @@ asyncio.EventLoop = asyncio.SelectorEventLoop = unix_events._DefaultEventLoopPol
 
 
 def wait(awaitable: Awaitable[Any]) -> Any:
-    """What the awaitable gives; it may use tasks, sleeps, gather and timeouts."""
+    """The result of an awaitable, which may use tasks, sleeps, gather and timeouts."""
 
     async def body() -> Any:
         return await awaitable

@@ -1,8 +1,8 @@
 """
-The standard library inside the image, for there is no file system later.
+The standard library inside the image, since there is no file system later.
 
-What evaluators use is imported while the image is built. The rest is packed: its code is kept compressed and is
-unpacked when a script imports it, which costs that script some milliseconds while it loads and everybody else nothing.
+What evaluators use is imported while the image is built. The rest is packed: its code is compressed, and unpacked when
+a script imports it, which costs that script some milliseconds while it loads, and other scripts nothing.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ xmlrpc zipapp zipfile zipimport zoneinfo compression dbm bz2 lzma
 
 
 class Packed:
-    """Finds and loads the packed modules."""
+    """Find and load the packed modules."""
 
     def __init__(self) -> None:
         self.modules: dict[str, tuple[bool, bytes]] = {}
 
     def add(self, name: str, path: Sequence[str] | None = None) -> None:
-        """Packs a module, and with a package all that is in it. `path` is where its package lies; nothing is run."""
+        """Pack a module, and all modules of a package, without running them. `path` is the folder of its package."""
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             return
@@ -85,7 +85,7 @@ for _name in PACKED.split():
     _packed.add(_name)
 for _name in IMPORTED.split():
     importlib.import_module(_name)
-# How this CPython was built is told by a file that the build leaves out; zoneinfo only wants there to be one.
+# The build leaves out the file that describes how this CPython was built; zoneinfo only requires some module.
 _built = sys.modules[sysconfig._get_sysconfigdata_name()] = types.ModuleType("_sysconfigdata")
 _built.build_time_vars = {}
 for _name in sys.modules:
@@ -93,7 +93,7 @@ for _name in sys.modules:
 
 
 def close_file_system() -> None:
-    """Makes an unknown import an ordinary ModuleNotFoundError: looking for a file would end the call with a trap."""
+    """Make an unknown import an ordinary ModuleNotFoundError: looking for a file would end the call with a trap."""
     kept = [finder for finder in sys.meta_path if getattr(finder, "__name__", "") != "PathFinder"]
     sys.meta_path[:] = [*kept, _packed]
     sys.path[:] = []

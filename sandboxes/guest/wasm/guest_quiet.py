@@ -1,8 +1,8 @@
 """
-What a script may expect of an operating system, where there is none.
+Replacements for what a script may expect of an operating system, as there is none.
 
 Without these a sleep, a socket or a read of standard input would end the whole call with a trap; with them a sleep
-sleeps, and the others raise what Python raises when a thing is not there or not allowed.
+sleeps, and the others raise what Python raises if something does not exist or is not allowed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _now = time.monotonic
 
 
 def sleep(seconds: float, /) -> None:
-    """Waits by reading the clock: the host moves it, and its deadline still ends the call."""
+    """Wait by reading the clock: the host moves it, and its deadline still ends the call."""
     if seconds < 0:
         raise ValueError("sleep length must be non-negative")
     until = _now() + seconds
@@ -33,7 +33,7 @@ def sleep(seconds: float, /) -> None:
 def _select(
     readable: Any, writable: Any, exceptional: Any, timeout: float | None = None, /
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """Nothing ever becomes ready here; only time passes."""
+    """Wait for the time only, as nothing ever becomes ready here."""
     if timeout is None:
         raise OSError(errno.EINVAL, "nothing can become ready in this sandbox: waiting would never end")
     sleep(max(0, timeout))

@@ -6,11 +6,11 @@ import builtins
 import io
 import sys
 
-__builtins__ = dict(vars(builtins))  # of our own, for a script may change those that it shares with its packages
+__builtins__ = dict(vars(builtins))  # our own, as a script may change those that it shares with its packages
 
 
 class Flood(BaseException):
-    """Not an Exception, so that `except Exception` in a loop of prints does not swallow it."""
+    """Not an Exception, so that `except Exception` in a loop of prints does not catch it."""
 
 
 class _Tail(io.BufferedIOBase):
@@ -23,7 +23,7 @@ class _Tail(io.BufferedIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: bytes) -> int:  # type: ignore[override]  # a TextIOWrapper gives bytes
+    def write(self, data: bytes) -> int:  # type: ignore[override]  # a TextIOWrapper passes bytes
         size = len(data)
         self.said += size
         if self.said > self.flood:
@@ -52,7 +52,7 @@ class Output:
         self.tail.flood = flood
 
     def begin(self) -> None:
-        """Puts the streams in place anew: an earlier call of the same batch may have closed or replaced them."""
+        """Set the streams again: an earlier call of the same batch may have closed or replaced them."""
         if self.out.closed or self.err.closed or self.tail.closed:
             self._renew()
         self.tail.kept.clear()
@@ -62,9 +62,9 @@ class Output:
         sys.stdin = sys.__stdin__ = io.StringIO("")
 
     def end(self) -> tuple[str, int]:
-        """The kept text, and how many bytes were said in all."""
+        """The text kept, and the number of bytes printed in all."""
         kept = bytes(self.tail.kept)
         kept = kept[max(0, len(kept) - self.tail.limit) :]
-        while kept and kept[0] & 0xC0 == 0x80:  # the tail began inside a character
+        while kept and kept[0] & 0xC0 == 0x80:  # the kept part began inside a character
             kept = kept[1:]
         return kept.decode("utf-8", "replace"), self.tail.said

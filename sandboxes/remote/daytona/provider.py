@@ -1,4 +1,4 @@
-"""Daytona's sandboxes, by its v0 API as the SDK 0.226 speaks it. Experimental: docs/backends.md says what is proven."""
+"""Daytona's sandboxes, over its v0 API as the SDK 0.226 does. Experimental: docs/backends.md says what is tested."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import httpx
 from pydantic import SecretStr
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.remote import provider as told
+from sandboxes.remote import provider as base
 from sandboxes.remote.daytona import shell
 from sandboxes.remote.http import Service, address, document, retry_after
 from sandboxes.remote.json_reply import text
@@ -24,7 +24,7 @@ from sandboxes.remote.provider import BusyError, FullError, GoneError, Machine, 
 from sandboxes.remote.sandbox import RemoteSandbox
 from sandboxes.text import clean
 
-_GRACE = 30.0  # seconds for the service to end what is over its time, and to say so
+_GRACE = 30.0  # seconds for the service to end a command after its timeout, and to report it
 
 _FAILED = ("error", "build_failed")
 _ENDED = ("destroyed", "destroying", "stopped", "stopping", "archived", "archiving", "paused", "pausing")
@@ -36,7 +36,7 @@ _KEY = "make a key in Daytona's dashboard, under Keys, and set it, here or in an
 
 
 class _ConflictError(UnreachableError):
-    """409: the name is taken, or something else is being done with the machine."""
+    """409: the name is taken, or another operation on the machine is under way."""
 
 
 class _OverTimeError(UnreachableError):
@@ -44,15 +44,15 @@ class _OverTimeError(UnreachableError):
 
 
 class _RestrictedError(RefusedError):
-    """What was asked about the network an organisation below the third tier may not have, say."""
+    """A request that only a higher tier may make, for example about the network."""
 
 
 class _BrokenError(UnreachableError):
-    """The machine was made, and will never start."""
+    """The machine was created and will never start."""
 
 
-class DaytonaProvider(told.Provider):
-    """The order's key is the machine's name, which is unique among an organisation's machines."""
+class DaytonaProvider(base.Provider):
+    """Daytona; a machine's name is the order's key, and unique in an organisation."""
 
     name = "daytona"
     variables: ClassVar[tuple[str, ...]] = ("DAYTONA_API_KEY",)
@@ -62,42 +62,42 @@ class DaytonaProvider(told.Provider):
     def __init__(self, values: Mapping[str, str]) -> None:
         key = values.get("DAYTONA_API_KEY", "").strip()
         if not (key and key.isascii() and key.isprintable()):
-            raise SandboxUnavailableError(f"DAYTONA_API_KEY {'is no key' if key else 'is not set'}; {_KEY}")
+            raise SandboxUnavailableError(f"DAYTONA_API_KEY {'is not a valid key' if key else 'is not set'}; {_KEY}")
         self._url = address(values.get("DAYTONA_API_URL") or "https://app.daytona.io/api", "DAYTONA_API_URL")
-        self.address = told.account(self._url, key)
+        self.address = base.account_address(self._url, key)
         self._key = SecretStr(key)
         self._organisation = quote(values.get("DAYTONA_ORGANIZATION_ID", "").strip())
         self._target = values.get("DAYTONA_TARGET", "").strip()
         self._restricted = ""
-        """Why no order of this organisation may say anything of the network."""
-        self._service = Service("Daytona", _judge)
+        """Why orders of this organisation may not mention the network."""
+        self._service = Service("Daytona", _map_error)
 
     async def close(self) -> None:
         await self._service.close()
 
-    async def create(self, order: told.Order) -> Machine:
+    async def create(self, order: base.Order) -> Machine:
         minutes = math.ceil(order.lifetime / 60)
         body = {
             "name": order.key,
             "labels": dict(order.tags),
             "ttlMinutes": minutes,
-            "autoStopInterval": minutes,  # these two for deployments that have no ttl
+            "autoStopInterval": minutes,  # both for deployments without ttl
             "autoDeleteInterval": 0,
         } | ({"target": self._target} if self._target else {})
         made = await self._ordered(body, order)
         try:
             return await self._started(made, order.key)
-        except BusyError as e:  # which would say that nothing was made
+        except BusyError as e:  # a BusyError would mean that nothing was created
             raise UnreachableError(str(e), after=e.after) from None
         except (RefusedError, _BrokenError):
             try:
                 await self.kill(text(made, "id"))
-            except told.ProviderError as e:
-                raise UnreachableError(f"{e}; a sandbox that cannot be used may still be there") from None
+            except base.ProviderError as e:
+                raise UnreachableError(f"{e}; an unusable sandbox may still exist") from None
             raise
 
-    async def _ordered(self, body: dict[str, Any], order: told.Order) -> dict[str, Any]:
-        # An open network is not asked for: there are those that may not even do that.
+    async def _ordered(self, body: dict[str, Any], order: base.Order) -> dict[str, Any]:
+        # Some organisations may not mention the network, even to ask for an open one.
         blocks = {} if order.network or self._restricted else {"networkBlockAll": True}
         try:
             return document(await self._ask("POST", json=body | blocks), "Daytona")
@@ -122,8 +122,8 @@ class DaytonaProvider(told.Provider):
         with suppress(GoneError):
             document(await self._ask("DELETE", id), "Daytona")
 
-    async def list(self) -> AsyncIterator[told.Found]:
-        query = {"labels": json.dumps({"owner": told.OWNER}), "limit": "100"}
+    async def list(self) -> AsyncIterator[base.ListedMachine]:
+        query = {"labels": json.dumps({"owner": base.OWNER}), "limit": "100"}
         seen: set[str] = set()
         while True:
             page = document(await self._ask("GET", params=query), "Daytona")
@@ -131,26 +131,26 @@ class DaytonaProvider(told.Provider):
             for row in items if isinstance(items, list) else []:
                 if _ours(row) and row.get("state") not in ("destroyed", "destroying"):
                     tags = {k: clean(str(v)) for k, v in row["labels"].items()}
-                    yield told.Found(text(row, "id"), tags.get("key", ""), _since(row), tags)
+                    yield base.ListedMachine(text(row, "id"), tags.get("key", ""), _since(row), tags)
             cursor = page.get("nextCursor")
             if not cursor:
                 return
             if not isinstance(cursor, str) or cursor in seen:
-                raise UnreachableError("Daytona: its list has no end")
+                raise UnreachableError("Daytona: the list of sandboxes does not end")
             seen.add(cursor)
             query["cursor"] = cursor
 
     async def extend(self, machine: Machine, seconds: int) -> None:
         if (await self._ask("POST", machine.id, "last-activity")).status_code != 201:
-            raise UnreachableError("Daytona: it is unclear whether the sandbox will live longer")
-        with suppress(GoneError):  # it is there: what is missing is the ttl, in a deployment that has none
+            raise UnreachableError("Daytona: the service did not say whether it extended the sandbox's life")
+        with suppress(GoneError):  # the machine exists; the deployment has no ttl
             document(await self._ask("POST", machine.id, "ttl", str(math.ceil(seconds / 60))), "Daytona")
 
     async def cut_network(self, machine: Machine) -> None:
         try:
             reply = await self._ask("POST", machine.id, "network-settings", json={"networkBlockAll": True})
         except GoneError:
-            await self._ask("GET", machine.id)  # raises where it is the machine that is not there
+            await self._ask("GET", machine.id)  # raises if it is the machine that does not exist
             raise RefusedError(
                 "this Daytona service cannot cut a machine's network once packages are installed: it has "
                 "no POST /sandbox/ID/network-settings, as newer versions have"
@@ -158,8 +158,8 @@ class DaytonaProvider(told.Provider):
         if document(reply, "Daytona").get("networkBlockAll") is not True:
             raise RefusedError(_IGNORED)
 
-    async def execute(self, machine: Machine, command: told.Command, hear: told.Hear) -> told.Ended:
-        return await shell.execute(_Toolbox(machine.data, self._service, self._headers()), command, hear)
+    async def execute(self, machine: Machine, command: base.Command, on_output: base.OnOutput) -> base.CommandResult:
+        return await shell.execute(_Toolbox(machine.data, self._service, self._headers()), command, on_output)
 
     async def _ask(self, method: str, *parts: str, **sent: Any) -> httpx.Response:
         url = "/".join([self._url, "sandbox", *(quote(part, safe="") for part in parts)])
@@ -169,18 +169,18 @@ class DaytonaProvider(told.Provider):
         headers = {
             "Authorization": f"Bearer {self._key.get_secret_value()}",
             "X-Daytona-Source": "evalcell",
-            "X-Daytona-SDK-Version": "0.226.1",  # the daemon chooses its formats by it
+            "X-Daytona-SDK-Version": "0.226.1",  # the daemon chooses its formats by this version
         }
         return headers | ({"X-Daytona-Organization-ID": self._organisation} if self._organisation else {})
 
     async def _get(self, name: str) -> dict[str, Any]:
-        """As it is told of; destroyed, where it is not."""
+        """The service's record of the machine; one that is `destroyed` if it is unknown."""
         with suppress(GoneError):
             return document(await self._ask("GET", name), "Daytona")
         return {"state": "destroyed"}
 
     async def _started(self, found: dict[str, Any], key: str) -> Machine:
-        """The machine once it runs. Raises GoneError for one that has ended."""
+        """The machine once it runs. Raises GoneError if it has ended."""
         id, pause, waited = text(found, "id"), 0.1, 0.0  # seconds
         while (state := found.get("state")) != "started":
             if state in _FAILED:
@@ -192,20 +192,20 @@ class DaytonaProvider(told.Provider):
             await asyncio.sleep(pause)
             waited, pause = waited + pause, min(pause * 1.3, 1.0)
             found = await self._get(id)
-        uncut = "" if found.get("networkBlockAll") is True else self._restricted or _IGNORED
-        return Machine(id, key, f"{self._toolbox(found)}/{quote(id, safe='')}", uncut)
+        why_online = "" if found.get("networkBlockAll") is True else self._restricted or _IGNORED
+        return Machine(id, key, f"{self._toolbox(found)}/{quote(id, safe='')}", why_online)
 
     def _toolbox(self, found: Mapping[str, Any]) -> str:
-        """Where the machine is spoken to. Raises RefusedError for what is no place to send the key to."""
+        """The address of the machine's toolbox. Raises RefusedError for an address that must not get the key."""
         with suppress(SandboxUnavailableError):
             url = address(text(found, "toolboxProxyUrl"), "toolboxProxyUrl")
             if url.startswith("https:") or self._url.startswith("http:"):
                 return url
-        raise RefusedError("Daytona's reply names an unsafe toolbox address; is DAYTONA_API_URL the right service?")
+        raise RefusedError("Daytona's reply names an unsafe toolbox address; check DAYTONA_API_URL")
 
 
 class _Toolbox:
-    """What runs in a machine, and does there what it is told. A command's output comes as one text, at its end."""
+    """The service inside a machine that runs commands. A command's output arrives as one text when it ends."""
 
     def __init__(self, url: str, service: Service, headers: Mapping[str, str]) -> None:
         self._url, self._service, self._headers = url, service, headers
@@ -215,7 +215,7 @@ class _Toolbox:
         parts = {f"files[{i}].file": item for i, item in enumerate(files.items())}
         document(await self._ask("POST", "files/bulk-upload", data=paths, files=parts), "Daytona")
 
-    async def run(self, line: str, command: told.Command) -> str | None:
+    async def run(self, line: str, command: base.Command) -> str | None:
         seconds = math.ceil(command.timeout)
         asked = {"command": line, "timeout": seconds, "envs": dict(command.env)}
         patience = httpx.Timeout(30.0, read=seconds + _GRACE)
@@ -228,7 +228,7 @@ class _Toolbox:
         part = {"Range": f"bytes={since}-" if since > 0 else f"bytes={since}"} if since else {}
         url, headers = f"{self._url}/files/download", {**self._headers, **part}
         async with self._service.stream("GET", url, params={"path": path}, headers=headers) as reply:
-            return await shell.part(self._service.pieces(reply), since, most, whole=reply.status_code != 206)
+            return await shell.read_range(self._service.pieces(reply), since, most, whole=reply.status_code != 206)
 
     async def remove(self, folder: str) -> None:
         await self._ask("DELETE", "files", params={"path": folder, "recursive": "true"})
@@ -237,7 +237,7 @@ class _Toolbox:
         return await self._service.ask(method, f"{self._url}/{path}", headers=self._headers, within=None, **sent)
 
 
-def _judge(status: int, headers: Mapping[str, str], words: str) -> told.ProviderError | None:
+def _map_error(status: int, headers: Mapping[str, str], words: str) -> base.ProviderError | None:
     answer = f"Daytona answered {status}: {words}"
     if status == 429:
         waits = [retry_after(headers, name) for name in headers if name.lower().startswith("retry-after")]
@@ -253,16 +253,16 @@ def _judge(status: int, headers: Mapping[str, str], words: str) -> told.Provider
     if status in (400, 403) and _RESTRICTED.search(words):
         return _RestrictedError(f"{answer} (Daytona's third tier may)")
     if status in (401, 403):
-        return RefusedError(f"{answer}; is DAYTONA_API_KEY right, and may it write and delete sandboxes? {_KEY}")
+        return RefusedError(f"{answer}; check that DAYTONA_API_KEY is right and may write and delete sandboxes; {_KEY}")
     return None
 
 
 def _ours(row: Any) -> bool:
-    return isinstance(row, dict) and isinstance(row.get("labels"), dict) and row["labels"].get("owner") == told.OWNER
+    return isinstance(row, dict) and isinstance(row.get("labels"), dict) and row["labels"].get("owner") == base.OWNER
 
 
 def _since(row: Mapping[str, Any]) -> datetime:
-    """When it was made; now, where that is not told: too young is safer than too old."""
+    """When it was created; now if unknown: taking a machine for too young is safer than for too old."""
     with suppress(ValueError, OverflowError):
         return datetime.fromisoformat(str(row.get("createdAt"))).astimezone(UTC)
     return datetime.now(UTC)

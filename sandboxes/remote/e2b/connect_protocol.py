@@ -1,4 +1,4 @@
-"""The Connect protocol's streams of JSON: each message in an envelope of one byte of flags and four of its length."""
+"""The Connect protocol's streams of JSON: each message after one byte of flags and four bytes of length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MESSAGE, _END = 0, 2
 
 
 class ConnectError(Exception):
-    """The failure that a stream ended with. `code` is a word such as `deadline_exceeded`."""
+    """The failure at the end of a stream. `code` is a word such as `deadline_exceeded`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -28,9 +28,9 @@ def envelope(message: Mapping[str, Any]) -> bytes:
 
 async def messages(pieces: AsyncIterator[bytes], most: int) -> AsyncGenerator[dict[str, Any], None]:
     """
-    A stream's messages, each of `most` bytes at most. A stream that breaks off looks like one that ends well.
+    A stream's messages, each at most `most` bytes. A stream that breaks off looks like one that ends well.
 
-    Raises ConnectError where it ends with a failure, UnreachableError for what is no such stream.
+    Raises ConnectError if it ends with a failure, UnreachableError if it is not such a stream.
     """
     pending = bytearray()
     async for piece in pieces:
@@ -38,7 +38,7 @@ async def messages(pieces: AsyncIterator[bytes], most: int) -> AsyncGenerator[di
         while len(pending) >= _HEAD:
             flags, length = pending[0], int.from_bytes(pending[1:_HEAD], "big")
             if flags not in (_MESSAGE, _END) or length > most:
-                raise UnreachableError("the stream's envelopes are unclear")
+                raise UnreachableError("the stream's envelopes are invalid")
             if len(pending) < _HEAD + length:
                 break
             message = _parsed(bytes(pending[_HEAD : _HEAD + length]))

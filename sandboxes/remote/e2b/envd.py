@@ -1,4 +1,4 @@
-"""envd, which speaks for a machine of E2B: a file is uploaded, a program started, and heard until it ends."""
+"""envd, the service in a machine of E2B: upload a file, start a program, read its output until it ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from sandboxes.remote import provider as told
+from sandboxes.remote import provider as base
 from sandboxes.remote.e2b import connect_protocol
 from sandboxes.remote.e2b.connect_protocol import ConnectError
 from sandboxes.remote.http import Service
@@ -21,8 +21,8 @@ from sandboxes.remote.provider import GoneError, RefusedError, UnreachableError
 
 PORT = "49983"
 _FRAME = 1 << 20  # bytes; envd's own are below 64 KB
-_GRACE = 30.0  # seconds for envd to end what is over its time, and to say so
-# The input is a file that is gone once it is open: no program in the machine finds it by name.
+_GRACE = 30.0  # seconds for envd to end a command after its timeout, and to report it
+# The input file is deleted once it is open, so that no program in the machine finds it by name.
 _FROM_FILE = 'exec <"$0" && rm -f -- "$0" && exec "$@"'
 _REFUSALS = ("invalid_argument", "permission_denied", "unauthenticated", "unimplemented", "not_found")
 _KILL = 9
@@ -37,75 +37,77 @@ _ROOT = f"Basic {base64.b64encode(b'root:').decode()}"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a machine's envd is, and what shows it, and the proxy before it, that one may ask."""
+class Endpoint:
+    """The address of a machine's envd, and the tokens for it and for the proxy before it."""
 
     url: str
     tokens: Mapping[str, str] = field(repr=False)
 
 
 class Envd:
-    """The way to all machines of an account. It is never given the account's key."""
+    """The connection to all machines of an account. It never has the account's key."""
 
     def __init__(self) -> None:
-        self._service = Service("E2B's machine", _judge)
+        self._service = Service("E2B's machine", _map_error)
 
     async def close(self) -> None:
         await self._service.close()
 
-    async def execute(self, place: Place, command: told.Command, hear: told.Hear) -> told.Ended:
-        """As Provider.execute does."""
+    async def execute(self, endpoint: Endpoint, command: base.Command, on_output: base.OnOutput) -> base.CommandResult:
+        """Run a command as Provider.execute does."""
         argv = list(command.argv)
         try:
             async with asyncio.timeout(command.timeout + _GRACE) as deadline:
                 if command.input:
-                    argv = ["/bin/sh", "-c", _FROM_FILE, await self._upload(place, command.input), *argv]
-                return await self._run(place, argv, command, hear)
+                    argv = ["/bin/sh", "-c", _FROM_FILE, await self._upload(endpoint, command.input), *argv]
+                return await self._run(endpoint, argv, command, on_output)
         except TimeoutError:
             if not deadline.expired():
                 raise
-            raise UnreachableError("E2B: the command did not end in its time, nor was it ended") from None
+            raise UnreachableError("E2B: the command did not end in time, and the service did not end it") from None
 
-    async def _upload(self, place: Place, data: bytes) -> str:
+    async def _upload(self, endpoint: Endpoint, data: bytes) -> str:
         path = f"/root/.evalcell-{secrets.token_hex(16)}"
-        query, headers = {"path": path, "username": "root"}, {**place.tokens, "Authorization": _ROOT}
+        query, headers = {"path": path, "username": "root"}, {**endpoint.tokens, "Authorization": _ROOT}
         sent: dict[str, Any] = {"params": query, "headers": headers, "files": {"file": ("input", data)}}
         try:
-            await self._service.ask("POST", f"{place.url}/files", within=None, **sent)
-        except UnreachableError as e:  # whatever became of the file, nothing was started
+            await self._service.ask("POST", f"{endpoint.url}/files", within=None, **sent)
+        except UnreachableError as e:  # whatever happened to the file, nothing was started
             raise UnreachableError(str(e), sent=False, after=e.after) from None
         return path
 
-    async def _run(self, place: Place, argv: list[str], command: told.Command, hear: told.Hear) -> told.Ended:
+    async def _run(
+        self, endpoint: Endpoint, argv: list[str], command: base.Command, on_output: base.OnOutput
+    ) -> base.CommandResult:
         errors, began, started = bytearray(), time.monotonic(), False
         try:
-            async with aclosing(self._events(place, argv, command)) as events:
+            async with aclosing(self._events(endpoint, argv, command)) as events:
                 async for event in events:
                     started, data, end = True, event.get("data"), event.get("end")
                     if isinstance(data, dict):
                         if "stdout" in data:
-                            hear(_decoded(data["stdout"]))
+                            on_output(_decoded(data["stdout"]))
                         if "stderr" in data:
                             errors += _decoded(data["stderr"])
-                            del errors[: -told.ERRORS]
+                            del errors[: -base.ERRORS]
                     if isinstance(end, dict):
                         code = _code(end)
                         late = code == 128 + _KILL and time.monotonic() - began >= command.timeout
-                        return told.Ended(None if late else code, errors.decode("utf-8", "replace"))
+                        return base.CommandResult(None if late else code, errors.decode("utf-8", "replace"))
         except ConnectError as e:
             if e.code == "deadline_exceeded":
-                return told.Ended(None, errors.decode("utf-8", "replace"))
+                return base.CommandResult(None, errors.decode("utf-8", "replace"))
             kind = RefusedError if e.code in _REFUSALS and not started else UnreachableError
             raise kind(f"E2B: the command's stream ended with {e}") from None
         raise UnreachableError("E2B: the command's stream ended before the command")
 
     async def _events(
-        self, place: Place, argv: list[str], command: told.Command
+        self, endpoint: Endpoint, argv: list[str], command: base.Command
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Those of one Start."""
+        """The events of one Start request."""
         process = {"cmd": argv[0], "args": argv[1:], "envs": dict(command.env), "cwd": "/"}
         headers = {
-            **place.tokens,
+            **endpoint.tokens,
             "Authorization": _ROOT,
             "Content-Type": connect_protocol.TYPE,
             "Connect-Protocol-Version": "1",
@@ -114,7 +116,7 @@ class Envd:
         }
         wait = httpx.Timeout(30.0, connect=10.0, read=command.timeout + _GRACE)
         url, body = (
-            f"{place.url}/process.Process/Start",
+            f"{endpoint.url}/process.Process/Start",
             connect_protocol.envelope({"process": process, "stdin": False}),
         )
         async with (
@@ -126,7 +128,7 @@ class Envd:
                     yield event
 
 
-def _judge(status: int, headers: Mapping[str, str], text: str) -> told.ProviderError | None:
+def _map_error(status: int, headers: Mapping[str, str], text: str) -> base.ProviderError | None:
     said = f"E2B's machine answered {status}: {text}"
     if status == 502 and "was not found" in text:
         return GoneError(said)
@@ -139,15 +141,15 @@ def _decoded(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (TypeError, ValueError):
-        raise UnreachableError("E2B: the command's output is unclear") from None
+        raise UnreachableError("E2B: the command's output is invalid") from None
 
 
 def _code(end: Mapping[str, Any]) -> int:
-    """128 + n for signal n, which envd names in words; a code of zero is left out."""
+    """The exit code: 128 + n for signal n, which envd names in words; it leaves out a code of 0."""
     code, status = end.get("exitCode", 0), str(end.get("status"))
     if end.get("exited") is True and isinstance(code, int):
         return code
     if not status.startswith("signal: "):
-        raise UnreachableError("E2B: it is unclear how the command ended")
+        raise UnreachableError("E2B: the command's exit status is invalid")
     name = status.removeprefix("signal: ").removesuffix(" (core dumped)").lower()
     return 128 + _SIGNALS.get(name, _KILL)

@@ -1,4 +1,4 @@
-"""Machines at E2B, or at a server that speaks as it does: the control plane, versions 2 and 1; envd runs commands."""
+"""E2B, or a server with its API: the control plane in versions 2 and 1; envd runs commands."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import httpx
 from pydantic import SecretStr
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.remote import provider as told
-from sandboxes.remote.e2b.envd import PORT, Envd, Place
+from sandboxes.remote import provider as base
+from sandboxes.remote.e2b.envd import PORT, Endpoint, Envd
 from sandboxes.remote.http import Service, address, document, retry_after
 from sandboxes.remote.provider import BusyError, FullError, GoneError, Machine, RefusedError, UnreachableError
 from sandboxes.remote.sandbox import RemoteSandbox
@@ -28,15 +28,15 @@ _TOKENS = {"X-Access-Token": "envdAccessToken", "E2B-Traffic-Access-Token": "tra
 
 
 class _ConflictError(UnreachableError):
-    """Something is being done with the machine, as it is killed."""
+    """Another operation on the machine is under way, such as its end."""
 
 
 class _UnknownError(RefusedError):
-    """The deployment does not know such a request."""
+    """The deployment does not know this request."""
 
 
-class E2BProvider(told.Provider):
-    """A machine has the memory of its template; what an order says of memory cannot be asked for."""
+class E2BProvider(base.Provider):
+    """E2B; a machine has the memory of its template, whatever the order says."""
 
     name = "e2b"
     variables: ClassVar[tuple[str, ...]] = ("E2B_API_KEY",)
@@ -45,26 +45,26 @@ class E2BProvider(told.Provider):
     def __init__(self, values: Mapping[str, str]) -> None:
         key = values.get("E2B_API_KEY", "").strip()
         if not (key and key.isascii() and key.isprintable()):
-            raise SandboxUnavailableError(f"E2B_API_KEY is {'no usable key' if key else 'not set'}; {_KEY}")
+            raise SandboxUnavailableError(f"E2B_API_KEY is {'not a valid key' if key else 'not set'}; {_KEY}")
         self._key = SecretStr(key)
         self._domain = values.get("E2B_DOMAIN") or "e2b.app"
         if not _DOMAIN.fullmatch(self._domain):
             raise SandboxUnavailableError("E2B_DOMAIN is not a domain; set it to one such as e2b.app, or unset it")
         self._url = address(values.get("E2B_API_URL") or f"https://api.{self._domain}", "E2B_API_URL")
-        self.address = told.account(self._url, key)
+        self.address = base.account_address(self._url, key)
         shared = values.get("E2B_SANDBOX_URL")
         self._shared = address(shared, "E2B_SANDBOX_URL") if shared else None
         self._template = values.get("EVALCELL_E2B_TEMPLATE") or "base"
         self._old: set[str] = set()
-        """The methods of `/sandboxes` that this deployment knows in version 1 alone."""
-        self._service = Service("E2B", _judge)
+        """The methods of `/sandboxes` that this deployment knows in version 1 only."""
+        self._service = Service("E2B", _map_error)
         self._envd = Envd()
 
     async def close(self) -> None:
         await self._service.close()
         await self._envd.close()
 
-    async def create(self, order: told.Order) -> Machine:
+    async def create(self, order: base.Order) -> Machine:
         body = {
             "templateID": self._template,
             "timeout": order.lifetime,
@@ -72,7 +72,7 @@ class E2BProvider(told.Provider):
             "metadata": {**order.tags, "key": order.key},
         }
         if "POST" in self._old and (found := await self.find(order.key)):
-            return found  # version 1 would make another
+            return found  # version 1 would create another one
         reply = await self._either("POST", json=body, headers={"Idempotency-Key": order.key})
         return self._machine(document(reply, "E2B"), order.key)
 
@@ -80,7 +80,7 @@ class E2BProvider(told.Provider):
         async for row in self._rows({"key": key}):
             if row.get("state", "running") == "running":
                 with suppress(GoneError, _ConflictError):
-                    # The one request that gives all its tokens again; it never shortens a life.
+                    # The only request that returns all tokens again; it never shortens a life.
                     reply = await self._ask("POST", f"/sandboxes/{_id(row)}/connect", json={"timeout": 60})
                     return self._machine(document(reply, "E2B"), key)
         return None
@@ -88,10 +88,10 @@ class E2BProvider(told.Provider):
     async def kill(self, id: str) -> None:
         await self._do("DELETE", f"/sandboxes/{quote(id, safe='')}")
 
-    async def list(self) -> AsyncIterator[told.Found]:
-        async for row in self._rows({"owner": told.OWNER}):
+    async def list(self) -> AsyncIterator[base.ListedMachine]:
+        async for row in self._rows({"owner": base.OWNER}):
             tags = _tags(row)
-            yield told.Found(_id(row), tags.get("key", ""), _since(row), tags)
+            yield base.ListedMachine(_id(row), tags.get("key", ""), _since(row), tags)
 
     async def extend(self, machine: Machine, seconds: int) -> None:
         await self._do("POST", f"/sandboxes/{machine.id}/timeout", json={"timeout": seconds})
@@ -100,18 +100,18 @@ class E2BProvider(told.Provider):
         try:
             await self._do("PUT", f"/sandboxes/{machine.id}/network", json={"allow_internet_access": False})
         except (GoneError, _UnknownError):
-            await self._ask("GET", f"/sandboxes/{machine.id}")  # raises where it is the machine that is not there
+            await self._ask("GET", f"/sandboxes/{machine.id}")  # raises if it is the machine that does not exist
             raise RefusedError(
                 "this E2B service cannot cut a machine's network once packages are installed: it has "
                 "no PUT /sandboxes/ID/network, as newer versions have"
             ) from None
 
-    async def execute(self, machine: Machine, command: told.Command, hear: told.Hear) -> told.Ended:
-        return await self._envd.execute(machine.data, command, hear)
+    async def execute(self, machine: Machine, command: base.Command, on_output: base.OnOutput) -> base.CommandResult:
+        return await self._envd.execute(machine.data, command, on_output)
 
     async def _rows(self, metadata: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
-        """The list's rows that have the metadata, which a deployment might not have looked at."""
-        # Quoted twice, for it is a query in the query; httpx quotes it once more.
+        """The rows of the list that have the metadata; a deployment might ignore the filter."""
+        # Quoted here as it is a query in the query; httpx quotes it once more.
         wanted = urlencode({quote(k): quote(v) for k, v in metadata.items()})
         query = {"metadata": wanted, "limit": "100"}
         for _ in range(_PAGES):
@@ -126,7 +126,7 @@ class E2BProvider(told.Provider):
         raise UnreachableError("E2B: the list of machines does not end")
 
     async def _either(self, method: str, **sent: Any) -> httpx.Response:
-        """Asks `/sandboxes` in version 2; in version 1 where there is no other, which is then remembered."""
+        """Ask `/sandboxes` in version 2, or in version 1 if the deployment lacks it, which is remembered."""
         if method not in self._old:
             with suppress(GoneError, _UnknownError):
                 return await self._ask(method, "/v2/sandboxes", **sent)
@@ -146,26 +146,26 @@ class E2BProvider(told.Provider):
         return await self._service.ask(method, self._url + path, headers=shown, **sent)
 
     async def _do(self, method: str, path: str, **sent: Any) -> None:
-        """Asks for what is done without a word: whoever talks is somebody else."""
+        """Send a request whose successful reply is empty; any text means that another service answers."""
         reply = await self._ask(method, path, **sent)
         if reply.status_code != 204 and reply.content:
-            raise UnreachableError(f"E2B: the reply to {method} {path} is not one of E2B's")
+            raise UnreachableError(f"E2B: the reply to {method} {path} does not look like E2B's")
 
     def _machine(self, reply: dict[str, Any], key: str) -> Machine:
-        """Raises UnreachableError for a reply that would lead elsewhere than to a host, by https."""
+        """The machine in a reply. Raises UnreachableError for an address that is not a host's, by https."""
         id, domain = _id(reply), reply.get("domain") or self._domain
         if not (isinstance(domain, str) and _DOMAIN.fullmatch(domain)):
-            raise UnreachableError("E2B: the reply names no usable domain for the machine")
+            raise UnreachableError("E2B: the reply has no valid domain for the machine")
         headers = {"E2b-Sandbox-Id": id, "E2b-Sandbox-Port": PORT}
         for header, name in _TOKENS.items():
             if (token := reply.get(name)) is not None:
                 if not (isinstance(token, str) and token.isascii() and token.isprintable()):
-                    raise UnreachableError("E2B: the reply has no usable token for the machine")
+                    raise UnreachableError("E2B: the reply has no valid token for the machine")
                 headers[header] = token
-        return Machine(id, key, Place(self._shared or f"https://{PORT}-{id}.{domain}", headers))
+        return Machine(id, key, Endpoint(self._shared or f"https://{PORT}-{id}.{domain}", headers))
 
 
-def _judge(status: int, headers: Mapping[str, str], text: str) -> told.ProviderError | None:
+def _map_error(status: int, headers: Mapping[str, str], text: str) -> base.ProviderError | None:
     said = f"E2B answered {status}: {text}"
     if status == 429 and "maximum number of concurrent" in text:
         return FullError(said)
@@ -185,7 +185,7 @@ def _judge(status: int, headers: Mapping[str, str], text: str) -> told.ProviderE
 def _id(row: Mapping[str, Any]) -> str:
     found = row.get("sandboxID")
     if not (isinstance(found, str) and _ID.fullmatch(found)):
-        raise UnreachableError("E2B: the reply names no machine")
+        raise UnreachableError("E2B: the reply has no machine id")
     return found
 
 
@@ -199,7 +199,7 @@ def _since(row: Mapping[str, Any]) -> datetime:
         found = datetime.fromisoformat(row["startedAt"])
         if found.tzinfo:
             return found
-    raise UnreachableError("E2B: the reply does not tell since when a machine runs")
+    raise UnreachableError("E2B: the reply has no start time for a machine")
 
 
 def _array(reply: httpx.Response) -> tuple[Any, ...]:

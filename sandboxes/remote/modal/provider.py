@@ -1,4 +1,4 @@
-"""Modal, through its own SDK: `pip install 'evalcell[modal]'`. See docs/backends.md."""
+"""Modal, through its SDK: `pip install 'evalcell[modal]'`. See docs/backends.md."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from pydantic import SecretStr
 
 from sandboxes.base import MB
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.remote import provider as told
+from sandboxes.remote import provider as base
 from sandboxes.remote.http import address
-from sandboxes.remote.modal.exit_code import Trailer
-from sandboxes.remote.modal.sdk import HOW, ThereError, asking, file, following, sdk
+from sandboxes.remote.modal.exit_code import ExitCodeFilter
+from sandboxes.remote.modal.sdk import HOW, AlreadyExistsError, file, mapped_errors, next_item, sdk
 from sandboxes.remote.provider import BusyError, GoneError, Machine, ProviderError, RefusedError, UnreachableError
 from sandboxes.remote.sandbox import RemoteSandbox
 
 _CLIENT = 1  # as modal_proto.api_pb2.CLIENT_TYPE_CLIENT
 _SERVERS = "https://api.modal.com,https://api.modal2.com"
-_IDLE = 300  # seconds without a command, after which a machine ends although it might live longer
+_IDLE = 300  # seconds without a command after which a machine ends before its time
 _ASKING, _CREATING, _BUILDING = 30.0, 180.0, 900.0
-_GRACE = 30.0  # seconds for the service to end what is over its time, and to say so
+_GRACE = 30.0  # seconds for the service to end a command after its timeout, and to report it
 _SOON = 10.0
 _PIECE = 8 << 20  # of stdin; the SDK takes 16 MB before it must be drained
 _ABOVE = 256 * MB  # what a machine needs for itself
 _PIP = "--require-hashes --only-binary :all: --no-deps --no-cache-dir"
 
 
-class ModalProvider(told.Provider):
-    """A machine is a sandbox of an app, and the order's key is its name there. `Machine.data` is the SDK's object."""
+class ModalProvider(base.Provider):
+    """Modal; a machine is a sandbox of an app, named after the order's key. `Machine.data` is the SDK's object."""
 
     name = "modal"
     variables: ClassVar[tuple[str, ...]] = ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET")
@@ -53,55 +53,57 @@ class ModalProvider(told.Provider):
         self._app_name = values.get("EVALCELL_MODAL_APP") or "evalcell"
         # Elsewhere a machine's name means another one, or none.
         place = f"{self._servers[0]}/{self._environment or 'default'}/{self._app_name}"
-        self.address = told.account(place, self._id.get_secret_value())
+        self.address = base.account_address(place, self._id.get_secret_value())
         self.python = values.get("EVALCELL_MODAL_PYTHON") or "3.13"
         if not re.fullmatch(r"3\.(1[1-9]|[2-9]\d)", self.python):
-            raise SandboxUnavailableError("EVALCELL_MODAL_PYTHON is no usable version; set it to one like 3.13")
+            raise SandboxUnavailableError(
+                "EVALCELL_MODAL_PYTHON is not a supported version; set it to one such as 3.13"
+            )
         self._client: Any = None
         self._app: Any = None
         self._images: dict[str | None, Any] = {}
         self._making = asyncio.Lock()
         self._known: dict[str, Any] = {}
-        """The SDK's objects of machines that were not killed, by their ids."""
+        """The SDK's objects of the machines that were not killed, by id."""
 
     async def open(self) -> None:
         if self._client is None:
-            # Every other way to a client takes the server's address from the process's environment.
+            # All other ways to make a client take the server's address from os.environ.
             credentials = self._id.get_secret_value(), self._secret.get_secret_value()
             client = sdk().Client(",".join(self._servers), _CLIENT, credentials)
-            async with asking(_ASKING, sent=False):
+            async with mapped_errors(_ASKING, sent=False):
                 self._client = await client.__aenter__()
 
     async def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            async with asking(_ASKING):
+            async with mapped_errors(_ASKING):
                 await client.close.aio()
 
-    async def create(self, order: told.Order) -> Machine:
+    async def create(self, order: base.Order) -> Machine:
         image = await self._image(order.lock)
         try:
-            async with asking(_CREATING, missing=RefusedError):
+            async with mapped_errors(_CREATING, missing=RefusedError):
                 sandbox = await sdk().Sandbox.create.aio(
                     app=self._app,
                     client=self._client,
                     image=image,
                     name=order.key,
-                    tags={**order.tags, "since": str(int(time.time()))},  # the SDK's list does not tell
+                    tags={**order.tags, "since": str(int(time.time()))},  # the SDK's list lacks it
                     timeout=order.lifetime,
                     idle_timeout=min(order.lifetime, _IDLE),
                     block_network=not order.network,
                     memory=math.ceil((order.memory + _ABOVE) / MB),
                     cpu=1.0,
                 )
-        except ThereError as e:
+        except AlreadyExistsError as e:
             if found := await self.find(order.key):
                 return found
-            raise UnreachableError(f"{e}; then it was gone") from None
+            raise UnreachableError(f"{e}; then the machine no longer existed") from None
         return self._machine(sandbox, order.key)
 
     async def _image(self, lock: str | None) -> Any:
-        """A Python, with the packages of the lock. Built once, it is there at once from then on."""
+        """An image with Python and the packages of the lock. It is built once, and then available at once."""
         async with self._making:
             app = await self._lookup(create=True)
             if lock not in self._images:
@@ -109,21 +111,21 @@ class ModalProvider(told.Provider):
                 with file(lock or "") as path:
                     if lock is not None:
                         image = image.pip_install_from_requirements(path, extra_options=_PIP)
-                    async with asking(_BUILDING, missing=RefusedError):
+                    async with mapped_errors(_BUILDING, missing=RefusedError):
                         self._images[lock] = await image.build.aio(app)
             return self._images[lock]
 
     async def _lookup(self, *, create: bool) -> Any:
-        """The app that all machines belong to. Raises GoneError where there is none and none shall be made."""
+        """The app of all machines. Raises GoneError if there is none and none shall be created."""
         if self._app is None:
-            async with asking(_ASKING, missing=RefusedError if create else GoneError):
+            async with mapped_errors(_ASKING, missing=RefusedError if create else GoneError):
                 more = {"environment_name": self._environment, "create_if_missing": create}
                 self._app = await sdk().App.lookup.aio(self._app_name, client=self._client, **more)
         return self._app
 
     async def find(self, key: str) -> Machine | None:
         with suppress(GoneError):
-            async with asking(_ASKING):
+            async with mapped_errors(_ASKING):
                 more = {"environment_name": self._environment, "client": self._client}
                 sandbox = await sdk().Sandbox.from_name.aio(self._app_name, key, **more)
             return self._machine(sandbox, key)
@@ -135,71 +137,73 @@ class ModalProvider(told.Provider):
 
     async def kill(self, id: str) -> None:
         with suppress(GoneError):
-            async with asking(_ASKING):
+            async with mapped_errors(_ASKING):
                 sandbox = self._known.get(id) or await sdk().Sandbox.from_id.aio(id, client=self._client)
                 await sandbox.terminate.aio()
                 await sandbox.detach.aio()
         self._known.pop(id, None)
 
-    async def list(self) -> AsyncIterator[told.Found]:
+    async def list(self) -> AsyncIterator[base.ListedMachine]:
         with suppress(GoneError):
             app = await self._lookup(create=False)
-            every = sdk().Sandbox.list.aio(app_id=app.app_id, tags={"owner": told.OWNER}, client=self._client)
+            every = sdk().Sandbox.list.aio(app_id=app.app_id, tags={"owner": base.OWNER}, client=self._client)
             async with aclosing(every):
-                while sandbox := await following(every):
+                while sandbox := await next_item(every):
                     with suppress(GoneError):
-                        async with asking(_ASKING):
+                        async with mapped_errors(_ASKING):
                             tags: dict[str, str] = await sandbox.get_tags.aio()
-                        yield told.Found(sandbox.object_id, tags.get("key", ""), _since(tags), tags)
+                        yield base.ListedMachine(sandbox.object_id, tags.get("key", ""), _since(tags), tags)
 
-    async def execute(self, machine: Machine, command: told.Command, hear: told.Hear) -> told.Ended:
-        """Three requests where all goes well: start, stdin, stdout. Else also those for the code and for stderr."""
-        trailer = Trailer()
-        async with asking(_ASKING):
+    async def execute(self, machine: Machine, command: base.Command, on_output: base.OnOutput) -> base.CommandResult:
+        """Run a command in three requests: start, stdin, stdout. After failures also ask for the code and stderr."""
+        trailer = ExitCodeFilter()
+        async with mapped_errors(_ASKING):
             process = await machine.data.exec.aio(
                 *trailer.argv(command.argv), timeout=math.ceil(command.timeout), env=dict(command.env), text=False
             )
         try:
-            await self._hear(process, command, lambda piece: hear(piece) if piece else None, trailer)
+            await self._hear(process, command, lambda piece: on_output(piece) if piece else None, trailer)
             code = trailer.code
             if code is None:
-                async with asking(command.timeout + _GRACE):
+                async with mapped_errors(command.timeout + _GRACE):
                     code = await process.wait.aio()
-        except BusyError as e:  # which would say that nothing was begun
+        except BusyError as e:  # a BusyError would mean that nothing was started
             raise UnreachableError(str(e)) from None
-        return told.Ended(None if code == -1 else code, await _tail(process.stderr) if code else "")
+        return base.CommandResult(None if code == -1 else code, await _tail(process.stderr) if code else "")
 
-    async def _hear(self, process: Any, command: told.Command, hear: told.Hear, trailer: Trailer) -> None:
+    async def _hear(
+        self, process: Any, command: base.Command, on_output: base.OnOutput, trailer: ExitCodeFilter
+    ) -> None:
         feeding = asyncio.create_task(_feed(process.stdin, command.input))
         try:
             async with asyncio.timeout(command.timeout + _GRACE) as deadline, aclosing(aiter(process.stdout)) as pieces:
                 feeding.add_done_callback(lambda fed: _hurry(fed, deadline))
-                while piece := await following(pieces):
-                    hear(trailer.without(piece))
-            hear(trailer.rest())
+                while piece := await next_item(pieces):
+                    on_output(trailer.without(piece))
+            on_output(trailer.rest())
         except TimeoutError:
-            if not deadline.expired():  # it is of whoever hears
+            if not deadline.expired():  # raised by on_output
                 raise
             if feeding.done():
                 feeding.result()
-            raise UnreachableError("Modal: the command did not end in its time, nor was it ended") from None
+            raise UnreachableError("Modal: the command did not end in time, and the service did not end it") from None
         finally:
             feeding.cancel()
             await asyncio.gather(feeding, return_exceptions=True)
 
 
 async def _feed(stdin: Any, data: bytes) -> None:
-    """Writes and closes stdin."""
+    """Write and close stdin."""
     for start in range(0, max(1, len(data)), _PIECE):
         stdin.write(data[start : start + _PIECE])
         if start + _PIECE >= len(data):
             stdin.write_eof()
-        async with asking(_ASKING):
+        async with mapped_errors(_ASKING):
             await stdin.drain.aio()
 
 
 def _hurry(fed: asyncio.Task[None], deadline: asyncio.Timeout) -> None:
-    """What could not be fed ends soon. Where the command or its machine has ended, stdout has still to tell how."""
+    """Wait a short time for stdin to be written. If the command or its machine has ended, stdout tells how."""
     if not fed.cancelled() and (error := fed.exception()):
         deadline.reschedule(asyncio.get_running_loop().time() + (_SOON if isinstance(error, GoneError) else 0))
 
@@ -208,9 +212,9 @@ async def _tail(stderr: Any) -> str:
     errors = bytearray()
     with suppress(ProviderError, TimeoutError):
         async with asyncio.timeout(_ASKING), aclosing(aiter(stderr)) as pieces:
-            while piece := await following(pieces):
+            while piece := await next_item(pieces):
                 errors += piece
-                del errors[: -told.ERRORS]
+                del errors[: -base.ERRORS]
     return errors.decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Modal's SDK: how it is imported and asked, and what its failures mean. It is not installed with evalcell itself."""
+"""Import and call Modal's SDK, which is not installed with evalcell, and map its failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.remote import provider as told
+from sandboxes.remote import provider as base
 from sandboxes.remote.provider import GoneError, ProviderError, RefusedError, UnreachableError
 from sandboxes.text import clean
 
@@ -22,48 +22,48 @@ HOW = "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET to a token from modal.com/setti
 Kind = type[ProviderError]
 
 
-async def following(items: Any) -> Any:
-    """None at the end."""
+async def next_item(items: Any) -> Any:
+    """The next item, or None at the end."""
     try:
         return await anext(items, None)
     except Exception as e:
-        raise _judged(e) from None
+        raise _map_error(e) from None
 
 
 @asynccontextmanager
-async def asking(seconds: float, *, missing: Kind = GoneError, sent: bool = True) -> AsyncIterator[None]:
-    """What the SDK raises becomes a ProviderError; `missing` for what does not exist."""
+async def mapped_errors(seconds: float, *, missing: Kind = GoneError, sent: bool = True) -> AsyncIterator[None]:
+    """Turn what the SDK raises into a ProviderError; `missing` if something does not exist."""
     try:
         async with asyncio.timeout(seconds):
             yield
     except Exception as e:
-        judged = _judged(e, missing)
+        judged = _map_error(e, missing)
         if isinstance(judged, UnreachableError):
             judged.sent = sent
         raise judged from None
 
 
-class ThereError(RefusedError):
+class AlreadyExistsError(RefusedError):
     """A machine with this name exists."""
 
 
-def _judged(error: Exception, missing: Kind = GoneError) -> ProviderError:
+def _map_error(error: Exception, missing: Kind = GoneError) -> ProviderError:
     of = sdk().exception
     said = f"Modal: {clean(' '.join(str(error).split()), 300) or 'no answer in time'}"
     match error:
         case ProviderError():
             return error
         case of.AlreadyExistsError():
-            return ThereError(said)
+            return AlreadyExistsError(said)
         case of.AuthError() | of.PermissionDeniedError():
             return RefusedError(f"{said}; {HOW}")
         case of.ResourceExhaustedError():
             after = [getattr(one, "retry_after_secs", None) for one in getattr(error, "_grpc_details", None) or ()]
             rate = bool(after) or "rate" in said.lower().split()
-            return told.BusyError(said, *after[:1]) if rate else told.FullError(said)
-        case of.NotFoundError() | of.ConflictError() | of.ClientClosed():  # a conflict is an InvalidError too
+            return base.BusyError(said, *after[:1]) if rate else base.FullError(said)
+        case of.NotFoundError() | of.ConflictError() | of.ClientClosed():  # ConflictError is a subclass of InvalidError
             return missing(said)
-        case of.ImageBuildError():  # whose reason stands at the end
+        case of.ImageBuildError():  # its reason is at the end
             return RefusedError(f"Modal could not build the image: {clean(' '.join(str(error).split())[-400:])}")
         case of.InvalidError() | of.UnimplementedError() | of.VersionError():
             return RefusedError(said)
@@ -78,15 +78,15 @@ def file(text: str) -> Iterator[str]:
         yield temporary.name
 
 
-# It says every header that it packs, the credentials among them.
+# At debug level it logs every header, including the credentials.
 logging.getLogger("hpack").setLevel(logging.INFO)
 
 
 def sdk() -> Any:
-    """The SDK, which does not find ~/.modal.toml. Raises SandboxUnavailableError where it is not installed."""
+    """The SDK, kept from reading ~/.modal.toml. Raises SandboxUnavailableError if it is not installed."""
     if "modal" not in sys.modules:
         kept = {name: os.environ.pop(name, None) for name in ("MODAL_CONFIG_PATH", "MODAL_PROFILE")}
-        # Left to itself it asks again for ever when it is told to come later.
+        # By default it retries for ever when the service asks it to wait.
         with file('[default]\nmax_throttle_wait = "0"\n') as os.environ["MODAL_CONFIG_PATH"]:
             try:
                 importlib.import_module("modal")

@@ -1,6 +1,6 @@
 """
-How the Wasm guest is built: guest sources in, `code.wasm`, `memory.wasm` and `guest.json` out.
+Build the Wasm guest: guest sources in, `code.wasm`, `memory.wasm` and `guest.json` out. See docs/building.md.
 
 Imports inside this package are relative, because the hatch hook loads it by path under another name: a build
-environment has neither `sandboxes` nor what that depends on. Told whole in docs/building.md.
+environment has neither `sandboxes` nor its dependencies.
 """

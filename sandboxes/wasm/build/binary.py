@@ -1,4 +1,4 @@
-"""Reading the integers, names and sections that WebAssembly files are made of."""
+"""Read the integers, names and sections of WebAssembly files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Reader:
         return value
 
     def skip(self, size: int) -> int:
-        """Step over `size` bytes; gives where they start."""
+        """Step over `size` bytes; the position where they start."""
         start = self.position
         if start + size > self.end:
             raise WasmFormatError(f"unexpected end of WebAssembly: {size} more bytes promised at byte {start}")

@@ -1,4 +1,4 @@
-"""What must hold of the finished guest; every build ends with `check_guest`."""
+"""Check the finished guest; every build ends with `check_guest`."""
 
 import re
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ _PYTHON_VERSION = re.compile(rb"(3\.\d+\.\d+(?:(?:a|b|rc)\d+)?\+?) \([^\x00]{1,1
 
 
 def check_guest(code: bytes, memory: bytes) -> None:
-    """Raises GuestAssertionError, naming the first assertion that `code.wasm` and `memory.wasm` break."""
+    """Raise GuestAssertionError, which names the first assertion that `code.wasm` and `memory.wasm` break."""
     code_module, memory_module = Module.parse(code), Module.parse(memory)
     check_imports(code_module)
     check_one_memory(code_module)
@@ -51,7 +51,7 @@ def check_imports(code: Module) -> None:
 
 
 def check_one_memory(module: Module) -> None:
-    """Exactly one, of the plain kind, without a maximum: how far it may grow is the host's to say."""
+    """Require exactly one memory, of the plain kind, without a maximum: the host decides how far it may grow."""
     require(len(module.memories) == 1, Assertion.ONE_MEMORY, f"there are {len(module.memories)} memories")
     limits = module.memories[0]
     require(limits.flags & ~1 == 0, Assertion.ONE_MEMORY, f"the memory has flags {limits.flags}")
@@ -93,7 +93,7 @@ def check_instructions(code: bytes) -> None:
 
 
 def check_segments(module: Module) -> None:
-    """The data is placed by instantiation alone, and all of it inside the memory's initial size."""
+    """Require that instantiation alone places the data, all of it inside the memory's initial size."""
     limit = module.memories[0].minimum * PAGE
     for number, segment in enumerate(module.segments):
         require(
@@ -110,7 +110,7 @@ def check_segments(module: Module) -> None:
 
 
 def check_pair(code: Module, memory: Module) -> None:
-    """That the one module's memory is what the other one imports."""
+    """Require that the code imports the memory that the other module exports."""
     offered, wanted = memory.memories[0], code.memories[0]
     export = memory.exported(MEMORY_EXPORT)
     require(
@@ -135,7 +135,7 @@ def check_valid(code: bytes, memory: bytes) -> None:
 
 
 def guest_python(image: bytes) -> str:
-    """The guest's Python version, as `sys.version` in its memory has it."""
+    """The guest's Python version, from `sys.version` in its memory."""
     found = sorted({match[1].decode() for match in _PYTHON_VERSION.finditer(image)})
     require(len(found) == 1, Assertion.GUEST_PYTHON_IS_KNOWN, f"its memory holds the versions {_listed(found)}")
     return found[0]

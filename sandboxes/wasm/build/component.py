@@ -1,4 +1,4 @@
-"""A component as componentize-py writes it: its core modules, their instances, what is lifted out of them."""
+"""Read a component as componentize-py writes it: its core modules, their instances, and what it exports of them."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -14,7 +14,7 @@ _STRING_ENCODINGS = range(3)
 _LIFT = 0
 _FROM_INSTANCE, _FROM_CORE_INSTANCE, _FROM_OUTSIDE = range(3)
 LIFT_OPTIONS = {3: ("memory", "memory"), 4: ("realloc", "func"), 5: ("post-return", "func")}
-"""The canonical options that point at something: code to (name, sort)."""
+"""The canonical options that refer to something: code to (name, sort)."""
 
 
 class SectionId(IntEnum):
@@ -34,7 +34,7 @@ class CoreExport(NamedTuple):
 
 @dataclass(frozen=True)
 class Instantiation:
-    """A module made an instance; `arguments` names the instance that answers each imported module name."""
+    """A module that is instantiated; `arguments` names the instance for each imported module name."""
 
     module: int
     arguments: dict[str, int]
@@ -66,22 +66,22 @@ class Component:
 
     @classmethod
     def parse(cls, data: bytes) -> "Component":
-        """Raises WasmFormatError on what it can't read, GuestAssertionError when a host is needed."""
+        """Decode a component. Raises WasmFormatError for unknown content, GuestAssertionError if it needs a host."""
         component = cls()
         for part in sections(data, COMPONENT_PREAMBLE):
             component._read(data, part)
         return component
 
     def resolve(self, instance: int, name: str) -> CoreExport:
-        """Which module's export `name` of `instance` really is."""
+        """The module whose export `name` of `instance` really is."""
         target = self.instances[instance]
         if isinstance(target, Instantiation):
             return CoreExport(target.module, name)
         sort, index = target.exports[name]
-        return self._aliased(sort, index)
+        return self._resolve_alias(sort, index)
 
     def instantiations(self) -> list[Instantiation]:
-        """In order; raises GuestAssertionError unless each module occurs exactly once."""
+        """The instantiations in order; raises GuestAssertionError unless each module occurs exactly once."""
         made = [instance for instance in self.instances if isinstance(instance, Instantiation)]
         modules = [instance.module for instance in made]
         twice = sorted({module for module in modules if modules.count(module) > 1})
@@ -92,7 +92,7 @@ class Component:
         )
         return made
 
-    def _aliased(self, sort: str, index: int) -> CoreExport:
+    def _resolve_alias(self, sort: str, index: int) -> CoreExport:
         return self.resolve(*self._aliases[sort][index])
 
     def _read(self, data: bytes, part: Section) -> None:
@@ -134,9 +134,9 @@ class Component:
             f"the component takes a core function from canon 0x{kind:02x}, which only a host can supply",
         )
         reader.byte()
-        function = self._aliased("func", reader.unsigned())
+        function = self._resolve_alias("func", reader.unsigned())
         options = {
-            name: self._aliased(sort, index)
+            name: self._resolve_alias(sort, index)
             for code, index in _options(reader).items()
             for name, sort in (LIFT_OPTIONS[code],)
         }
@@ -145,7 +145,7 @@ class Component:
 
 
 def _core_sort(reader: Reader) -> str:
-    """A core sort's name, or the empty string for a sort of the component's own."""
+    """A core sort's name, or the empty string for one of the component's own sorts."""
     sort = reader.byte()
     if sort == 0 and (core := reader.byte()) in _CORE_SORTS:
         return _CORE_SORTS[core]
@@ -177,7 +177,7 @@ def _bundle(reader: Reader) -> Bundle:
 
 
 def _options(reader: Reader) -> dict[int, int]:
-    """Code to index, of those in LIFT_OPTIONS."""
+    """The options in LIFT_OPTIONS, code to index."""
     options = {}
     for _ in range(reader.unsigned()):
         code = reader.byte()

@@ -1,4 +1,4 @@
-"""What a failed build of the guest raises."""
+"""Errors of a failed build of the guest."""
 
 from enum import StrEnum
 
@@ -33,7 +33,7 @@ class Assertion(StrEnum):
 
 
 class GuestAssertionError(GuestBuildError):
-    """Something that the sandbox's isolation rests on no longer holds, so nothing may be shipped."""
+    """Something that the sandbox's isolation relies on no longer holds, so nothing may be shipped."""
 
     def __init__(self, assertion: Assertion, found: str) -> None:
         self.assertion = assertion
@@ -45,6 +45,6 @@ class GuestAssertionError(GuestBuildError):
 
 
 def require(condition: bool, assertion: Assertion, found: str) -> None:
-    """Raise GuestAssertionError unless `condition` holds; `found` says what was there instead."""
+    """Raise GuestAssertionError unless `condition` holds; `found` says what was found instead."""
     if not condition:
         raise GuestAssertionError(assertion, found)

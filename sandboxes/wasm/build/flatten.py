@@ -1,9 +1,9 @@
 """
-A component turned into core modules that wasm-merge can link.
+Turn a component into core modules that wasm-merge can link.
 
-A component instantiates its modules with one another's exports by position and alias; here every module is
-named `m<number>` and its imports are rewritten to say which module's export is really meant. What the guest
-would ask of WASI goes to the shim. A front module gives the exports that the host needs unmistakable names.
+A component instantiates its modules with one another's exports by position and alias; here every module is named
+`m<number>`, and its imports name the module whose export is really meant. The shim answers what the guest would ask of
+WASI. A front module gives the exports that the host needs unique names.
 """
 
 from collections.abc import Callable
@@ -59,8 +59,8 @@ def flatten(component: Component, shim: bytes) -> list[NamedModule]:
     memory = lifts["load"].options["memory"]
     libc = _libc(component, callers - {memory.module})
     return [
-        *(NamedModule(_module_name(made.module), _linked(component, made)) for made in instantiations),
-        NamedModule(SHIM, _linked_shim(shim, {memory.name: memory, _REALLOC: CoreExport(libc, _REALLOC)})),
+        *(NamedModule(_module_name(made.module), _link(component, made)) for made in instantiations),
+        NamedModule(SHIM, _link_shim(shim, {memory.name: memory, _REALLOC: CoreExport(libc, _REALLOC)})),
         NamedModule(FRONT, bytes(wasmtime.wat2wasm(_front(lifts, memory.module)))),
     ]
 
@@ -81,7 +81,7 @@ def _callers(component: Component, instantiations: list[Instantiation]) -> set[i
 
 def _libc(component: Component, callers: set[int]) -> int:
     """
-    The module whose realloc the shim has to use: it calls the shim, and frees what it gets from it.
+    The module whose realloc the shim must use: it calls the shim, and frees what it gets from it.
 
     `callers` without the module that owns the memory, which only forwards the calls.
     """
@@ -107,7 +107,7 @@ def _entry_lifts(component: Component) -> dict[str, Lift]:
     return {name: lifts[name] for name in _ENTRY_POINTS}
 
 
-def _linked(component: Component, made: Instantiation) -> bytes:
+def _link(component: Component, made: Instantiation) -> bytes:
     def target(item: Import) -> tuple[str, str]:
         if override := OVERRIDES.get(_wasi_name(item)):
             return SHIM, override
@@ -116,7 +116,7 @@ def _linked(component: Component, made: Instantiation) -> bytes:
     return _with_imports(component.modules[made.module], target)
 
 
-def _linked_shim(shim: bytes, sources: dict[str, CoreExport]) -> bytes:
+def _link_shim(shim: bytes, sources: dict[str, CoreExport]) -> bytes:
     def target(item: Import) -> tuple[str, str]:
         if item.name not in sources:
             raise GuestBuildError(f"shim.wat imports {item.name!r}: it may import {' and '.join(sources)} only")
@@ -154,7 +154,7 @@ def _with_imports(data: bytes, renamed: _Renaming) -> bytes:
 
 
 def _front(lifts: dict[str, Lift], main: int) -> str:
-    """A module in text form that only re-exports, so that wasm-merge checks the types the host counts on."""
+    """A module in text form that only re-exports, so that wasm-merge checks the types that the host relies on."""
     lines = []
     for name, lift in lifts.items():
         lines.append(_reexport(*_target(lift.function), name, "func", "(param i32 i32) (result i32)"))

@@ -1,4 +1,4 @@
-"""The hatch build hook: a wheel, editable or not, is made of a tree in which the guest is built."""
+"""The hatch build hook, which builds the guest before a wheel is made, editable or not."""
 
 import sys
 from importlib import import_module
@@ -12,7 +12,7 @@ _PACKAGE = "evalcell_wasm"
 
 
 class GuestBuildHook(BuildHookInterface[Any]):
-    """Hatch loads this file by its path, so the package around it has to be loaded by path too."""
+    """Hatch loads this file by path, so the package around it must be loaded by path too."""
 
     PLUGIN_NAME = "custom"
 
@@ -23,9 +23,9 @@ class GuestBuildHook(BuildHookInterface[Any]):
 
 def build_package(folder: Path) -> ModuleType:
     """
-    `build/pipeline.py` of the package in `folder`.
+    Load `build/pipeline.py` of the package in `folder`.
 
-    The folder stands in for a package of another name: what the real one imports is not installed yet.
+    The folder stands in for a package of another name: the dependencies of the real one are not installed yet.
     """
     package = ModuleType(_PACKAGE)
     package.__path__ = [str(folder)]

@@ -1,4 +1,4 @@
-"""The merged guest divided in two: code that imports its memory, and that memory's initial content."""
+"""Divide the merged guest in two: code that imports its memory, and that memory's initial content."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Halves:
 
 
 def split(merged: bytes) -> Halves:
-    """Raises GuestAssertionError when taking the module's memory away would change what it does."""
+    """Divide a module. Raises GuestAssertionError if it would behave differently without its own memory."""
     module = Module.parse(merged)
     left = ", ".join(f"{item.module}.{item.name}" for item in module.imports[:5])
     require(not left, Assertion.ONLY_IMPORT_IS_MEMORY, f"imports are left after merging: {left}")
@@ -75,6 +75,6 @@ def _exports(exports: list[Export]) -> bytes:
 
 
 def without_custom_sections(data: bytes) -> bytes:
-    """The same module without names and other annotations, none of which a host needs."""
+    """The same module without names and other annotations, which no host needs."""
     kept = [part for part in Module.parse(data).sections if part.id != SectionId.CUSTOM]
     return encode.PREAMBLE + b"".join(encode.section(part.id, data[part.start : part.end]) for part in kept)

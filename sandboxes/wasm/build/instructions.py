@@ -1,9 +1,8 @@
 """
-Which instructions a module's functions use.
+Find the instructions that a module's functions use.
 
-The walker knows the instructions of the WebAssembly that this guest is compiled to (1.0 with sign extension,
-saturating conversion, bulk memory, reference types and tail calls). Anything else stops it, so nothing passes
-unseen.
+The walker knows the instructions of the WebAssembly that this guest is compiled to (1.0 with sign extension, saturating
+conversion, bulk memory, reference types and tail calls). Anything else stops it, so that nothing is missed.
 """
 
 from enum import Enum, auto
@@ -103,7 +102,7 @@ def _after_locals(data: bytes, start: int, end: int) -> int:
 
 
 def _walk(data: bytes, position: int, end: int, used: set[int]) -> None:
-    """Millions of instructions pass here, so the loop reads bytes itself where a Reader would be simpler."""
+    """Collect a body's opcodes. Millions of instructions pass here, so the loop reads bytes without a Reader."""
     opcode = -1
     while position < end:
         opcode = data[position]

@@ -1,4 +1,4 @@
-"""`guest.json`: what the built guest was made from, and how to tell that its files are whole."""
+"""`guest.json`: what the guest was built from, and hashes of its files."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ MEMORY = "memory.wasm"
 
 SOURCES = Path("sandboxes/guest/wasm")
 HARNESS = Path("sandboxes/guest/harness.py")
-"""What it has in common with other sandboxes; in the image `HARNESS_NAME`, beside the guest's own sources."""
+"""Shared with other sandboxes; in the image it is `HARNESS_NAME`, beside the guest's own sources."""
 HARNESS_NAME = "guest_harness.py"
 _BUILD = Path("sandboxes/wasm/build")
 _ENCODE = Path("sandboxes/wasm/encode.py")
@@ -37,7 +37,7 @@ class BuiltFile:
 @dataclass(frozen=True)
 class Manifest:
     inputs: str
-    """`input_hash()` of what it was built from."""
+    """`input_hash()` of its sources."""
     python: str
     """The guest's own version."""
     componentize_py: str
@@ -58,7 +58,7 @@ def source_files(project: Path = PROJECT) -> list[Path]:
 
 
 def input_hash(project: Path = PROJECT) -> str:
-    """SHA-256 over what decides what the guest is: its sources, this package, the tools' versions."""
+    """SHA-256 of everything that decides the guest's content: its sources, this package, the tools' versions."""
     digest = hashlib.sha256()
     for folder in (SOURCES, _BUILD):
         for path in sorted(_files(project / folder)):
@@ -72,7 +72,7 @@ def input_hash(project: Path = PROJECT) -> str:
 
 
 def is_current(output: Path, inputs: str) -> bool:
-    """Whether `output` holds a whole guest that was built from these inputs."""
+    """Whether `output` holds a complete guest built from these inputs."""
     try:
         manifest = json.loads((output / MANIFEST).read_bytes())
         return (
@@ -91,6 +91,6 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _add(digest: "hashlib._Hash", name: str, content: bytes) -> None:
-    """Lengths first, so that no two different sets of files run together to the same bytes."""
+    """Add a file to the digest, lengths first, so that no two different sets of files give the same bytes."""
     digest.update(f"{len(name)}:{name}{len(content)}:".encode())
     digest.update(content)

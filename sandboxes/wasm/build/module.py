@@ -80,7 +80,7 @@ class DataSegment(NamedTuple):
 
 @dataclass
 class Module:
-    """A core module, decoded as far as this build needs it; index spaces start with what is imported."""
+    """A core module, decoded as far as this build needs it; index spaces start with the imports."""
 
     data: bytes
     sections: list[Section] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Module:
 
     @classmethod
     def parse(cls, data: bytes) -> "Module":
-        """Raises WasmFormatError on what it can't read."""
+        """Decode a module. Raises WasmFormatError for unknown content."""
         module = cls(data)
         for part in sections(data, PREAMBLE):
             module.sections.append(part)
@@ -166,7 +166,7 @@ def _limits(reader: Reader) -> Limits:
 
 
 def value_type(reader: Reader) -> int:
-    """A value type's first byte; steps over all of it."""
+    """A value type's first byte; steps over the whole type."""
     type_ = reader.byte()
     if type_ in TYPED_REFERENCES:
         reader.signed()

@@ -1,4 +1,4 @@
-"""The exact versions of the build's tools, each written down in one place."""
+"""The exact versions of the build's tools, each defined in one place."""
 
 import importlib.metadata
 import re
@@ -26,7 +26,7 @@ def pinned_version(tool: str) -> str:
 
 
 def wrong_tools() -> list[str]:
-    """Those tools that this interpreter lacks or has in another version, as requirements to install."""
+    """The tools that this interpreter lacks or has in another version, as requirements to install."""
     return [f"{tool}=={pinned_version(tool)}" for tool in PYTHON_TOOLS if _installed(tool) != pinned_version(tool)]
 
 

@@ -1,4 +1,4 @@
-"""The steps from guest sources to the three files, and the decision whether they are needed."""
+"""The steps from guest sources to the three files, and whether they are needed."""
 
 import shutil
 import sys
@@ -12,7 +12,7 @@ import filelock
 import wasmtime
 
 from ..encode import memory_module
-from . import kept
+from . import guest_cache
 from .checks import check_guest, guest_python
 from .component import Component
 from .errors import GuestBuildError
@@ -58,10 +58,10 @@ Report = Callable[[str], None]
 
 def build_guest(output: Path = OUTPUT, *, force: bool = False, report: Report | None = None) -> bool:
     """
-    Make `output` hold the guest of the present sources; True when it had to be built, and was not kept on this machine.
+    Make `output` hold the guest of the present sources; whether it had to be built, as this machine's cache lacked it.
 
-    Safe when several run at once: one builds, the others wait and find it done. The manifest is put in place
-    last, so a build that was cut off is never taken for a whole one. Raises GuestBuildError.
+    Safe when several run at once: one builds, the others wait and find it done. The manifest is written last, so that
+    an interrupted build never looks complete. Raises GuestBuildError.
     """
     report = report or _to_stderr
     inputs = input_hash()
@@ -70,13 +70,13 @@ def build_guest(output: Path = OUTPUT, *, force: bool = False, report: Report | 
         if not force and is_current(output, inputs):
             report("guest: up to date")
             return False
-        found = None if force else kept.fetched(inputs)
+        found = None if force else guest_cache.fetch(inputs)
         if found:
             report("guest: as it was built before on this machine")
         files = found or _build(inputs, report)
-        kept.put(output, files)
+        guest_cache.put(output, files)
         if not found:
-            kept.keep(inputs, files)
+            guest_cache.keep(inputs, files)
     return not found
 
 
@@ -86,16 +86,16 @@ def _build(inputs: str, report: Report) -> dict[str, bytes]:
         with _step("find the tools", report):
             tools = find_tools()
         with _step("componentize-py", report):
-            component = _componentized(tools, folder)
+            component = _componentize(tools, folder)
         with _step("flatten", report):
             modules = flatten(Component.parse(component), _shim())
         with _step("wasm-merge", report):
-            linked = merged(tools, modules, folder)
+            linked = merge(tools, modules, folder)
         with _step("split", report):
             halves = split(linked)
             memory = memory_module(halves.image)
         with _step("wasm-opt", report):
-            code = optimised(tools, halves.code, folder)
+            code = optimise(tools, halves.code, folder)
         with _step("check", report):
             check_guest(code, memory)
             python = guest_python(halves.image)
@@ -113,7 +113,7 @@ def _build(inputs: str, report: Report) -> dict[str, bytes]:
     return {**files, MANIFEST: manifest.to_json().encode()}
 
 
-def _componentized(tools: Tools, folder: Path) -> bytes:
+def _componentize(tools: Tools, folder: Path) -> bytes:
     sources = folder / "sources"
     for path in source_files():
         target = sources / path
@@ -134,7 +134,7 @@ def _shim() -> bytes:
         raise GuestBuildError(f"{SOURCES / 'shim.wat'}: {error}") from None
 
 
-def merged(tools: Tools, modules: list[NamedModule], folder: Path) -> bytes:
+def merge(tools: Tools, modules: list[NamedModule], folder: Path) -> bytes:
     inputs = []
     for module in modules:
         path = folder / f"{module.name}.wasm"
@@ -145,7 +145,7 @@ def merged(tools: Tools, modules: list[NamedModule], folder: Path) -> bytes:
     return output.read_bytes()
 
 
-def optimised(tools: Tools, code: bytes, folder: Path) -> bytes:
+def optimise(tools: Tools, code: bytes, folder: Path) -> bytes:
     before, after = folder / "split.wasm", folder / "optimised.wasm"
     before.write_bytes(code)
     tools.optimise([*_FEATURES, str(before), *_PASSES, "-o", str(after)])

@@ -1,4 +1,4 @@
-"""The build's tools: from the build environment or fetched once, never what the machine happens to have."""
+"""The build's tools: from the build environment or fetched once, never those that happen to be on the machine."""
 
 import base64
 import hashlib
@@ -34,7 +34,7 @@ _KEPT_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "USE
 
 @dataclass(frozen=True)
 class Tools:
-    """Where the programs are; made by `find_tools`."""
+    """The paths of the programs, found by `find_tools`."""
 
     node: Path
     wasm_merge: Path
@@ -43,10 +43,10 @@ class Tools:
 
     def componentize(self, arguments: Sequence[str], folder: Path) -> None:
         """
-        Run componentize-py in `folder`, which holds nothing but the guest's sources.
+        Run componentize-py in `folder`, which holds only the guest's sources.
 
-        It would add the site-packages of whatever VIRTUAL_ENV, pipenv or python3 it meets to what the guest
-        can import; an empty stand-in for a virtual environment keeps all of them out.
+        It would let the guest import the site-packages of any VIRTUAL_ENV, pipenv or python3 that it finds; an empty
+        virtual environment keeps them out.
         """
         with tempfile.TemporaryDirectory(prefix="evalcell-empty-") as empty:
             (Path(empty) / "lib" / "site-packages").mkdir(parents=True)
@@ -63,7 +63,7 @@ class Tools:
 
 
 def find_tools() -> Tools:
-    """Raises GuestBuildError when a tool is missing, has another version, or can't be fetched."""
+    """Find the tools. Raises GuestBuildError if one is missing, has another version, or can't be fetched."""
     if missing := wrong_tools():
         raise GuestBuildError(
             f"the build needs {', '.join(missing)}: let pip build the project (pip install -e .), "
@@ -75,7 +75,7 @@ def find_tools() -> Tools:
 
 
 def cache_folder() -> Path:
-    """The same folder as that of `sandboxes.cache`, which a build environment can't import."""
+    """The folder of `sandboxes.cache`, which a build environment can't import."""
     chosen = os.environ.get("EVALCELL_CACHE_DIR")
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -99,14 +99,14 @@ def _node_and_npm() -> tuple[Path, Path]:
 
 
 def _binaryen(node: Path, npm: Path) -> Path:
-    """The folder with Binaryen's programs: cached for good, compared with their known hashes each time."""
+    """The folder with Binaryen's programs: cached permanently, compared with their known hashes each time."""
     folder = cache_folder() / "build" / f"binaryen-{BINARYEN_VERSION}"
     if all(_is_intact(folder / name) for name in BINARYEN_PROGRAMS):
         return folder
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(prefix="evalcell-npm-") as scratch:
-        tarball = _fetched(node, npm, Path(scratch))
-        for name, content in extracted(tarball).items():
+        tarball = _fetch(node, npm, Path(scratch))
+        for name, content in extract(tarball).items():
             write_atomically(folder / name, content)
     return folder
 
@@ -118,7 +118,7 @@ def _is_intact(program: Path) -> bool:
         return False
 
 
-def _fetched(node: Path, npm: Path, scratch: Path) -> Path:
+def _fetch(node: Path, npm: Path, scratch: Path) -> Path:
     """The package's tarball. npm fetches it, so the user's settings (mirror, proxy, certificates) hold."""
     package = f"binaryen@{BINARYEN_VERSION}"
     command = [str(node), str(npm), "pack", package, "--ignore-scripts", "--pack-destination", str(scratch)]
@@ -132,10 +132,10 @@ def _fetched(node: Path, npm: Path, scratch: Path) -> Path:
     tarballs = list(scratch.glob("*.tgz"))
     if len(tarballs) != 1:
         raise GuestBuildError(f"npm pack {package} left {len(tarballs)} files instead of one tarball")
-    return verified(tarballs[0])
+    return verify(tarballs[0])
 
 
-def verified(tarball: Path) -> Path:
+def verify(tarball: Path) -> Path:
     """The same tarball, if it is the pinned one."""
     found = base64.b64encode(hashlib.sha512(tarball.read_bytes()).digest()).decode()
     if found != BINARYEN_SHA512:
@@ -146,8 +146,8 @@ def verified(tarball: Path) -> Path:
     return tarball
 
 
-def extracted(tarball: Path) -> dict[str, bytes]:
-    """Only the wanted members, read by name: no path in the tarball decides where anything is written."""
+def extract(tarball: Path) -> dict[str, bytes]:
+    """The wanted programs, read by name: no path in the tarball decides where anything is written."""
     programs = {}
     with tarfile.open(tarball) as archive:
         for name, sha256 in BINARYEN_PROGRAMS.items():
@@ -161,7 +161,7 @@ def extracted(tarball: Path) -> dict[str, bytes]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put a file in place as a whole, or not at all."""
+    """Write a complete file, or none."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         partial.write_bytes(content)

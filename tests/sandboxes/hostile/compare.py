@@ -14,11 +14,11 @@ import threading
 from sandboxes import Call, Limits
 from sandboxes.protocol import load_request
 from sandboxes.wasm import sandbox as wasm
-from sandboxes.wasm.compiled import compiled
 from sandboxes.wasm.engine import THREAD_STACK, Engine
 from sandboxes.wasm.frames import Request
 from sandboxes.wasm.fresh import RestoredPages
 from sandboxes.wasm.guests import Guests
+from sandboxes.wasm.native_code import compile_guest
 from tests.sandboxes.hostile.judged import patience
 from tests.sandboxes.hostile.scripts import ATTACK, SHELL, scripts
 from tests.scripts import python
@@ -31,7 +31,7 @@ _memory_compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 def main() -> None:
-    with Engine(*compiled(print)) as engine:
+    with Engine(*compile_guest(print)) as engine:
         guests = Guests(engine, "restore")
         guests.load(1, load_request(python(SHELL), LIMITS), wasm.bounds(LIMITS, loading=True))
         states = guests._programs[1]

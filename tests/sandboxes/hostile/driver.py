@@ -143,7 +143,7 @@ class BoxedSandbox(ProcessSandbox):
         super().__init__(ProcessConfig(tier=cast(Tier, tier), jobs=jobs))
         self._packages, self._folder = ("installed",), Path(packages)
 
-    async def _installed(self, host: View) -> Path:
+    async def _install(self, host: View) -> Path:
         return self._folder
 
 

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from sandboxes.cache import cache_dir, cached
+from sandboxes.cache import cache_dir, get_or_build
 from sandboxes.errors import SandboxUnavailableError
 
 Progress = Callable[[str], None]
@@ -19,27 +19,27 @@ Progress = Callable[[str], None]
 GUEST = Path(__file__).parent / "_guest"
 
 SETTINGS = "1"
-"""Stands in the cache's key: to be raised with any change in `engine.configure`."""
+"""Part of the cache's key: to be raised with any change in `engine.configure`."""
 
 PARTS = ("code", "memory")
 SUFFIX = ".cwasm"
 
 
-class Compiled(NamedTuple):
-    """Paths of verified native code; only to be loaded by the process that verified it, and those it has started."""
+class NativeCode(NamedTuple):
+    """Paths of verified native code, to be loaded only by the process that verified it and those that it started."""
 
     code: Path
     memory: Path
 
 
-def compiled(progress: Progress, tried: bool = True) -> Compiled:
+def compile_guest(progress: Progress, tried: bool = True) -> NativeCode:
     """
-    The compiled guest. What the cache holds is checked each time; what is missing, damaged or not ours is built.
+    The compiled guest. The cached files are checked each time; what is missing, damaged or not ours is built.
 
-    `tried`: also whether it loads; else wasmtime, whose import takes a while, is only imported to build it.
-    `progress` is called with a line for the user when that takes long. Raises SandboxUnavailableError.
+    `tried` also checks that it loads; otherwise wasmtime, whose import is slow, is imported only to build it.
+    `progress` is called with a line for the user if that takes long. Raises SandboxUnavailableError.
     """
-    return Compiled(*(_part(part, progress, tried) for part in PARTS))
+    return NativeCode(*(_part(part, progress, tried) for part in PARTS))
 
 
 def _part(part: str, progress: Progress, tried: bool = True) -> Path:
@@ -48,17 +48,17 @@ def _part(part: str, progress: Progress, tried: bool = True) -> Path:
 
     def build() -> bytearray:
         if part == "code":
-            progress(f"compiling the sandbox for this machine, once, some seconds (kept in {cache_dir()})")
+            progress(f"compiling the sandbox for this machine, once, which takes some seconds (kept in {cache_dir()})")
         source = guest_file(name)
         if hashlib.sha256(source).hexdigest() != digest:
             raise SandboxUnavailableError(f"{GUEST.name}/{name} is damaged; reinstall evalcell")
         return _native(name, source)
 
     key = f"{part}-{_fingerprint(digest)}"
-    path = cached("wasm", key, SUFFIX, build)
-    if tried and not _loads(path):  # another processor, or settings that the key does not know
+    path = get_or_build("wasm", key, SUFFIX, build)
+    if tried and not _loads(path):  # for another processor, or with settings that are not in the key
         path.unlink(missing_ok=True)
-        path = cached("wasm", key, SUFFIX, build)
+        path = get_or_build("wasm", key, SUFFIX, build)
     return path
 
 
@@ -74,7 +74,7 @@ def _native(name: str, source: bytes) -> bytearray:
 
 
 def guest_file(name: str) -> bytes:
-    """A built file of the guest. Raises SandboxUnavailableError where there is none."""
+    """A built file of the guest. Raises SandboxUnavailableError if it is missing."""
     try:
         return (GUEST / name).read_bytes()
     except FileNotFoundError:
@@ -84,7 +84,7 @@ def guest_file(name: str) -> bytes:
 
 
 def _digest(name: str) -> str:
-    """The SHA-256 of a built file, as the guest's manifest tells it: the file is large, and only read to compile it."""
+    """The SHA-256 of a built file, from the guest's manifest: the file is large, and read only to compile it."""
     try:
         return str(json.loads(guest_file("guest.json"))["files"][name]["sha256"])
     except (ValueError, KeyError, TypeError) as e:
@@ -92,7 +92,7 @@ def _digest(name: str) -> str:
 
 
 def _fingerprint(source: str) -> str:
-    """Of all that decides what the native code looks like."""
+    """A hash of everything that decides the native code."""
     about = f"{version('wasmtime')} {sys.platform} {platform.machine()} {SETTINGS} {source}"
     return hashlib.sha256(about.encode()).hexdigest()[:24]
 

@@ -1,4 +1,4 @@
-"""Guests that were built on this machine, kept in the cache folder by the hash of what they were built from."""
+"""Guests built on this machine, kept in the cache folder by the hash of their sources."""
 
 import contextlib
 import os
@@ -11,13 +11,13 @@ from .manifest import CODE, MANIFEST, MEMORY, is_current
 from .tools import cache_folder, write_atomically
 
 MOST = 4
-"""Guests that are kept, the newest; each has some 30 MB."""
+"""The number of guests kept, the newest; each has about 30 MB."""
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def fetched(inputs: str) -> dict[str, bytes] | None:
-    """The three files of a guest that was built from these inputs; None where no whole one of ours is kept."""
+def fetch(inputs: str) -> dict[str, bytes] | None:
+    """The three files of a guest built from these inputs; None if there is no complete one of ours."""
     folder = _folder(inputs)
     if not (all(map(_is_ours, (cache_folder(), folder.parent, folder))) and is_current(folder, inputs)):
         return None
@@ -29,7 +29,7 @@ def fetched(inputs: str) -> dict[str, bytes] | None:
 
 
 def keep(inputs: str, files: Mapping[str, bytes]) -> None:
-    """As far as that is possible; a cache is not needed."""
+    """Keep a guest, if possible; a cache is not necessary."""
     folder = _folder(inputs)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -40,7 +40,7 @@ def keep(inputs: str, files: Mapping[str, bytes]) -> None:
 
 
 def put(folder: Path, files: Mapping[str, bytes]) -> None:
-    """The manifest last, so that what was cut off is never taken for a whole guest. Raises OSError."""
+    """Write the files, the manifest last, so that an interrupted write never looks complete. Raises OSError."""
     (folder / MANIFEST).unlink(missing_ok=True)
     for name in (CODE, MEMORY, MANIFEST):
         write_atomically(folder / name, files[name])
@@ -51,7 +51,7 @@ def _folder(inputs: str) -> Path:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether nobody else can have put what is in it there, which becomes part of every wheel."""
+    """Whether nobody else can have written to it, since its content becomes part of every wheel."""
     try:
         found = folder.stat()
     except OSError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.wasm.build import kept, manifest, pipeline
+from sandboxes.wasm.build import guest_cache, manifest, pipeline
 from sandboxes.wasm.build.errors import GuestBuildError
 from sandboxes.wasm.build.manifest import CODE, MANIFEST, MEMORY, BuiltFile, Manifest, input_hash
 
@@ -40,7 +40,7 @@ def place(cache: Path) -> Path:
 
 
 def test_another_clone_builds_nothing(cache: Path, no_tools: None, tmp_path: Path) -> None:
-    kept.keep(input_hash(), guest(input_hash()))
+    guest_cache.keep(input_hash(), guest(input_hash()))
     assert pipeline.build_guest(tmp_path / "output", report=lambda line: None) is False
     assert {name: (tmp_path / "output" / name).read_bytes() for name in guest("")} == guest(input_hash())
     with pytest.raises(GuestBuildError, match="something is built"):
@@ -56,35 +56,37 @@ def test_what_was_built_is_kept(cache: Path, tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", [CODE, MEMORY, MANIFEST])
 def test_a_damaged_one_is_not_taken(cache: Path, name: str) -> None:
-    kept.keep("inputs", guest("inputs"))
-    assert kept.fetched("inputs") == guest("inputs")
+    guest_cache.keep("inputs", guest("inputs"))
+    assert guest_cache.fetch("inputs") == guest("inputs")
     (place(cache) / name).write_bytes(b"{}")
-    assert kept.fetched("inputs") is None
+    assert guest_cache.fetch("inputs") is None
     (place(cache) / name).unlink()
-    assert kept.fetched("inputs") is None
+    assert guest_cache.fetch("inputs") is None
 
 
 def test_one_of_other_inputs_is_not_taken(cache: Path) -> None:
-    kept.keep("inputs", guest("other inputs"))
-    assert kept.fetched("inputs") is None
+    guest_cache.keep("inputs", guest("other inputs"))
+    assert guest_cache.fetch("inputs") is None
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no modes of files here")
 @pytest.mark.parametrize("above", [0, 1, 2])
 def test_one_that_others_may_have_written_is_not_taken(cache: Path, above: int) -> None:
-    kept.keep("inputs", guest("inputs"))
+    guest_cache.keep("inputs", guest("inputs"))
     folder = (place(cache), *place(cache).parents)[above]
     folder.chmod(0o777)
-    assert kept.fetched("inputs") is None
+    assert guest_cache.fetch("inputs") is None
     folder.chmod(0o755)
-    assert kept.fetched("inputs") == guest("inputs")
+    assert guest_cache.fetch("inputs") == guest("inputs")
 
 
 def test_the_last_few_are_kept(cache: Path) -> None:
-    for number in range(kept.MOST + 2):
-        kept.keep(f"{number}", guest(f"{number}"))
+    for number in range(guest_cache.MOST + 2):
+        guest_cache.keep(f"{number}", guest(f"{number}"))
         os.utime(max((cache / "build").glob("guest-*"), key=lambda path: path.name), (number, number))
-    assert [kept.fetched(f"{n}") is None for n in range(kept.MOST + 2)] == [True, True] + [False] * kept.MOST
+    assert [guest_cache.fetch(f"{n}") is None for n in range(guest_cache.MOST + 2)] == [True, True] + [
+        False
+    ] * guest_cache.MOST
 
 
 def test_without_a_cache_it_is_built_all_the_same(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,172 @@
+"""The data of the interface: configs, scripts, calls and their executions."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Isolation = Literal["call", "batch"]
+Language = Literal["python", "typescript"]
+Status = Literal["ok", "error", "timeout", "memory", "output", "crash", "no_result"]
+
+MB = 1 << 20
+
+# Models are frozen; setting their slots directly takes half as long as `object.__setattr__`.
+_set_values, _set_named, _set_extra, _set_private = (
+    BaseModel.__dict__[name].__set__
+    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
+
+
+class Model(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    field_names: ClassVar[set[str]]
+    """The names of all fields; not to be changed."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls.field_names = set(cls.model_fields)
+
+    @classmethod
+    def trusted(cls, values: dict[str, Any]) -> Self:
+        """
+        An instance from one value for every field, without validation; the dict must not be used again.
+
+        For the few objects that each row has, from values that we made or checked. It takes a fraction of the time.
+        """
+        made = cls.__new__(cls)
+        _set_values(made, values)
+        _set_named(made, cls.field_names)
+        _set_extra(made, None)
+        _set_private(made, None)
+        return made
+
+
+class Limits(Model):
+    """The limits of one call. Sizes are in bytes, times in seconds of wall clock."""
+
+    timeout: float = Field(default=10.0, gt=0, le=86_400)
+    load_timeout: float = Field(default=30.0, gt=0, le=86_400)
+    memory: int = Field(default=256 * MB, gt=0, le=1 << 40)
+    output: int = Field(default=64 * 1024, ge=0)
+    """Bytes kept from the end of stdout and stderr together. A script that prints 256 times as much is stopped."""
+    result: int = Field(default=1 * MB, gt=0)
+    """Size of the returned value, as JSON in UTF-8."""
+
+    @cached_property
+    def flood(self) -> int:
+        """Bytes of output at which a call ends with the status `output`."""
+        return max(self.output, 4096) * 256
+
+
+class SandboxConfig(Model):
+    """The choice of a backend, and what it shall allow."""
+
+    backend: str = "wasm"
+    """If this is left out, the runner chooses by the other fields."""
+    language: Language | None = None
+    """Of the scripts, set by the runner. None: the first of the backend's `capabilities.languages`."""
+    isolation: Isolation | None = None
+    """None: the backend's default, the first of its `capabilities.isolation`."""
+    jobs: int | None = Field(default=None, ge=1, le=256)
+    """The number of parallel runs. None: the number of cores. 1: inside this process, if the backend can."""
+    packages: tuple[str, ...] = ()
+    """Requirements as in pip: names, extras, versions, markers. Nothing else is accepted."""
+    lock: str | None = None
+    """The text of a lock that an earlier run saved. None: the packages are resolved."""
+    install_timeout: float = Field(default=300.0, gt=0, le=86_400)
+    """Seconds to resolve and install packages and to send files; never counted against the script's time."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """Files of the host that the script may read, by the name of the variable that will hold the file's path."""
+    network: bool = False
+    env: tuple[str, ...] = ()
+    """Names of the caller's variables that the script may see; their values are masked in all its output."""
+    env_file: str | None = None
+    """
+    A file of `NAME=value` lines, which override the environment: a provider's credentials, and the variables in `env`.
+    """
+    allow_weak_isolation: bool = False
+    """Whether to run even if the host's files cannot be hidden from the script."""
+
+
+class Capabilities(Model):
+    """What a backend can do; a config beyond it is refused."""
+
+    languages: tuple[Language, ...]
+    isolation: tuple[Isolation, ...]
+    packages: bool = False
+    files: bool = False
+    network: bool = False
+    env: bool = False
+    elsewhere: bool = False
+    """Whether scripts and rows leave this machine; such a backend is only used when it is named."""
+    checks: bool = False
+    """Whether it can check a script without running it, for example with a compiler."""
+    lacks: dict[str, str] = Field(default_factory=dict)
+    """The reason why a feature that one might expect is missing, by its name."""
+    enforced: tuple[str, ...] = ()
+    """Descriptions, one for each limit, for people who choose a backend."""
+    tiers: tuple[str, ...] = ()
+    """What each tier protects, strongest first, if the protection depends on the machine."""
+
+
+class Script(NamedTuple):
+    """A program's text, and the function in it that calls go to."""
+
+    source: str
+    language: Language
+    entrypoint: str
+    """The function's name. In TypeScript it is an export, or the default export if there is none of that name."""
+
+
+class Call(Model):
+    """One call of a program's function. Everything in it is data; JSON values only."""
+
+    id: int
+    """The caller's number for it, repeated in the execution."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    positional: tuple[Any, ...] = ()
+    """For parameters that Python accepts by position only."""
+    seed: int | None = None
+    """Makes the script's random numbers repeat. None: they differ from call to call."""
+
+
+class ScriptError(Model):
+    """What went wrong in the script, in words for its author."""
+
+    type: str
+    """The exception's class, or the limit's name."""
+    message: str
+    traceback: str = ""
+    hint: str | None = None
+    """The next step, if one is known."""
+
+
+class Execution(Model):
+    """The result of one call, as the host saw it."""
+
+    call: int
+    status: Status
+    value: Any = None
+    """The returned value, as JSON. Only with the status `ok`."""
+    error: ScriptError | None = None
+    """Set with every other status."""
+    output: str = ""
+    """The end of what it printed, stdout and stderr together."""
+    truncated: bool = False
+    """Whether the beginning of `output` was cut off."""
+    duration: float = 0.0
+    """Seconds of wall clock that the call took, without waiting."""
+
+
+class Problem(Model):
+    """A problem found in a script without running it. Lines and columns count from 1."""
+
+    line: int
+    column: int
+    message: str

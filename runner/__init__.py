@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
     from runner.api import check_examples, evaluate, parity, stream
     from runner.comparison import Parity
-    from runner.errors import DatasetError, EvaluatorError, ExamplesError, InputError, MappingError, OutputError
+    from runner.errors import (
+        DatasetError,
+        EvaluatorError,
+        ExamplesError,
+        InputError,
+        MappingError,
+        OutputError,
+        RequirementError,
+    )
     from runner.evaluators.load import read_evaluator
     from runner.examples.check import ExamplesReport
     from runner.report import Report
@@ -45,6 +53,7 @@ __all__ = [
     "OutputError",
     "Parity",
     "Report",
+    "RequirementError",
     "Result",
     "SandboxConfig",
     "SandboxError",
@@ -61,7 +70,15 @@ __all__ = [
 
 _MODULES = {
     "runner.api": ("check_examples", "parity", "evaluate", "stream"),
-    "runner.errors": ("ExamplesError", "DatasetError", "EvaluatorError", "InputError", "MappingError", "OutputError"),
+    "runner.errors": (
+        "DatasetError",
+        "EvaluatorError",
+        "ExamplesError",
+        "InputError",
+        "MappingError",
+        "OutputError",
+        "RequirementError",
+    ),
     "runner.evaluators.load": ("read_evaluator",),
     "runner.examples.check": ("ExamplesReport",),
     "runner.comparison": ("Parity",),

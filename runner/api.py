@@ -13,7 +13,7 @@ from concurrent.futures import wait
 from contextlib import ExitStack, aclosing
 from typing import Any, TypeVar
 
-from runner.call import with_whole_call
+from runner.call import Columns, with_whole_call
 from runner.comparison import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.datasets.dataset import Empty
 from runner.engine.threads import Detached
@@ -22,7 +22,7 @@ from runner.examples.load import Example, examples_from_rows, find_examples, rea
 from runner.notebook.progress import INTERVAL, NotebookBar, in_notebook
 from runner.output.manifest import State
 from runner.report import Report
-from runner.request import Columns, Path, Rows, Scorer, make_request, prepare, scorer
+from runner.request import Path, Rows, Scorer, make_request, prepare, scorer
 from runner.results.diff import TOLERANCE
 from runner.results.worst import WORST, Show
 from runner.run import Run
@@ -51,8 +51,10 @@ def evaluate(
     worst: int = WORST,
     show: Show = "worst",
     output: Path | Sequence[Path] = (),
+    require: Sequence[str] = (),
     gates: Sequence[str] = (),
-    max_failed: str | None = None,
+    max_failed: int | str | None = None,
+    max_abstained: int | str | None = None,
     progress: bool = True,
 ) -> Report:
     """
@@ -66,8 +68,9 @@ def evaluate(
     packages are added to the script's own; without a backend, the one that fits is chosen. `mapping`, such as
     `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed` makes the script's
     random numbers repeat. `output` is one or several results files, or a folder: `run/`, or a Path without a suffix.
-    The report shows the `worst` rows with their texts, or others by `show`. The summary says how `gates`, such as
-    `mean<0.8`, and `max_failed`, such as `5%`, went. Works inside a running event loop. In a notebook `progress` shows
+    The report shows the `worst` rows with their texts, or others by `show`. The summary says how went what
+    it must `require`, such as `mean>=0.8`, `gates` that fail it, such as `mean<0.8`, and `max_failed` and
+    `max_abstained`, such as `5%`. Works inside a running event loop. In a notebook `progress` shows
     a bar; interrupting the cell stops the scripts.
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be

@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import signature
-from typing import Any
+from typing import Any, TypeAlias
 
-from runner.errors import ColumnsError
+from runner.errors import ColumnsError, InputError
 from runner.text import shown
 from runner.types import Evaluator, InputMapping
+
+Columns: TypeAlias = InputMapping | Mapping[str, str]
+"""A mapping as Python callers give it; a plain one has the column or path of each parameter."""
 
 _LONG = 300  # characters of one argument
 
@@ -67,3 +70,18 @@ def _expression(value: Any, name: str) -> str:
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
         return shown(list(value), _LONG)
     return shown(value, _LONG) if isinstance(value, str | int | float | bool) else name
+
+
+def as_mapping(given: Columns | None) -> InputMapping:
+    """A mapping that a Python caller gave. Raises InputError."""
+    if given is None or isinstance(given, InputMapping):
+        return given or InputMapping()
+    wrong: object = given
+    if isinstance(given, Mapping):
+        wrong = next((pair for pair in given.items() if not all(isinstance(one, str) for one in pair)), None)
+        if wrong is None:
+            return InputMapping(paths=dict(given))
+    raise InputError(
+        f'`mapping` must name columns or paths, such as {{"output": "prediction"}}, not {shown(wrong, 60)}; '
+        'a value is given by InputMapping(literals={"limit": 3})'
+    )

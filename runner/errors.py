@@ -1,6 +1,8 @@
 """
 Errors of the caller. Each message is one line that names the file, row or option, and the next step.
 
+    AssertionError
+      RequirementError    a report that does not meet what was required of it
     ValueError
       InputError          exit 2
         EvaluatorError    the script, its header or its signature
@@ -59,3 +61,7 @@ class OutputError(InputError):
 
 class PathError(ValueError):
     """The text is not a valid path, or a row is too large for it."""
+
+
+class RequirementError(AssertionError):
+    """A report does not meet a requirement, or it cannot be judged whether it does."""

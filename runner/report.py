@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runner.errors import RequirementError
 from runner.results.summary import Summary
 from runner.results.worst import ShownRows
 from runner.types import Result
@@ -31,6 +32,33 @@ class Report(Model):
         from runner.notebook.page import report_html
 
         return report_html(self.summary, self.shown)
+
+    def require(
+        self, *conditions: str, max_failed: int | str | None = None, max_abstained: int | str | None = None
+    ) -> Report:
+        """
+        Raise RequirementError unless all conditions are true, such as `mean >= 0.8`; else return the report.
+
+        The conditions are those of `--require`. It fails closed: if rows failed or were lost, beyond what `max_failed`
+        allows (a number, or a share such as `5%`), no condition on scores is met, and without a score none is.
+        `max_abstained` bounds the rows that abstained. Raises InputError for what is no condition.
+        """
+        from runner.results.gates import gate_words, judge, missing_rows, parse_gate, parse_most
+
+        summary = self.summary
+        outputs = dict(summary.outputs) or {"": summary}
+        gates = [parse_gate(text, outputs, required=True) for text in conditions]
+        most = [
+            None if value is None else parse_most(str(value), field)
+            for field, value in (("max_failed", max_failed), ("max_abstained", max_abstained))
+        ]
+        judged = judge(summary, gates, *most, complete=summary.complete).gates
+        broken = [gate_words(result) for result in judged if result.verdict != "passed"]
+        if not summary.scored:
+            broken.append(f"nothing was scored: {missing_rows(summary)}, {summary.abstained:,} abstained")
+        if broken:
+            raise RequirementError("; ".join(broken))
+        return self
 
     def to_pandas(self) -> Any:
         """

@@ -11,6 +11,7 @@ from typing import Annotated, Any, BinaryIO, TypeAlias
 
 from pydantic import Field, PlainValidator, SerializeAsAny, ValidationError, field_serializer, field_validator
 
+from runner.call import Columns, as_mapping
 from runner.datasets.dataset import Dataset, Empty, Reading, cases_from_rows, open_dataset
 from runner.datasets.frames import FrameRows, frame_rows
 from runner.datasets.lacking import Cases, refuse_lacking
@@ -31,8 +32,6 @@ from sandboxes.registry import create
 
 Path: TypeAlias = str | os.PathLike[str]
 Rows: TypeAlias = Iterable[Mapping[str, Any]]
-Columns: TypeAlias = InputMapping | Mapping[str, str]
-"""A mapping as Python callers give it; a plain one has the column or path of each parameter."""
 Scorer: TypeAlias = Path | Evaluator | Callable[..., Any]
 """A script's path, a template's name, an evaluator that was read, or a function."""
 
@@ -81,10 +80,14 @@ class RunRequest(Model):
     """The number of rows to show with their texts."""
     show: Show = "worst"
     """Which rows these are: the worst, the best, or the first that failed or abstained."""
+    require: tuple[str, ...] = ()
+    """Conditions that must be true, such as `mean>=0.8`; docs/rules.md explains them."""
     gates: tuple[str, ...] = ()
-    """Conditions that fail the run, such as `mean<0.8`; docs/rules.md explains them."""
+    """Conditions that fail the run, such as `mean<0.8`."""
     max_failed: str | None = None
     """The number of rows that may fail, or their share of all rows, such as `5%`."""
+    max_abstained: str | None = None
+    """The same for rows that abstain."""
 
     @field_validator("encoding")
     @classmethod
@@ -93,7 +96,12 @@ class RunRequest(Model):
             raise ValueError(why)
         return value
 
-    @field_validator("keep", mode="before")
+    @field_validator("max_failed", "max_abstained", mode="before")
+    @classmethod
+    def _count(cls, value: object) -> object:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("keep", "require", mode="before")
     @classmethod
     def _several(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
@@ -193,20 +201,6 @@ class Prepared:
         )
 
 
-def _mapping(given: Columns | None) -> InputMapping:
-    if given is None or isinstance(given, InputMapping):
-        return given or InputMapping()
-    wrong: object = given
-    if isinstance(given, Mapping):
-        wrong = next((pair for pair in given.items() if not all(isinstance(one, str) for one in pair)), None)
-        if wrong is None:
-            return InputMapping(paths=dict(given))
-    raise InputError(
-        f'`mapping` must name columns or paths, such as {{"output": "prediction"}}, not {shown(wrong, 60)}; '
-        'a value is given by InputMapping(literals={"limit": 3})'
-    )
-
-
 def refuse_lacking_columns(name: str, cases: Cases, runs: Iterable[Prepared]) -> None:
     """Raises ColumnsError or MappingError if the dataset lacks columns that one of the runs needs."""
     runs = list(runs)
@@ -268,7 +262,7 @@ def make_request(
             dataset=os.fspath(dataset) if isinstance(dataset, str | os.PathLike) else None,
             sandbox=config,
             limits=limits or Limits(),
-            mapping=_mapping(mapping),
+            mapping=as_mapping(mapping),
             **more,
         )
     except ValidationError as e:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from time import perf_counter
 from typing import BinaryIO
@@ -15,10 +15,10 @@ from runner.output.manifest import State
 from runner.output.row_cells import Layout, layout
 from runner.output.sinks import Outputs
 from runner.request import Prepared, Rows
-from runner.results.gates import judge, parse_gate, parse_max_failed
-from runner.results.summary import Summary, Tally
+from runner.results.gates import judge, parse_gate, parse_most
+from runner.results.summary import Stats, Summary, Tally
 from runner.results.worst import ShownRows, Worst
-from runner.types import Case, Result
+from runner.types import Case, OutputConfig, Result
 
 
 class Run:
@@ -32,8 +32,13 @@ class Run:
     def __init__(self, prepared: Prepared, *, files: Sequence[str] = (), lock: str | None = None) -> None:
         request, evaluator = prepared.request, prepared.evaluator
         self.prepared = prepared
-        self._gates = [parse_gate(text, evaluator.outputs) for text in request.gates]
-        self._max_failed = None if request.max_failed is None else parse_max_failed(request.max_failed)
+        outputs: Mapping[str, OutputConfig | Stats] = dict(evaluator.outputs)
+        self._gates = [parse_gate(text, outputs, required=True) for text in request.require]
+        self._gates += [parse_gate(text, outputs) for text in request.gates]
+        self._max_failed, self._max_abstained = (
+            None if text is None else parse_most(text, field)
+            for field, text in (("max_failed", request.max_failed), ("max_abstained", request.max_abstained))
+        )
         inputs = prepared.inputs if files else ()
         self._outputs = Outputs(files, inputs=inputs, lock=lock)
         self._tally = Tally(evaluator.outputs)
@@ -108,7 +113,7 @@ class Run:
         if state != "finished":
             return summary
         complete = self._cases.complete if isinstance(self._cases, Dataset) else True
-        return judge(summary, self._gates, self._max_failed, complete=complete)
+        return judge(summary, self._gates, self._max_failed, self._max_abstained, complete=complete)
 
     def end(self, state: State, error: str | None = None) -> WriteError | None:
         """

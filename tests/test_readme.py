@@ -40,7 +40,7 @@ COMMANDS = {
     "evalcell check same.py data.jsonl": 0,
     "evalcell run same.py data.jsonl -o results.jsonl": 0,
     "evalcell run same.py data.jsonl -o results.csv --keep output": 0,
-    "evalcell run same.py data.jsonl --fail-if 'mean<0.9' --max-failed 5%": 1,
+    "evalcell run same.py data.jsonl --require 'mean>=0.9' --max-failed 5%": 1,
     "evalcell init": 0,
     "evalcell new polite": 0,
     "evalcell test polite.py": 0,

@@ -120,12 +120,14 @@ def cli(debug: bool) -> None:
 
 @cli.command(
     cls=options.Command,
-    epilog="A GATE is METRIC OP NUMBER. The run fails if it is true: 'mean<0.9' fails it when the mean is below 0.9. "
-    "METRIC: mean, median, min, max, passed, pass_rate (of the rows with a score), rows, scored, abstained, failed, "
-    "lost, failed_rate (of all rows), or label:TEXT (a count). For a named output write NAME.mean, and so for median, "
+    epilog="A GATE is METRIC OP NUMBER: --require 'mean>=0.9' and --fail-if 'mean<0.9' fail the run when the mean is "
+    "below 0.9. METRIC: mean, median, min, max, passed, pass_rate (of the rows with a score), rows, scored, abstained, "
+    "failed, lost, failed_rate (of all rows), or label:TEXT (a count). For a named output write NAME.mean, and so for "
+    "median, "
     "min, max, passed, pass_rate and label:TEXT. OP: > >= < <= == !=. Failed and lost rows have no score, so with "
     "such rows a gate on scores (mean to pass_rate) is not judged, and the run ends with 3. --max-failed 5% allows 5% "
-    "of all rows to fail or be lost. " + _epilog("a gate (--fail-if, --max-failed) failed"),
+    "of all rows to fail or be lost. Rows that abstained have no score either; they are told beside each gate. "
+    + _epilog("a gate (--require, --fail-if, --max-failed, --max-abstained) failed"),
 )
 @options.evaluator("evaluator")
 @options.dataset("dataset")
@@ -148,7 +150,7 @@ def run(**given: Any) -> int:
 
     A Python script runs in the wasm sandbox. If it needs packages, files, variables or the network, the first
     sandbox that has them is used. TypeScript runs in deno. The run names the sandbox. --with, --file, --env, -o
-    and --fail-if may be repeated.
+    --keep, --require and --fail-if may be repeated.
     """
     from runner.cli import run
 

@@ -27,6 +27,8 @@ _PHRASES = (
     ),
     (re.compile(r"\bleave the language out\b"), "leave --lang out"),
     (re.compile(r"^the gate (?=['\"])"), "--fail-if "),
+    (re.compile(r"^the requirement (?=['\"])"), "--require "),
+    (re.compile(r"\bmax_abstained\b"), "--max-abstained"),
     (re.compile(r"^the env-file "), "--env-file "),
     (re.compile(r"^the file (?=\w+=)"), "--file "),
     (re.compile(r"\bsuch as encoding=\"([\w-]+)\""), r"such as --encoding \1"),

@@ -259,6 +259,13 @@ results = several(
     ),
     printed,
     option(
+        _RESULTS,
+        "--require",
+        metavar="GATE",
+        multiple=True,
+        help="Exit with 1 unless it is true: 'mean>=0.9'.",
+    ),
+    option(
         _RESULTS, "--fail-if", "gates", metavar="GATE", multiple=True, help="Exit with 1 if it is true: 'mean<0.9'."
     ),
     option(
@@ -267,4 +274,5 @@ results = several(
         metavar="N|P%",
         help="Exit with 1 if more rows fail or are lost. Without it, gates on scores allow none.",
     ),
+    option(_RESULTS, "--max-abstained", metavar="N|P%", help="Exit with 1 if more rows abstain."),
 )

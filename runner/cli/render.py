@@ -14,7 +14,7 @@ from rich.text import Text
 
 from runner.cli.charts import charts, outcome_bar
 from runner.cli.messages import in_options
-from runner.results.gates import figure, missing_rows
+from runner.results.gates import figure, gate_words, missing_rows
 from runner.results.summary import GateResult, Stats, Summary
 from runner.results.worst import ShownRow, safe
 
@@ -115,11 +115,10 @@ def summary_view(summary: Summary) -> RenderableType:
 
 
 def gate_line(result: GateResult) -> Text:
-    """The line about a gate that did not pass."""
-    if result.verdict == "failed":
-        return text(f"gate {result.gate!r} failed: {result.reason}", "bold red")
+    """The line about a gate."""
     step = "; fix them, or allow some with --max-failed 5%" if result.missing_rows else ""
-    return text(f"gate {result.gate!r}: could not be judged, {result.reason}{step}", "yellow")
+    style = {"failed": "bold red", "unjudged": "yellow", "passed": "green"}[result.verdict]
+    return text(f"{gate_words(result)}{step}", style)
 
 
 def _outcomes(summary: Summary) -> Text:

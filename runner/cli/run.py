@@ -35,7 +35,9 @@ class Options(SandboxOptions):
     as_json: bool
     quiet: bool
     gates: tuple[str, ...]
+    require: tuple[str, ...]
     max_failed: str | None
+    max_abstained: str | None
 
 
 def run(options: Options) -> int:
@@ -52,7 +54,9 @@ def run(options: Options) -> int:
         worst=WORST if options.worst is None else options.worst,
         show=options.show,
         gates=options.gates,
+        require=options.require,
         max_failed=options.max_failed,
+        max_abstained=options.max_abstained,
     )
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
     work = Run(prepared, files=options.files, lock=options.lock)
@@ -112,7 +116,7 @@ def _report(work: Run, options: Options, interrupted: bool) -> int:
         err.say(render.text(_nothing(summary), "bold red", render.ERROR))
     else:
         for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged
-            if result.verdict != "passed":
+            if result.verdict != "passed" or (result.abstained and not options.quiet):
                 err.say(render.gate_line(result))
     return exit_code(summary)
 

@@ -34,7 +34,9 @@ class More(TypedDict, total=False):
     worst: int
     show: Show
     gates: tuple[str, ...]
+    require: tuple[str, ...]
     max_failed: str | None
+    max_abstained: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

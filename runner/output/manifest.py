@@ -122,7 +122,10 @@ def _command(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--env-file", config.env_file)
     words += ["--allow-network"] * config.network
     words += ["--allow-weak-isolation"] * config.allow_weak_isolation
-    return [*words, *_given("--fail-if", request.gates), *_given("--max-failed", request.max_failed)]
+    words += _given("--require", request.require)
+    words += _given("--fail-if", request.gates)
+    words += _given("--max-failed", request.max_failed)
+    return [*words, *_given("--max-abstained", request.max_abstained)]
 
 
 def _named(evaluator: str | Evaluator) -> str:

@@ -1,4 +1,4 @@
-"""`--fail-if` expressions and `--max-failed`: parsed strictly, judged on a summary. docs/rules.md has the table."""
+"""`--require`, `--fail-if`, `--max-failed`, `--max-abstained`: judged on a summary. docs/rules.md has the table."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Literal, get_args
 
 from runner.errors import InputError
@@ -28,16 +29,17 @@ _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 }
 _OF_ROWS = ("rows", "scored", "abstained", "failed", "lost", "failed_rate")
 _OF_OUTPUT = ("mean", "median", "min", "max", "passed", "pass_rate")
-_MAX_FAILED = re.compile(r"(\d{1,12})|(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
+_MOST = re.compile(r"(\d{1,12})|(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
 _SHAPE = re.compile(r"\s*(?P<metric>\S.*?)\s*(?P<op>>=|<=|==|!=|>|<)\s*(?P<number>[^<>=!]*?)\s*", re.DOTALL)
 _CUT = "the dataset could not be read to its end"
 METRICS = ", ".join((*_OF_OUTPUT, *_OF_ROWS, "label:TEXT"))
 
 
 class Gate(Model):
-    """A condition `metric comparison number` that fails the run if it is true."""
+    """A condition `metric comparison number` that fails the run if it is true, or, if required, if it is not."""
 
     text: str
+    required: bool = False
     output: str | None = None
     """The output's name. None: the first output, or all rows."""
     metric: str
@@ -65,80 +67,112 @@ class Gate(Model):
 
     def broken_by(self, value: float) -> bool:
         """True if the run fails with this value."""
-        return _COMPARE[self.comparison](value, self.number)
+        return _COMPARE[self.comparison](value, self.number) is not self.required
 
 
 @dataclass(frozen=True)
-class MaxFailed:
-    """The rows that may fail or be lost: a number, or a share of all rows."""
+class Most:
+    """The rows that may have an outcome: a number, or a share of all rows."""
 
     text: str
     number: Fraction
     is_share: bool
 
-    def exceeded_by(self, summary: Summary) -> bool:
-        """True if more rows than allowed failed or were lost."""
-        most = self.number * summary.rows if self.is_share else self.number
-        return summary.failed + summary.lost > most
+    def exceeded_by(self, count: int, rows: int) -> bool:
+        """True if `count` of the rows are more than allowed."""
+        return count > (self.number * rows if self.is_share else self.number)
 
 
-def parse_max_failed(text: str) -> MaxFailed:
-    """Parse `10` or `5%`. Raises InputError."""
-    found = _MAX_FAILED.fullmatch(text.strip())
+def parse_most(text: str, field: str = "max_failed") -> Most:
+    """Parse `10` or `5%`, the value of a field. Raises InputError."""
+    found = _MOST.fullmatch(text.strip())
     share = found and found[2] and Fraction(found[2]) / 100
     if not found or (share and share > 1):
         raise InputError(
-            f"max_failed {printable(text, 80)!r} is neither a number of rows nor a percentage of them; "
-            "write for example max_failed 5%, or max_failed 10"
+            f"{field} {printable(text, 80)!r} is neither a number of rows nor a percentage of them; "
+            f"write for example {field} 5%, or {field} 10"
         )
     number = share if found[2] else Fraction(found[1])
-    return MaxFailed(text=text.strip(), number=Fraction(number or 0), is_share=bool(found[2]))
+    return Most(text=text.strip(), number=Fraction(number or 0), is_share=bool(found[2]))
 
 
 def judge(
-    summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | None = None, *, complete: bool = True
+    summary: Summary,
+    gates: Iterable[Gate],
+    max_failed: Most | None = None,
+    max_abstained: Most | None = None,
+    *,
+    complete: bool = True,
 ) -> Summary:
     """
     Add the gates' results to the summary of all rows. `complete`: the dataset was read to its end.
 
     A gate on scores cannot be judged if more rows failed or were lost than `max_failed` allows (without it, none), or
-    if rows could not be read. `max_failed` is a gate as well.
+    if rows could not be read. `max_failed` and `max_abstained` are gates as well.
     """
-    return summary.model_copy(update={"gates": tuple(_judged(summary, gates, max_failed, complete))})
+    found = tuple(_judged(summary, gates, max_failed, max_abstained, complete))
+    return summary.model_copy(update={"gates": found, "complete": complete})
 
 
 def _judged(
-    summary: Summary, gates: Iterable[Gate], max_failed: MaxFailed | None, complete: bool
+    summary: Summary, gates: Iterable[Gate], max_failed: Most | None, max_abstained: Most | None, complete: bool
 ) -> Iterator[GateResult]:
-    count = summary.failed + summary.lost
-    too_many = max_failed.exceeded_by(summary) if max_failed else count > 0
+    count, rows = summary.failed + summary.lost, summary.rows
+    too_many = max_failed.exceeded_by(count, rows) if max_failed else count > 0
     missing = missing_rows(summary)
     if max_failed:
-        text, value = f"max-failed {max_failed.text}", float(count)
-        if too_many:
-            yield GateResult(gate=text, verdict="failed", value=value, reason=missing)
-        elif not complete:
-            yield GateResult(gate=text, verdict="unjudged", reason=_CUT)
-        else:
-            yield GateResult(gate=text, verdict="passed", value=value)
+        yield _bounded(f"max-failed {max_failed.text}", count, too_many, missing, complete)
+    if max_abstained:
+        abstained = summary.abstained
+        exceeded = max_abstained.exceeded_by(abstained, rows)
+        words = f"{abstained:,} abstained of {_rows(rows)}"
+        yield _bounded(f"max-abstained {max_abstained.text}", abstained, exceeded, words, complete)
     for gate in gates:
+        made = partial(GateResult, gate=gate.text, required=gate.required, abstained=summary.abstained)
         if gate.on_scores and not complete:
-            yield GateResult(gate=gate.text, verdict="unjudged", reason=_CUT)
+            yield made(verdict="unjudged", reason=_CUT)
         elif gate.on_scores and too_many:
-            yield GateResult(gate=gate.text, verdict="unjudged", reason=missing, missing_rows=True)
+            yield made(verdict="unjudged", reason=missing, missing_rows=True)
         elif (found := gate.value(summary)) is None:
-            yield GateResult(gate=gate.text, verdict="unjudged", reason=f"there is no value for {gate.metric}")
+            yield made(verdict="unjudged", reason=f"there is no value for {gate.metric}")
         elif gate.broken_by(found):
-            yield GateResult(gate=gate.text, verdict="failed", value=found, reason=f"the value is {figure(found)}")
+            yield made(verdict="failed", value=found, reason=f"the value is {figure(found)}")
         else:
-            yield GateResult(gate=gate.text, verdict="passed", value=found)
+            yield made(verdict="passed", value=found)
+
+
+def _bounded(text: str, count: int, exceeded: bool, words: str, complete: bool) -> GateResult:
+    if exceeded:
+        return GateResult(gate=text, verdict="failed", value=float(count), reason=words)
+    if not complete:
+        return GateResult(gate=text, verdict="unjudged", reason=_CUT)
+    return GateResult(gate=text, verdict="passed", value=float(count))
+
+
+def gate_words(result: GateResult) -> str:
+    """The result of one gate, in words, with the rows that abstained."""
+    value = "" if result.value is None else f": the value is {figure(result.value)}"
+    gate = f"required {result.gate!r}" if result.required else f"gate {result.gate!r}"
+    if result.verdict == "passed":
+        words = f"{gate} {'is met' if result.required else 'passed'}{value}"
+    elif result.verdict == "failed":
+        words = f"{gate} {'is not met' if result.required else 'failed'}: {result.reason}"
+    else:
+        words = f"{gate}: could not be judged, {result.reason}"
+    if result.abstained:
+        words += f" ({_rows(result.abstained)} abstained and {'is' if result.abstained == 1 else 'are'} in no score)"
+    return words
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 def missing_rows(summary: Summary) -> str:
     """The number of failed and lost rows, in words."""
     failed, lost = summary.failed, summary.lost
     what = [*([f"{failed:,} failed"] if failed else []), *([f"{lost:,} lost"] if lost else [])]
-    return f"{' and '.join(what) or 'none failed'} of {summary.rows:,} row{'' if summary.rows == 1 else 's'}"
+    return f"{' and '.join(what) or 'none failed'} of {_rows(summary.rows)}"
 
 
 def figure(value: float) -> str:
@@ -146,29 +180,31 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
 
 
-def parse_gate(text: str, outputs: Mapping[str, OutputConfig]) -> Gate:
+def parse_gate(text: str, outputs: Mapping[str, OutputConfig | Stats], *, required: bool = False) -> Gate:
     """
     Parse `METRIC OP NUMBER`, where METRIC may be `NAME.METRIC` for a named output.
 
     Raises InputError for anything else, and for a metric that the outputs can never have.
     """
+    named = f"the {'requirement' if required else 'gate'} {text!r}"
     found = _SHAPE.fullmatch(text)
     if not found:
-        raise InputError(f"the gate {text!r} is not METRIC OP NUMBER; write for example 'mean>0.2'")
-    output, metric, label = _metric(text, found["metric"], outputs)
-    _refuse_hopeless(text, output, metric, outputs)
+        raise InputError(f"{named} is not METRIC OP NUMBER; write for example 'mean>0.2'")
+    output, metric, label = _metric(named, found["metric"], outputs)
+    _refuse_hopeless(named, output, metric, outputs)
     comparison = next(c for c in get_args(Operator) if c == found["op"])
     return Gate(
         text=text.strip(),
+        required=required,
         output=output,
         metric=metric,
         label=label,
         comparison=comparison,
-        number=_number(text, found["number"]),
+        number=_number(named, found["number"]),
     )
 
 
-def _metric(text: str, written: str, outputs: Mapping[str, OutputConfig]) -> tuple[str | None, str, str | None]:
+def _metric(gate: str, written: str, outputs: Mapping[str, OutputConfig | Stats]) -> tuple[str | None, str, str | None]:
     known = (*_OF_OUTPUT, *_OF_ROWS)
     if written in known:
         return None, written, None
@@ -183,27 +219,27 @@ def _metric(text: str, written: str, outputs: Mapping[str, OutputConfig]) -> tup
                 return name, "label", metric.removeprefix("label:")
     named = ", ".join(f"{n}.mean" for n in outputs if n)
     hint = f", or of a named output, such as {named}" if named else ""
-    raise InputError(f"the gate {text!r}: there is no metric {written!r}; choose one of: {METRICS}{hint}")
+    raise InputError(f"{gate}: there is no metric {written!r}; choose one of: {METRICS}{hint}")
 
 
-def _refuse_hopeless(text: str, output: str | None, metric: str, outputs: Mapping[str, OutputConfig]) -> None:
+def _refuse_hopeless(gate: str, output: str | None, metric: str, outputs: Mapping[str, OutputConfig | Stats]) -> None:
     if metric not in ("passed", "pass_rate"):
         return
     config = outputs.get(output) if output is not None else next(iter(outputs.values()), None)
     if config is None or config.threshold is None or config.direction == "none":
         raise InputError(
-            f"the gate {text!r} needs a threshold and a direction in the evaluator's output config; "
+            f"{gate} needs a threshold and a direction in the evaluator's output config; "
             "add them to its header, or gate on the mean"
         )
 
 
-def _number(text: str, written: str) -> float:
+def _number(gate: str, written: str) -> float:
     try:
         number = float(written)
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or "_" in written:
-        raise InputError(f"the gate {text!r}: {written!r} is not a number; write for example 'mean>0.2'")
+        raise InputError(f"{gate}: {written!r} is not a number; write for example 'mean>0.2'")
     return number
 
 

@@ -12,8 +12,8 @@ from runner.text import listed, suggestion, whole
 from runner.types import Categorical, Continuous, Freeform, OutputConfig
 from sandboxes.base import Language
 
-ROUNDING = 1e-9
-"""A score past a bound by no more than this is the bound: rounding makes a cosine 1.0000000000000002."""
+ROUNDING = 1e-6
+"""A score past a bound by no more than this share of the larger bound is the bound: float32 makes 1 to 1.0000001."""
 TEXT_LIMIT = 65_536
 """Characters of an explanation that are kept, and the longest label."""
 
@@ -252,10 +252,15 @@ def _continuous(parts: _Parts, config: Continuous, value: Any, dialect: Dialect)
         (config.upper_bound, 1, "above the upper bound"),
     ):
         if bound is not None and (score - bound) * past > 0:
-            if abs(score - bound) > ROUNDING:
+            if abs(score - bound) > ROUNDING * _scale(config):
                 raise InvalidResultError(f"the score {score} is {name} {bound}")
             score = bound
     return parts.score_tuple(parts.label, score)
+
+
+def _scale(config: Continuous) -> float:
+    """The size of the scores: the larger bound, or 1 if there is none but 0."""
+    return max(abs(config.lower_bound or 0.0), abs(config.upper_bound or 0.0)) or 1.0
 
 
 def _accepted(config: OutputConfig | None, dialect: Dialect) -> str:

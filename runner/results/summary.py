@@ -87,6 +87,10 @@ class GateResult(Model):
     """Why it did not pass."""
     missing_rows: bool = False
     """True if failed or lost rows are why it could not be judged."""
+    required: bool = False
+    """True if the gate is what must be true, and not what must not."""
+    abstained: int = 0
+    """The rows that abstained, and are in no score."""
 
 
 class Summary(Stats, Counts):
@@ -98,6 +102,8 @@ class Summary(Stats, Counts):
     """The most frequent first."""
     gates: tuple[GateResult, ...] = ()
     """The results of the run's gates; empty before the last row is done."""
+    complete: bool = True
+    """False if the dataset could not be read to its end."""
     seconds: float | None = None
     rows_per_second: float | None = None
 

@@ -176,6 +176,34 @@ def test_gates_decide_the_exit_code(here: Path, gates: list[str], code: int, wor
     assert result.stderr.splitlines() == words
 
 
+def test_what_is_required(here: Path) -> None:
+    Path("some.py").write_text("def evaluate(n):\n    return n if n else {'score': None, 'label': 'none'}\n")
+    write_rows(here / "n.jsonl", [{"n": n} for n in (0, 1, 0, 3)])
+    arguments = ["some.py", "n.jsonl", "--map", "n=n"]
+    result = run(*arguments, "--require", "mean>=2", "--require", "rows==4")
+    assert result.exit_code == 0
+    assert "required 'mean>=2' is met: the value is 2 (2 rows abstained and are in no score)\n" in result.stderr
+    assert run(*arguments, "--require", "mean>=2", "-q").output == ""
+    result = run(*arguments, "--require", "mean>=2.5", "--max-abstained", "25%", "-q")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "gate 'max-abstained 25%' failed: 2 abstained of 4 rows",
+        "required 'mean>=2.5' is not met: the value is 2 (2 rows abstained and are in no score)",
+    ]
+    result = run("length.py", "data.jsonl", "--require", "mean>=0", "-q")
+    assert (result.exit_code, result.stderr) == (
+        3,
+        "required 'mean>=0': could not be judged, 2 failed of 4 rows; fix them, or allow some with --max-failed 5%\n",
+    )
+    for wrong, words in (
+        (["--require", "mean"], "--require 'mean' is not METRIC OP NUMBER"),
+        (["--max-abstained", "x"], "write for example --max-abstained 5%, or --max-abstained 10"),
+    ):
+        result = run(*arguments, *wrong)
+        assert result.exit_code == 2
+        assert words in result.stderr
+
+
 def _option(gate: str) -> tuple[str, str]:
     most = gate.removeprefix("max ")
     return ("--fail-if", gate) if most == gate else ("--max-failed", most)

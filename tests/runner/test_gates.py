@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.errors import InputError
-from runner.results.gates import judge, parse_gate, parse_max_failed
+from runner import Report
+from runner.errors import InputError, RequirementError
+from runner.results.gates import judge, parse_gate, parse_most
 from runner.results.summary import Stats, Summary
 from runner.types import Continuous, OutputConfig
 
@@ -54,6 +55,37 @@ def test_a_gate_is_judged_on_its_metric(text: str, value: float, broken: bool) -
     gate = parse_gate(text, THRESHOLD)
     assert gate.value(SUMMARY) == value
     assert gate.broken_by(value) is broken
+
+
+def test_a_requirement_is_broken_where_its_condition_is_false() -> None:
+    for text, broken in (("mean>=0.5", False), ("mean>0.5", True), ("failed==0", True), ("label:x>=2", False)):
+        gate = parse_gate(text, THRESHOLD, required=True)
+        value = gate.value(SUMMARY)
+        assert value is not None
+        assert gate.broken_by(value) is broken
+    with pytest.raises(InputError, match=r"^the requirement 'mean' is not METRIC OP NUMBER"):
+        parse_gate("mean", {}, required=True)
+
+
+def test_a_report_is_required_in_words() -> None:
+    report = Report(results=[], summary=SUMMARY)
+    assert report.require("failed <= 2", "median > 0.3", max_failed=3, max_abstained="10%") is report
+    with pytest.raises(RequirementError) as caught:
+        report.require("mean >= 0.8", "rows>=10", max_failed=5, max_abstained=0)
+    assert str(caught.value) == (
+        "gate 'max-abstained 0' failed: 1 abstained of 10 rows; "
+        "required 'mean >= 0.8' is not met: the value is 0.5 (1 row abstained and is in no score)"
+    )
+    with pytest.raises(RequirementError, match="could not be judged, 2 failed and 1 lost of 10 rows"):
+        report.require("mean >= 0.1")
+    with pytest.raises(RequirementError, match="could not be read to its end"):
+        Report(results=[], summary=SUMMARY.model_copy(update={"complete": False})).require("mean>=0", max_failed="100%")
+    with pytest.raises(RequirementError, match="nothing was scored: none failed of 0 rows"):
+        Report(results=[], summary=Summary()).require()
+    with pytest.raises(InputError, match="needs a threshold"):
+        report.require("pass_rate>=0.5") and Report(results=[], summary=Summary()).require("pass_rate>=1")
+    with pytest.raises(InputError, match="max_abstained 'x' is neither"):
+        report.require(max_abstained="x")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +139,7 @@ def test_nothing_to_judge_is_no_value(text: str) -> None:
 )
 def test_anything_else_is_no_number_of_rows_that_may_fail(text: str) -> None:
     with pytest.raises(InputError, match=r"neither a number of rows nor a percentage.*max_failed 5%"):
-        parse_max_failed(text)
+        parse_most(text)
 
 
 def test_a_gate_on_a_named_output_is_one_on_scores() -> None:
@@ -117,7 +149,7 @@ def test_a_gate_on_a_named_output_is_one_on_scores() -> None:
     gates = [parse_gate(text, NAMED) for text in ("a.mean<1", "a.pass_rate<1", "a.label:x>1")]
     verdicts = [gate.verdict for gate in judge(summary, gates).gates]
     assert verdicts == ["unjudged", "unjudged", "passed"]
-    allowed = judge(summary, [parse_gate("a.b.mean<1", NAMED)], parse_max_failed("50 %")).gates
+    allowed = judge(summary, [parse_gate("a.b.mean<1", NAMED)], parse_most("50 %")).gates
     assert [(gate.verdict, gate.missing_rows) for gate in allowed] == [("passed", False), ("unjudged", False)]
 
 
@@ -125,16 +157,15 @@ def test_a_dataset_that_was_not_read_to_its_end_is_judged_on_counts_alone() -> N
     summary = Summary(rows=10, scored=9, failed=1, count=9, mean=1)
     gates = [parse_gate(text, {}) for text in ("mean<0.9", "rows<10", "failed>0")]
     verdicts = [
-        [gate.verdict for gate in judge(summary, gates, parse_max_failed(most), complete=False).gates]
-        for most in ("5", "0")
+        [gate.verdict for gate in judge(summary, gates, parse_most(most), complete=False).gates] for most in ("5", "0")
     ]
     assert verdicts == [["unjudged", "unjudged", "passed", "failed"], ["failed", "unjudged", "passed", "failed"]]
 
 
 def test_what_a_gate_says() -> None:
     summary = Summary(rows=1500, scored=1, failed=1498, lost=1, count=1, mean=1, median=1, min=1, max=1)
-    gates = judge(summary, [parse_gate("mean<0.9", {}), parse_gate("rows>2e3", {})], parse_max_failed("5%")).gates
-    assert [gate.model_dump() for gate in gates] == [
+    gates = judge(summary, [parse_gate("mean<0.9", {}), parse_gate("rows>2e3", {})], parse_most("5%")).gates
+    assert [gate.model_dump(exclude={"required", "abstained"}) for gate in gates] == [
         {
             "gate": "max-failed 5%",
             "verdict": "failed",

@@ -119,6 +119,16 @@ def test_only_rounding_is_clamped() -> None:
     assert normalize(1 + ROUNDING / 2, unit).scores[""].score == 1.0
     with pytest.raises(InvalidResultError, match="above the upper bound"):
         normalize(1 + ROUNDING * 2, unit)
+    # A float32 is as close to its number as this, whatever its size.
+    large = {"": Continuous(lower_bound=-1000, upper_bound=0)}
+    assert normalize(-1000.0001, large).scores[""].score == -1000.0
+    assert normalize(0.0001, large).scores[""].score == 0.0
+    with pytest.raises(InvalidResultError, match="below the lower bound"):
+        normalize(-1000.01, large)
+    small = {"": Continuous(lower_bound=0, upper_bound=1e-5)}
+    with pytest.raises(InvalidResultError, match="above the upper bound"):
+        normalize(1.1e-5, small)
+    assert normalize(-1e-7, {"": Continuous(lower_bound=0)}).scores[""].score == 0.0
 
 
 def test_long_texts() -> None:

@@ -15,6 +15,7 @@ from uuid import UUID
 import pytest
 from pydantic import TypeAdapter
 
+from runner import Report, RequirementError
 from runner.cli.messages import in_options
 from runner.cli.run import exit_code
 from runner.cli.values import mapping
@@ -23,7 +24,7 @@ from runner.errors import MappingError
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.mapping import bind
 from runner.output.cells import escaped
-from runner.results.gates import judge, parse_gate, parse_max_failed
+from runner.results.gates import judge, parse_gate, parse_most
 from runner.results.normalize import InvalidResultError, normalize
 from runner.results.summary import Tally
 from runner.types import Case, Continuous, Evaluator, InputMapping, Outcome, OutputConfig, Result
@@ -264,10 +265,37 @@ def test_gates(outcomes: str, fail_if: str, max_failed: str, not_passed: str, co
         for _ in range(count):
             tally.add(result_of(outcome))
     gates = [parse_gate(text, configs) for text in fail_if.replace("`", "").split(", ") if text]
-    judged = judge(tally.summary(), gates, parse_max_failed(max_failed) if max_failed else None)
+    judged = judge(tally.summary(), gates, parse_most(max_failed) if max_failed else None)
     got = [f"{gate.gate} {gate.verdict}" for gate in judged.gates if gate.verdict != "passed"]
     assert sorted(got) == sorted(text for text in not_passed.replace("`", "").split(", ") if text)
     assert exit_code(judged) == int(code)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "require", "max_failed", "max_abstained", "not_passed", "code"),
+    rows("outcomes | require | max-failed | max-abstained | not passed | exit code", 15),
+)
+def test_requirements(
+    outcomes: str, require: str, max_failed: str, max_abstained: str, not_passed: str, code: str
+) -> None:
+    configs: dict[str, OutputConfig] = {"": Continuous(threshold=1)}
+    tally = Tally(configs)
+    for outcome, count in json.loads(outcomes).items():
+        for _ in range(count):
+            tally.add(result_of(outcome))
+    conditions = [text for text in require.replace("`", "").split(", ") if text]
+    gates = [parse_gate(text, configs, required=True) for text in conditions]
+    failed, abstained = (parse_most(text) if text else None for text in (max_failed, max_abstained))
+    judged = judge(tally.summary(), gates, failed, abstained)
+    got = [f"{gate.gate} {gate.verdict}" for gate in judged.gates if gate.verdict != "passed"]
+    assert sorted(got) == sorted(text for text in not_passed.replace("`", "").split(", ") if text)
+    assert exit_code(judged) == int(code)
+    report = Report(results=[], summary=tally.summary())
+    if int(code):
+        with pytest.raises(RequirementError):
+            report.require(*conditions, max_failed=max_failed or None, max_abstained=max_abstained or None)
+    else:
+        assert report.require(*conditions, max_failed=max_failed or None, max_abstained=max_abstained or None) is report
 
 
 def result_of(outcome: Outcome) -> Result:

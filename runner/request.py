@@ -16,7 +16,6 @@ from runner.datasets.dataset import Dataset, Empty, Reading, cases_from_rows, op
 from runner.datasets.frames import FrameRows, frame_rows
 from runner.datasets.lacking import Cases, refuse_lacking
 from runner.datasets.lookahead import Lookahead
-from runner.datasets.not_rows import refuse_what_has_no_rows
 from runner.datasets.row_columns import RowColumns, parse_column
 from runner.datasets.streams import refuse_encoding
 from runner.engine.local import Watch, refuse_unfit, score
@@ -288,5 +287,7 @@ def _rows(dataset: Rows) -> Rows:
     """Raises DatasetError for what has no rows."""
     frame = frame_rows(dataset)
     if frame is None:
+        from runner.datasets.not_rows import refuse_what_has_no_rows  # here: files need it not
+
         refuse_what_has_no_rows(dataset)
     return frame or dataset

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from operator import length_hint
 from typing import Any, TypeAlias
@@ -28,22 +27,17 @@ _UNREAD = 200
 Row: TypeAlias = "dict[str, Any] | RowError"
 
 
-@dataclass(frozen=True)
-class _Source:
-    names: Sequence[str]
-    count: int | None
-    read: Callable[[list[str]], Iterator[Row]]
-    """Yields the rows with these columns."""
-
-
 class FrameRows:
-    """The rows of a data frame. Only a slice of them is held as Python values at a time."""
+    """
+    The rows of a data frame. Only a slice of them is held as Python values at a time.
 
-    def __init__(self, source: _Source) -> None:
-        self.names = tuple(source.names)
-        self.count = source.count
-        """None if it is unknown, as for a stream."""
-        self._read = source.read
+    `count` is None if it is unknown, as for a stream. `read` yields the rows with the columns that it is given.
+    """
+
+    def __init__(self, names: Iterable[str], count: int | None, read: Callable[[list[str]], Iterator[Row]]) -> None:
+        self.names = tuple(names)
+        self.count = count
+        self._read = read
 
     def read(self, columns: Collection[str] | None = None) -> Iterator[Row]:
         """Yield each row, or why it cannot be read. `columns` are those that are needed; None is all."""
@@ -94,14 +88,14 @@ def _is_column(data: Any) -> bool:
     return type(data).__name__ in ("Series", "ChunkedArray")
 
 
-def _checked(source: _Source) -> FrameRows:
-    repeated = next((name for name, count in Counter(source.names).items() if count > 1), None)
+def _checked(rows: FrameRows) -> FrameRows:
+    repeated = next((name for name, count in Counter(rows.names).items() if count > 1), None)
     if repeated is not None:
         raise DatasetError(f"the data frame: two columns are named {shown(repeated, 60)}; rename one")
-    return FrameRows(source)
+    return rows
 
 
-def _pandas(frame: Any) -> _Source:
+def _pandas(frame: Any) -> FrameRows:
     if frame.columns.nlevels > 1:
         raise DatasetError(
             "the data frame's columns have several levels; join their names: "
@@ -122,41 +116,41 @@ def _pandas(frame: Any) -> _Source:
             for values in zip(*(column.tolist() for column in columns), strict=True):
                 yield dict(zip(wanted, values, strict=True))
 
-    return _Source([*levels, *names], len(frame), read)
+    return FrameRows([*levels, *names], len(frame), read)
 
 
-def _polars(frame: Any) -> _Source:
+def _polars(frame: Any) -> FrameRows:
     def read(wanted: list[str]) -> Iterator[Row]:
         some = frame.select(wanted)
         size = max(1, min(_ROWS, _BYTES * len(some) // max(1, some.estimated_size())))
         for part in some.iter_slices(size):
             yield from _each(part, len(part), lambda part: part.to_dicts())
 
-    return _Source(frame.columns, len(frame), read)
+    return FrameRows(frame.columns, len(frame), read)
 
 
-def _arrow(table: Any) -> _Source:
+def _arrow(table: Any) -> FrameRows:
     def read(wanted: list[str]) -> Iterator[Row]:
         for batch in table.select(wanted).to_batches(_ROWS):
             yield from _batch_rows(batch)
 
-    return _Source(table.schema.names, table.num_rows, read)
+    return FrameRows(table.schema.names, table.num_rows, read)
 
 
-def _arrow_batch(batch: Any) -> _Source:
+def _arrow_batch(batch: Any) -> FrameRows:
     return _arrow(sys.modules["pyarrow"].Table.from_batches([batch]))
 
 
-def _arrow_reader(reader: Any) -> _Source:
+def _arrow_reader(reader: Any) -> FrameRows:
     def read(wanted: list[str]) -> Iterator[Row]:
         for batch in reader:
             # Without columns, a batch of pyarrow has no rows.
             yield from _batch_rows(batch.select(wanted)) if wanted else ({} for _ in range(batch.num_rows))
 
-    return _Source(reader.schema.names, None, read)
+    return FrameRows(reader.schema.names, None, read)
 
 
-def _arrow_stream(data: Any) -> _Source:
+def _arrow_stream(data: Any) -> FrameRows:
     if find_spec("pyarrow") is None:
         kind = printable(type(data).__name__, 60)
         raise DatasetError(f'a table of type {kind} is read by pyarrow: pip install "evalcell[parquet]"')
@@ -168,7 +162,7 @@ def _arrow_stream(data: Any) -> _Source:
         raise DatasetError(f"the Arrow stream cannot be read: {printable(str(error))}") from None
 
 
-def _hugging_face(dataset: Any) -> _Source:
+def _hugging_face(dataset: Any) -> FrameRows:
     def read(wanted: list[str]) -> Iterator[Row]:
         if dataset.format["type"] == "custom":
             # What the user's own transform gives, maybe with other columns.
@@ -178,7 +172,7 @@ def _hugging_face(dataset: Any) -> _Source:
             for batch in table.to_batches(_ROWS):
                 yield from _batch_rows(batch)
 
-    return _Source(dataset.column_names, len(dataset), read)
+    return FrameRows(dataset.column_names, len(dataset), read)
 
 
 def _batch_rows(batch: Any) -> Iterator[Row]:

@@ -33,8 +33,9 @@ def figure_frames(figures: Figures) -> None:
         parquet.write_table(frames["pyarrow"], path)
         ratios: dict[str, list[float]] = {name: [] for name in frames}
         for _ in range(ROUNDS):
-            beside = timed(lambda: score(path))
             for name, frame in frames.items():
+                # Each beside its own baseline: a machine's speed changes within a minute.
+                beside = timed(lambda: score(path))
                 ratios[name].append(timed(lambda frame=frame: score(frame)) / beside)  # type: ignore[misc]
     for name, found in ratios.items():
         figures.add(

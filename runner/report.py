@@ -45,6 +45,7 @@ class Report(Model):
         """
         from runner.results.gates import gate_words, judge, missing_rows, parse_gate, parse_most
 
+        __tracebackhide__ = True  # of pytest: the caller's line says what was required
         summary = self.summary
         outputs = dict(summary.outputs) or {"": summary}
         gates = [parse_gate(text, outputs, required=True) for text in conditions]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from runner.results.gates import figure, missing_rows
+from runner.results.gates import figure, gate_words, missing_rows
 from runner.results.histogram import Histogram
 from runner.results.summary import Stats, Summary
 from runner.results.worst import ShownRow, ShownRows
@@ -78,8 +78,10 @@ def _problems(summary: Summary) -> str:
         lines.append(f"{missing_rows(summary)}: in neither the mean nor any other score")
     for error in summary.errors[:_ERRORS]:
         lines.append(f"{error.kind} {error.count:,}, as in row {printable(error.example, _NAME)}: {error.message}")
-    lines += [f"gate {gate.gate}: {gate.verdict}, {gate.reason}" for gate in summary.gates if gate.verdict != "passed"]
-    return "".join(f'<div style="color:{_COLOURS["failed"]}">{_safe(line)}</div>' for line in lines)
+    lines += [gate_words(gate) for gate in summary.gates if gate.verdict != "passed"]
+    told = [gate_words(gate) for gate in summary.gates if gate.verdict == "passed" and gate.abstained]
+    red = "".join(f'<div style="color:{_COLOURS["failed"]}">{_safe(line)}</div>' for line in lines)
+    return red + "".join(f"<div>{_safe(line)}</div>" for line in told)
 
 
 def _stats(name: str, stats: Stats) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.report import Report
+from runner.results.gates import gate_words
 from runner.results.summary import Summary
 from runner.results.worst import ShownRow
 from runner.text import printable
@@ -39,5 +40,5 @@ def _summary(summary: Summary) -> Iterator[str]:
     if summary.mean is not None:
         yield f"mean {summary.mean:.6g}, median {summary.median:.6g}, min {summary.min:.6g}, max {summary.max:.6g}"
     for gate in summary.gates:
-        if gate.verdict != "passed":
-            yield f"gate {gate.gate}: {gate.verdict}: {gate.reason}"
+        if gate.verdict != "passed" or gate.abstained:
+            yield gate_words(gate)

@@ -33,7 +33,7 @@ def cache_dir() -> Path:
     In a folder that everybody may write to but only owners delete from, such as `/tmp`, it is this user's own one.
     """
     chosen = os.environ.get(VARIABLE)
-    path = Path(chosen).expanduser().absolute() if chosen else user_cache_path("evalcell", appauthor=False)
+    path = Path(chosen).expanduser().absolute() if chosen else of_user(user_cache_path, VARIABLE)
     if not hasattr(os, "getuid"):
         return path
     with contextlib.suppress(OSError):
@@ -41,6 +41,21 @@ def cache_dir() -> Path:
         if mode & _OTHERS_WRITE and mode & stat.S_ISVTX:
             return path / f"evalcell-{os.getuid()}"
     return path
+
+
+def of_user(find: Callable[..., Path], variable: str) -> Path:
+    """A folder of the user's own. `variable` names another. Raises SandboxUnavailableError where there is none."""
+    try:
+        return find("evalcell", appauthor=False)
+    except RuntimeError:  # neither HOME nor the list of users tells one, as in many containers
+        raise SandboxUnavailableError(
+            f"this user has no home folder; set {variable} to a folder to use, such as /tmp"
+        ) from None
+
+
+def is_noexec(path: Path) -> bool:
+    """Whether neither programs nor native code can be loaded from the file's disk."""
+    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0))
 
 
 def private_dir(path: Path, variable: str = VARIABLE) -> Path:
@@ -62,7 +77,9 @@ def private_dir(path: Path, variable: str = VARIABLE) -> Path:
                 step = f"run: chmod go-w {shlex.quote(str(path))}, or set {variable} to another folder"
                 raise SandboxUnavailableError(f"others may write to {path}, and what is in it is trusted; {step}")
     except OSError as e:
-        raise SandboxUnavailableError(f"cannot use the folder {path} ({e.strerror}); set {variable} to another") from e
+        raise SandboxUnavailableError(
+            f"cannot use the folder {path} ({e.strerror}); set {variable} to another, such as /tmp"
+        ) from e
     return path
 
 
@@ -137,6 +154,8 @@ def disk_errors(folder: Path) -> Iterator[None]:
         said = e.strerror or e
         if e.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
             step = f"run the same command once where the cache is writable, or set {VARIABLE} to another folder"
+        elif e.errno == errno.EFBIG:
+            step = "raise the limit of a file's size: ulimit -f unlimited"
         else:
             step = f"make room or set {VARIABLE}"
         raise SandboxUnavailableError(f"cannot write to {folder} ({said}); {step}") from e

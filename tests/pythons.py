@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
         name = ".".join(map(str, version))
         print(f"Python {name}, {path}", flush=True)
         inner = environment(version, path)
-        run([inner, "-c", "from sandboxes.wasm.compiled import compiled; compiled(print)"])
+        run([inner, "-c", "from sandboxes.wasm.native_code import compile_guest; compile_guest(print)"])
         command: list[str | Path] = [
             inner,
             "-m",

@@ -13,6 +13,20 @@ if TYPE_CHECKING:
     from sandboxes.base import Language
 
 
+@click.command(epilog="Exit codes: 0 a sandbox of this machine works; 3 none does; 130 interrupted.")
+@click.option("--json", "as_json", is_flag=True, help="Print all findings as one JSON object, for a report of a fault.")
+def doctor(as_json: bool) -> int:
+    """
+    Look at this machine for what would be wrong, and say what to do.
+
+    Python and its variables, the system, limits, clocks, folders; and each sandbox of this machine runs a short script.
+    No provider is asked.
+    """
+    from runner.cli.doctor import doctor
+
+    return doctor(as_json)
+
+
 @click.command()
 @click.option("--live", is_flag=True, help="List the machines that run now at the providers whose keys are set.")
 @click.option("--try", "name", metavar="NAME", help="Open the sandbox NAME and run a script of one row in it.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -92,6 +93,8 @@ def _candidates(wanted: Tier | None, refused: dict[Tier, str]) -> list[tuple[Tie
     found: list[tuple[Tier, str | None]] = []
     if not linux:
         refused |= {"A": "it needs Linux", "B": "it needs Linux"}
+    elif not os.path.exists("/proc/self"):
+        refused |= {"A": "it needs /proc, which is not mounted here", "B": "it needs /proc"}
     else:
         bwraps = _bubblewraps()
         found += [("A", path) for path in bwraps]

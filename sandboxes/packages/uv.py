@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from importlib import import_module
 from pathlib import Path
 
-from sandboxes.cache import cache_dir, delete, private_dir
+from sandboxes.cache import VARIABLE, cache_dir, delete, private_dir
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import tool_process
 from sandboxes.packages.locking import exclusive, shared
@@ -44,6 +44,7 @@ _NETWORK = re.compile(
     r"tcp connect|timed out|tunnel error|peer certificate",
     re.IGNORECASE,
 )
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _PARSE = re.compile(r"Couldn't parse|Failed to parse", re.IGNORECASE)
 
 
@@ -94,6 +95,9 @@ def failure(
     The next step is `step` if the packages are at fault, `connect` if the network is.
     """
     why = reason(done.errors) or f"uv exited with {done.code} and printed no reason"
+    if _FULL.search(done.errors):
+        room = f"make room, run 'evalcell cache prune', or set {VARIABLE} to a folder on another disk"
+        return SandboxUnavailableError(f"packages: the disk of {cache_dir()} is full at {what}; {room}")
     if is_network_error(done.errors):
         connect = "set SSL_CERT_FILE or UV_SYSTEM_CERTS=1" if "certificate" in done.errors else connect
         return SandboxUnavailableError(f"packages: the package index cannot be reached for {what}: {why}; {connect}")

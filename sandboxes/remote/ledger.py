@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 from platformdirs import user_state_path
 from pydantic import AwareDatetime, Field, ValidationError
 
-from sandboxes.cache import private_dir
+from sandboxes.cache import of_user, private_dir
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote.owner import Owner
 
@@ -203,7 +203,7 @@ class Ledger:
 def state_dir() -> Path:
     """The state folder's path: `EVALCELL_STATE_DIR`, else the platform's default. It may not exist yet."""
     chosen = os.environ.get(VARIABLE)
-    return Path(chosen).expanduser().absolute() if chosen else user_state_path("evalcell", appauthor=False)
+    return Path(chosen).expanduser().absolute() if chosen else of_user(user_state_path, VARIABLE)
 
 
 def own_tags() -> dict[str, str]:

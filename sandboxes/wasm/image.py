@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import sys
@@ -38,9 +39,10 @@ class Image:
                 self.module = Module(engine.wasmtime, memory_module(content))
         except (WasmtimeError, OSError, MemoryError) as e:
             self.close()
-            raise SandboxError(
-                f"the loaded script's memory cannot be stored ({e}); free memory, or load less in the script"
-            ) from e
+            step = "free memory, or load less in the script"
+            if isinstance(e, OSError) and e.errno == errno.EFBIG:
+                step = "raise the limit of a file's size: ulimit -f unlimited"
+            raise SandboxError(f"the loaded script's memory cannot be stored ({e}); {step}") from e
 
     def _write(self, fd: int, content: memoryview) -> None:
         os.ftruncate(fd, self.size)

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from sandboxes.cache import cache_dir, get_or_build
+from sandboxes.cache import VARIABLE, cache_dir, get_or_build, is_noexec
 from sandboxes.errors import SandboxUnavailableError
 
 Progress = Callable[[str], None]
@@ -56,6 +56,11 @@ def _part(part: str, progress: Progress, tried: bool = True) -> Path:
 
     key = f"{part}-{_fingerprint(digest)}"
     path = get_or_build("wasm", key, SUFFIX, build)
+    if is_noexec(path):
+        raise SandboxUnavailableError(
+            f"{path.parent} is on a disk that is mounted noexec, and native code is loaded from it; "
+            f"set {VARIABLE} to a folder on another disk"
+        )
     if tried and not _loads(path):  # for another processor, or with settings that are not in the key
         path.unlink(missing_ok=True)
         path = get_or_build("wasm", key, SUFFIX, build)

@@ -42,6 +42,10 @@ _DEATHS = DEATHS | {
 }
 
 
+_ADDRESSES = 10 << 30
+"""Bytes: an instance reserves 4 GB and a guard, and a new one is made while another is there."""
+
+
 class WasmConfig(SandboxConfig):
     """Settings of the wasm sandbox only."""
 
@@ -84,6 +88,7 @@ class WasmSandbox(Sandbox):
         return f"CPython {_guest_python()} in wasmtime {version('wasmtime')}; a fresh state by {fresh}"
 
     async def open(self) -> None:
+        _refuse_few_addresses()
         try:
             await self._begin()
         except RuntimeError as e:
@@ -145,6 +150,20 @@ class WasmSandbox(Sandbox):
     async def close(self) -> None:
         lanes, self._lanes = self._lanes, []
         await finish(lambda: every(lane.close for lane in lanes))
+
+
+def _refuse_few_addresses() -> None:
+    """Raises SandboxUnavailableError where the limit of addresses (not of memory) leaves no room for two instances."""
+    try:
+        import resource
+    except ImportError:
+        return  # on Windows, which has no such limit
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if most != resource.RLIM_INFINITY and most < _ADDRESSES:
+        raise SandboxUnavailableError(
+            f"the wasm sandbox reserves {_ADDRESSES >> 30} GB of addresses, which takes no memory, and this process "
+            f"may have {most / 2**30:.1f} GB; raise the limit: ulimit -v unlimited"
+        )
 
 
 class WasmProgram(Program):

@@ -1,0 +1,39 @@
+"""One thing that was looked at."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sandboxes.base import Model
+
+State = Literal["ok", "warning", "problem"]
+
+
+class Finding(Model):
+    """What was found, and the next step where something is wrong."""
+
+    name: str
+    state: State
+    """`problem`: something cannot work as it is. `warning`: something may not."""
+    found: str
+    step: str = ""
+
+
+def ok(name: str, found: str) -> Finding:
+    """Nothing to do."""
+    return Finding(name=name, state="ok", found=found)
+
+
+def warning(name: str, found: str, step: str) -> Finding:
+    """It may be in the way."""
+    return Finding(name=name, state="warning", found=found, step=step)
+
+
+def problem(name: str, found: str, step: str) -> Finding:
+    """It is in the way."""
+    return Finding(name=name, state="problem", found=found, step=step)
+
+
+def megabytes(count: int) -> str:
+    """A number of bytes, for people."""
+    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"

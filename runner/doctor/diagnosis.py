@@ -54,4 +54,6 @@ def _all() -> Iterator[Finding]:
             yield from look()
         except Exception as error:  # one that cannot be looked at hides no other
             name = look.__name__
-            yield problem(name, f"could not be looked at ({type(error).__name__}: {error})", "report it, with --json")
+            yield problem(
+                name, f"could not be looked at ({type(error).__name__}: {error})", "report it with all findings"
+            )

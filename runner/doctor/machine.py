@@ -80,7 +80,7 @@ def system() -> Iterator[Finding]:
     yield ok("processors", f"{cores()} of {os.cpu_count()} may be used")
     if (memory := _memory()) is not None:
         found = f"{megabytes(memory)} are free for this process"
-        step = "give the machine or container 512 MB, or fill the cache elsewhere first and use -j 1"
+        step = "give the machine or container 512 MB, or fill the cache elsewhere first and use one job"
         yield ok("memory", found) if memory >= _MEMORY else warning("memory", found, step)
 
 

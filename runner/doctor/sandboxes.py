@@ -30,7 +30,9 @@ def here() -> Iterator[Finding]:
         except SandboxError as error:
             why, _, step = str(error).rpartition("; ")
             # Other scripts than Python without packages need these; many users have none.
-            yield (problem if name == "wasm" else warning)(name, why or step, step if why else "report it, with --json")
+            yield (problem if name == "wasm" else warning)(
+                name, why or step, step if why else "report it with all findings"
+            )
         except TimeoutError:
             yield warning(name, f"a script of one row was not done in {_SECONDS:g} s", "the machine is very busy")
         else:
@@ -58,7 +60,7 @@ async def _run(sandbox: Sandbox, language: Language) -> str:
         await program.close()
     if [(each.status, each.value) for each in found] != [("ok", "é")]:
         why = found[0].error.message if found and found[0].error else "it returned something else"
-        raise SandboxError(f"a script of one row failed ({why}); report it, with --json")
+        raise SandboxError(f"a script of one row failed ({why}); report it with all findings")
     return sandbox.identity
 
 

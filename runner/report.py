@@ -43,6 +43,7 @@ class Report(Model):
         allows (a number, or a share such as `5%`), no condition on scores is met, and without a score none is.
         `max_abstained` bounds the rows that abstained. Raises InputError for what is no condition.
         """
+        __tracebackhide__ = True  # pytest shows the line of the test
         from runner.results.gates import gate_words, judge, missing_rows, parse_gate, parse_most
 
         __tracebackhide__ = True  # of pytest: the caller's line says what was required

@@ -190,6 +190,22 @@ def test_the_page(pytester: pytest.Pytester, place: Path) -> None:
         ) in ("..." + re.sub(r"(polite in wasm)/\S+:", r"\1:", shown)), line
 
 
+def test_the_readme(pytester: pytest.Pytester) -> None:
+    text = (PAGE.parents[2] / "README.md").read_text("utf-8")
+    every = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    [code] = [block for block in every if "(evalcell)" in block]
+    [script] = [block for block in every if block.startswith("def evaluate(output, reference)")]
+    (pytester.path / "test_answers.py").write_text(code)
+    (pytester.path / "same.py").write_text(script)
+    write(pytester.path / "data.jsonl", [{"output": "4", "reference": "4"}, {"output": "5", "reference": "4"}])
+    run(pytester).assert_outcomes(passed=1)
+    write(pytester.path / "data.jsonl", [{"output": "4", "reference": "4"}, {"output": 5, "reference": "4"}])
+    failed = run(pytester)
+    failed.assert_outcomes(failed=1)
+    failed.stdout.fnmatch_lines(["*RequirementError: *1 failed*", "*Captured evalcell call*"])
+    assert "in require" not in failed.stdout.str()
+
+
 def test_nothing_is_imported_where_it_is_not_used(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_any="def test_any():\n    pass\n")
     pytester.makeconftest(

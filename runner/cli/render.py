@@ -12,7 +12,6 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli.charts import charts, outcome_bar
 from runner.cli.messages import in_options
 from runner.results.gates import figure, gate_words, missing_rows
 from runner.results.summary import GateResult, Stats, Summary
@@ -93,6 +92,8 @@ def rows_table(entries: Sequence[ShownRow]) -> Table:
 
 def summary_view(summary: Summary) -> RenderableType:
     """All figures, each with the number of rows behind it."""
+    from runner.cli.charts import charts, outcome_bar  # not for a run that is to be quiet
+
     rows: list[tuple[str, RenderableType]] = []
     if summary.evaluator:
         rows.append(("evaluator", text(f"{summary.evaluator}, version {summary.version}")))

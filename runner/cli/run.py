@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from runner.cli import render, signals, values
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.progress import Progress
-from runner.cli.rows_view import direction_hint, rows_view
 from runner.cli.sandbox_options import SandboxOptions
 from runner.evaluators.resolve import find_evaluator
 from runner.output.manifest import State
@@ -136,6 +135,8 @@ def _print(work: Run, summary: Summary, options: Options) -> None:
     if options.as_json:
         out.out(json.dumps(summary.model_dump(mode="json"), ensure_ascii=True), highlight=False)
     elif not options.quiet:
+        from runner.cli.rows_view import direction_hint, rows_view
+
         if (shown := work.shown()).rows:
             out.print(rows_view(shown, out.width))
             if not shown.directed and shown.show == "worst" and summary.scored:

@@ -8,13 +8,11 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Self, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, Self, cast
 
 from runner.datasets.column_values import UnreadError
-from runner.datasets.conversions import conversion
 from runner.datasets.delimiter import WORDS
 from runner.datasets.formats import csv_rows, jsonl_rows, lines
 from runner.datasets.ids import Ids
@@ -41,8 +39,7 @@ Empty = Literal["text", "null"]
 """What an empty cell of a CSV file is."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """How a text file is read. `encoding` None: UTF-8, or UTF-16 by its byte order mark."""
 
     encoding: str | None = None
@@ -224,6 +221,8 @@ def _standard_input(stdin: BinaryIO | None, reading: Reading) -> Dataset:
 
 
 def _refusal(path: Path, name: str) -> DatasetError:
+    from runner.datasets.conversions import conversion
+
     shown = printable(whole(str(path)))
     if (step := conversion(path)) and path.exists():
         return DatasetError(f"{shown} {step}")

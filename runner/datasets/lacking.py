@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from runner.errors import ColumnsError, MappingError
 from runner.evaluators.column import BY_NAME, written
-from runner.evaluators.likely import COLUMNS, likely_columns
 from runner.evaluators.mapping import Binding
 from runner.evaluators.parameters import about
 from runner.text import listed, suggestion, weight
@@ -18,6 +17,8 @@ ROWS = 100
 SIZE = 16 << 20
 """Characters and values in them, at most: they are held until they are scored."""
 PLACEHOLDER = "COLUMN"
+COLUMNS = 1000
+"""Columns that are looked at for a near name."""
 
 _NAMED = 20  # columns in a message
 
@@ -98,6 +99,8 @@ def _look(cases: Cases, wanted: set[str] | None) -> tuple[dict[str, None], int]:
 def _error(
     name: str, columns: dict[str, None], evaluator: Evaluator, binding: Binding, lacking: Mapping[str, str]
 ) -> ColumnsError:
+    from runner.evaluators.likely import likely_columns
+
     own = [column for column in columns if column != "metadata"]
     settings = {p.name: p.declared for p in binding.unfilled if p.declared is not None and p.name not in own}
     parameters = [*lacking, *(p.name for p in binding.unfilled if p.name not in settings)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 MOST = 1000
 """Columns of the dataset that get a column of their own."""
@@ -16,8 +15,7 @@ OWN = ("id", "evaluator", "version", "sandbox", "outcome", *PARTS)
 TAKEN = (*OWN, "error", "error_kind", "error_message", "stdout", "duration_ms", "outputs")
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """
     The columns of a results file, beside those that each has.
 

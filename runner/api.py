@@ -230,7 +230,7 @@ def _results(path: Path) -> str:
 
 
 def _examples(given: object) -> tuple[Example, ...]:
-    """Examples that were read before, if they are that."""
+    """The examples, if they were read before; else none."""
     some = given if isinstance(given, list | tuple) else ()
     return tuple(some) if all(isinstance(one, Example) for one in some) else ()
 

@@ -201,7 +201,7 @@ class Prepared:
 
 
 def refuse_lacking_columns(name: str, cases: Cases, runs: Iterable[Prepared]) -> None:
-    """Raises ColumnsError or MappingError if the dataset lacks columns that one of the runs needs."""
+    """Raise ColumnsError or MappingError if the dataset lacks columns that one of the runs needs."""
     runs = list(runs)
     others = {column: use for run in runs for column, use in run.other_needs.items()}
     bound = [(run.evaluator, run.binding) for run in runs if run.binding is not None]
@@ -284,7 +284,7 @@ def scorer(given: Scorer, config: SandboxConfig) -> str | Evaluator:
 
 
 def _rows(dataset: Rows) -> Rows:
-    """Raises DatasetError for what has no rows."""
+    """The rows of a data frame, or the rows themselves. Raises DatasetError for what has no rows."""
     frame = frame_rows(dataset)
     if frame is None:
         from runner.datasets.not_rows import refuse_what_has_no_rows  # here: files need it not

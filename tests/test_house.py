@@ -93,6 +93,16 @@ def test_sandboxes_call_what_they_are_told_to() -> None:
     assert [str(path) for path in every if re.search(r"\b_?evaluate\b", path.read_text("utf-8"))] == []
 
 
+def test_a_docstring_of_a_function_says_do_this_and_not_does_this() -> None:
+    wrong = re.compile(
+        r"(Raise|Return|Give|Make|Take|Tell|Say|Read|Write|Run|Wait|End|Add|Put|Begin|Finishe|Ha|I|Doe)s "
+    )
+    every = [path for top in ("runner", "sandboxes") for path in modules(top).values()]
+    functions = (n for path in every for n in ast.walk(ast.parse(path.read_text("utf-8"))))
+    found = [n for n in functions if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert [n.name for n in found if wrong.match(ast.get_docstring(n) or "")] == []
+
+
 def test_no_file_is_long() -> None:
     every = [path for top in ("runner", "sandboxes", "templates") for path in (ROOT / top).rglob("*.py")]
     assert [str(path) for path in every if len(path.read_text("utf-8").splitlines()) > LINES] == []

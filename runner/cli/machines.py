@@ -59,7 +59,7 @@ def list_live(env_file: str | None) -> int:
 
 def end_left(name: str | None, older_than: timedelta | None, env_file: str | None, *, dry_run: bool) -> int:
     """
-    Ends, or with `dry_run` lists, what was left behind; says what became of each.
+    End what was left behind, or list it with `dry_run`; print the result for each.
 
     Raises as `accounts` does, and SandboxUnavailableError where no provider can be asked.
     """

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
 
 def new(name: str, language: Language | None, template: str | None) -> int:
     """
-    Writes the script and its cases where neither is yet; returns the exit code.
+    Write the script and its cases unless one of them exists; return the exit code.
 
     Raises InputError for a name or template that cannot be used, and for what exists already.
     """

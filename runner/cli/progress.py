@@ -28,7 +28,7 @@ class Progress:
         self._began = self._updated = 0.0
 
     def add(self, result: Result) -> None:
-        """Counts one row."""
+        """Count one row."""
         self._done += 1
         self._failed += result.error is not None
         if self._bar is not None and perf_counter() - self._updated > _SECONDS:

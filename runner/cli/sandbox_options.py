@@ -80,11 +80,11 @@ class SandboxOptions:
         )
 
     def mapping(self, evaluator: Evaluator) -> InputMapping:
-        """Raises InputError."""
+        """Join `--map` and `--set` to one mapping. Raises InputError."""
         return values.mapping(self.paths, self.literals, evaluator)
 
     def config(self) -> SandboxConfig:
-        """Has a backend only where one was named. Raises InputError and UnsupportedConfigError."""
+        """Make the config; the backend is set only if one was named. Raises InputError and UnsupportedConfigError."""
         files = _files(self.readable)
         wanted: dict[str, Any] = {
             "backend": None if self.sandbox is None else whole(self.sandbox),

@@ -30,7 +30,7 @@ _LAST_WORDS = 20.0
 
 def command(body: Callable[[], T]) -> T:
     """
-    Runs `body`, which may block in files, and gives what it returns or raises; to be called in the main thread.
+    Run `body`, which may block in files, and return or raise what it does; to be called in the main thread.
 
     Raises KeyboardInterrupt when a signal comes and no event loop of `run` goes on: the thread is then left behind, and
     only `leave` surely ends the process.
@@ -42,7 +42,7 @@ def command(body: Callable[[], T]) -> T:
 
 def run(work: Coroutine[Any, Any, None], *, quiet: bool = False) -> bool:
     """
-    Runs `work` to its end, in the main thread, and prints what is logged meanwhile, unless it is to be quiet.
+    Run `work` to its end, in the main thread, and print what is logged meanwhile, unless it is to be quiet.
 
     Returns whether a signal stopped it before.
     """
@@ -59,7 +59,7 @@ def run(work: Coroutine[Any, Any, None], *, quiet: bool = False) -> bool:
 
 def leave(code: int) -> NoReturn:
     """
-    Ends the process, though a thread hangs in a file. What was printed is flushed by then.
+    End the process even if a thread hangs in a file. What was printed is flushed before.
 
     After a signal it ends at once: a second one, while Python tidies up, would end it as if killed.
     """

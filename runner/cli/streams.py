@@ -17,7 +17,7 @@ _CLOSED = (errno.EPIPE, errno.EBADF)
 
 def repair() -> None:
     """
-    Makes the process's three descriptors and two output streams usable, whatever it was started with.
+    Make the process's three descriptors and two output streams usable, whatever it was started with.
 
     Where one is closed, the next file that is opened would get its number, and what is printed would go into it.
     """
@@ -30,7 +30,7 @@ def repair() -> None:
 
 
 def lost() -> OSError | None:
-    """Flushes; why what was printed on stdout did not arrive, if somebody may still wait for it."""
+    """Flush stdout; the reason why the output did not arrive, if somebody may still wait for it."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     buffer = getattr(sys.stdout, "buffer", None)

@@ -64,7 +64,7 @@ def try_sandbox(
     name: str, env_file: str | None, packages: tuple[str, ...] = (), language: Language | None = None
 ) -> int:
     """
-    Opens it with one job, loads and runs a short script, closes it; tells each step and its seconds.
+    Open it with one job, load and run a short script, close it; print each step and its seconds.
 
     Raises SandboxError when a step fails, once all is closed again; UnsupportedConfigError for what it does not have.
     """
@@ -179,7 +179,7 @@ def _part(name: str) -> Iterator[list[str]]:
 
 
 async def _nothing_left(account: Account) -> str:
-    """Raises SandboxError where the provider, or the ledger, still has a machine that this process made."""
+    """Raise SandboxError if the provider, or the ledger, still has a machine that this process made."""
     provider = account.provider
     try:
         await provider.open()

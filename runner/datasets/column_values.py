@@ -35,7 +35,7 @@ class TooLong(RowError):
 
 
 def decoded(data: bytes) -> str:
-    """Raises RowError."""
+    """Decode UTF-8. Raises RowError."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -84,7 +84,7 @@ class Dataset:
         """False once the rest of the file could not be read; its number of rows is then unknown."""
 
     def __iter__(self) -> Iterator[Case]:
-        """Raises DatasetError when the file fails under way, or was read before."""
+        """The rows, once. Raises DatasetError if the file fails under way, or was read before."""
         if self._iterated:
             raise DatasetError(f"{self.name} has been read; open it again")
         self._iterated = True

@@ -39,7 +39,7 @@ class _Text:
         self.ended = False
 
     def more(self, size: int = CHUNK) -> None:
-        """Reads on, and forgets what lies before the current place."""
+        """Read on, and forget what lies before the current place."""
         self._lines += self.buffer.count("\n", 0, self.at)
         self._column = self._columns(self.at)
         data = self._file.read(size)
@@ -119,7 +119,7 @@ class _Text:
 
 
 def array_rows(file: BufferedReader, name: str) -> Iterator[Row]:
-    """Raises DatasetError for a file that is no array, at once."""
+    """Read the rows of an array. Raises DatasetError at once for a file that is not an array."""
     text = _Text(file)
     first = text.peek()
     if first != "[":

@@ -17,7 +17,7 @@ _OUTPUT = '[{"output": value} for value in data]'
 
 
 def refuse_what_has_no_rows(data: object) -> None:
-    """Raises DatasetError, with the line to write, for a value that is not an iterable of mappings."""
+    """Raise DatasetError, with the line to write, for a value that is not an iterable of mappings."""
     kind = type(data)
     words = f"{printable(kind.__module__.split('.')[0], 60)}'s {printable(kind.__name__, 60)}"
     step = _step(data)

@@ -86,7 +86,7 @@ class ParquetRows:
                 return
 
     def _row(self, line: bytes) -> dict[str, Any]:
-        """Raises RowError."""
+        """Parse a row from the decoder. Raises RowError."""
         if not line:
             raise UnreadError(f"{self._ended()}; the rest of the file cannot be read")
         if line.startswith(b"{"):

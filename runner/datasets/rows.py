@@ -53,7 +53,7 @@ def columns(value: Any) -> dict[str, Any]:
 
 
 def check_depth(value: Any, text: str) -> None:
-    """Raises RowError for what `text`, the value as JSON, nests too deeply."""
+    """Raise RowError if `text`, the value as JSON, is nested too deeply."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     level, depth = [value], 0

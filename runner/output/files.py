@@ -103,7 +103,7 @@ class ResultsFiles:
 
     async def close(self, patience: float | None = None) -> None:
         """
-        Finishes all files, even when one fails; then raises WriteError for the first. Safe twice.
+        Finish all files, even if one fails; then raise WriteError for the first. Safe twice.
 
         A file for which that takes more than `patience` seconds is left as it is.
         """

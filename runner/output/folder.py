@@ -90,7 +90,7 @@ class ResultsFolder:
 
     def end(self, manifest: Mapping[str, Any]) -> None:
         """
-        Puts the last manifest in the place of the first one, whole or not at all. Raises WriteError.
+        Replace the first manifest by the last one, completely or not at all. Raises WriteError.
 
         Where the folder was never begun nothing is written, and nothing is begun after it.
         """

@@ -32,7 +32,7 @@ def to_pandas(results: Sequence[Result], outputs: Sequence[str]) -> Any:
 
 
 def to_polars(results: Sequence[Result], outputs: Sequence[str]) -> Any:
-    """Raises InputError without polars."""
+    """The results as a polars data frame. Raises InputError without polars."""
     pl = _library("polars", "to_polars")
     own, kept = _columns(results, outputs)
     made = [
@@ -43,7 +43,7 @@ def to_polars(results: Sequence[Result], outputs: Sequence[str]) -> Any:
 
 
 def to_arrow(results: Sequence[Result], outputs: Sequence[str]) -> Any:
-    """Raises InputError without pyarrow."""
+    """The results as a pyarrow table. Raises InputError without pyarrow."""
     pa = _library("pyarrow", "to_arrow")
     own, kept = _columns(results, outputs)
     made = {

@@ -85,7 +85,7 @@ class Outputs:
 
     def end(self, state: State, summary: Summary, notes: Sequence[str], error: str | None = None) -> None:
         """
-        Says in the manifest how the run ended, if it began. Raises WriteError, also where that takes too long.
+        Record in the manifest how the run ended, if it began. Raises WriteError, also if that takes too long.
 
         Only a run that was finished waits for it as long as it takes.
         """

@@ -86,7 +86,7 @@ class ExampleItem(pytest.Item):
         self.example = example
 
     def runtest(self) -> None:
-        """Raises ExampleFailed if the result is not as expected."""
+        """Raise ExampleFailed if the result is not as expected."""
         result = self.parent.result(self.script, self.example)
         if result.verdict != "passed":
             raise ExampleFailed(result)

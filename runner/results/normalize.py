@@ -108,7 +108,7 @@ def _routed(value: Any, configs: Mapping[str, Any], dialect: Dialect) -> tuple[b
 
 
 def _refuse_others(value: Mapping[Any, Any], configs: Iterable[str], lacking: Sequence[str], dialect: Dialect) -> None:
-    """Raises InvalidResultError for a dict that names outputs, but not all, or has keys that mean nothing."""
+    """Raise InvalidResultError for a dict that names outputs, but not all, or has unknown keys."""
     beside = [key for key in value if key not in configs]
     unknown = [key for key in beside if key not in _KEYS]
     if unknown:

@@ -29,7 +29,7 @@ class Members(NamedTuple):
 
 def members(script: Module, annotation: Node | None) -> Members:
     """
-    Reads object types, and the interfaces and aliases that the script declares, with what they extend and join.
+    Read object types, and the interfaces and aliases that the script declares, with what they extend and join.
 
     What else there may be (mapped and conditional types, unions, what is declared elsewhere) leaves it open.
     """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
         @property
         def loop(self) -> Loop:
-            """Reads and writes the pipes."""
+            """What reads and writes the pipes."""
 
         @property
         def inner(self) -> int:

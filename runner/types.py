@@ -68,7 +68,7 @@ class InputMapping(Model):
     literals: dict[str, Any] = Field(default_factory=dict)
 
 
-class Declared(Model):
+class ParameterSpec(Model):
     """A header's declaration of one parameter. Without `choices` and bounds, any value of the types is accepted."""
 
     types: tuple[JsonType, ...] = ("any",)
@@ -89,7 +89,7 @@ class Parameter(Model):
     positional_only: bool = False
     required: bool = True
     """True if neither the script nor its header has a default."""
-    declared: Declared | None = None
+    declared: ParameterSpec | None = None
 
 
 class Evaluator(Model):

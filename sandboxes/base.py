@@ -7,42 +7,21 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, ClassVar, Self
 
-from sandboxes.models import (
-    MB,
-    Call,
-    Capabilities,
-    Execution,
-    Isolation,
-    Language,
-    Limits,
-    Model,
-    Problem,
-    SandboxConfig,
-    Script,
-    ScriptError,
-    Status,
-)
+from sandboxes.models import MB as MB
+from sandboxes.models import Call as Call
+from sandboxes.models import Capabilities as Capabilities
+from sandboxes.models import Execution as Execution
+from sandboxes.models import Isolation as Isolation
+from sandboxes.models import Language as Language
+from sandboxes.models import Limits as Limits
+from sandboxes.models import Model as Model
+from sandboxes.models import Problem as Problem
+from sandboxes.models import SandboxConfig as SandboxConfig
+from sandboxes.models import Script as Script
+from sandboxes.models import ScriptError as ScriptError
+from sandboxes.models import Status as Status
 from sandboxes.refusals import refuse_unsupported
 from sandboxes.shield import finish
-
-__all__ = [
-    "LOG",
-    "MB",
-    "Call",
-    "Capabilities",
-    "Execution",
-    "Isolation",
-    "Language",
-    "Limits",
-    "Model",
-    "Problem",
-    "Program",
-    "Sandbox",
-    "SandboxConfig",
-    "Script",
-    "ScriptError",
-    "Status",
-]
 
 LOG = logging.getLogger("evalcell")
 

@@ -14,7 +14,7 @@ from runner.datasets.streams import refuse_encoding
 from runner.errors import InputError
 from runner.evaluators.parameters import expected
 from runner.text import printable
-from runner.types import Declared, Evaluator, InputMapping
+from runner.types import Evaluator, InputMapping, ParameterSpec
 from sandboxes.base import MB, Limits
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ def _path(name: str, text: str) -> str:
     return text.strip()
 
 
-def _literal(name: str, text: str, declared: Declared | None) -> Any:
+def _literal(name: str, text: str, declared: ParameterSpec | None) -> Any:
     try:
         value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):

@@ -14,7 +14,7 @@ from runner.errors import EvaluatorError, PathError
 from runner.evaluators.column import parse_source
 from runner.evaluators.parameters import read_parameters
 from runner.text import listed, printable, shown, suggestion, whole
-from runner.types import Declared, InputMapping, OutputConfig
+from runner.types import InputMapping, OutputConfig, ParameterSpec
 from sandboxes.base import Language, Model
 
 MAX_HEADER = 16_384
@@ -42,7 +42,7 @@ class Header(Model):
     description: str | None = None
     outputs: dict[str, OutputConfig] = Field(default_factory=dict)
     mapping: InputMapping = InputMapping()
-    parameters: dict[str, Declared] = Field(default_factory=dict)
+    parameters: dict[str, ParameterSpec] = Field(default_factory=dict)
 
 
 def read_header(source: str, where: str, language: Language = "python") -> Header:

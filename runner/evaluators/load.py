@@ -14,7 +14,7 @@ from runner.errors import EvaluatorError
 from runner.evaluators.header import read_header
 from runner.evaluators.python_signature import Signature, read_signature
 from runner.text import CHECK, close_name, printable, shown, suggestion, whole
-from runner.types import Declared, Evaluator, Parameter
+from runner.types import Evaluator, Parameter, ParameterSpec
 from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
 
@@ -92,7 +92,7 @@ def _signature(text: str, where: str, language: Language) -> Signature:
         raise EvaluatorError(f"{where}: {error}") from None
 
 
-def _declared(signature: Signature, declared: dict[str, Declared], where: str) -> tuple[Parameter, ...]:
+def _declared(signature: Signature, declared: dict[str, ParameterSpec], where: str) -> tuple[Parameter, ...]:
     """The script's parameters with their declarations from the header."""
     names = [parameter.name for parameter in signature.parameters]
     strangers = [name for name in declared if name not in names]
@@ -106,7 +106,7 @@ def _declared(signature: Signature, declared: dict[str, Declared], where: str) -
     return tuple(_with(parameter, declared.get(parameter.name)) for parameter in found)
 
 
-def _with(parameter: Parameter, declared: Declared | None) -> Parameter:
+def _with(parameter: Parameter, declared: ParameterSpec | None) -> Parameter:
     if declared is None:
         return parameter
     required = parameter.required and declared.default is None

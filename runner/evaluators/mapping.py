@@ -12,7 +12,7 @@ from runner.errors import MappingError, PathError
 from runner.evaluators.column import BY_NAME, Column, Source, needed_column, parse_source, written
 from runner.evaluators.parameters import NotAcceptedError, about, accepted, as_json
 from runner.text import listed, printable, shown, suggestion
-from runner.types import Case, Declared, Evaluator, InputMapping, Parameter
+from runner.types import Case, Evaluator, InputMapping, Parameter, ParameterSpec
 
 _ABSENT = object()
 
@@ -33,7 +33,7 @@ class _Source:
     by_name: bool = False
     default: bool = False
     """True if the literal is the header's default."""
-    declared: Declared | None = None
+    declared: ParameterSpec | None = None
 
 
 class Binding:
@@ -226,7 +226,7 @@ def _value(source: _Source, document: dict[str, Any], case: Case) -> Any:
         raise MappingError(f"{case.where}: {error}; put the row right, or map another to `{name}`") from None
 
 
-def _accepted(name: str, declared: Declared | None, value: Any) -> Any:
+def _accepted(name: str, declared: ParameterSpec | None, value: Any) -> Any:
     try:
         return value if declared is None else accepted(declared, value)
     except NotAcceptedError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, get_args
 
 from runner.text import listed, printable, shown, suggestion
-from runner.types import Declared, JsonType
+from runner.types import JsonType, ParameterSpec
 
 MAX_DECLARED = 64
 """Parameters, and choices of one."""
@@ -31,7 +31,7 @@ class NotAcceptedError(ValueError):
     """A value is not what its parameter takes; the message goes on from the parameter's name."""
 
 
-def accepted(declared: Declared, value: Any) -> Any:
+def accepted(declared: ParameterSpec, value: Any) -> Any:
     """
     The value as `evaluate` gets it: where an integer is wanted, and no other number would do, 3.0 is 3.
 
@@ -45,7 +45,7 @@ def accepted(declared: Declared, value: Any) -> Any:
     return value
 
 
-def expected(declared: Declared) -> str:
+def expected(declared: ParameterSpec) -> str:
     """The accepted values, in words: `a number from 0 to 1, or null`."""
     if declared.choices:
         known = ", ".join(as_json(choice) for choice in declared.choices)
@@ -56,7 +56,7 @@ def expected(declared: Declared) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def about(declared: Declared) -> str:
+def about(declared: ParameterSpec) -> str:
     """All that is declared, on one line: what it takes, its default, its description."""
     default = "" if declared.default is None else f", default {as_json(declared.default)}"
     said = " ".join(declared.description.split())
@@ -67,14 +67,14 @@ def as_json(value: Any, limit: int = 60) -> str:
     return printable(json.dumps(value, ensure_ascii=False), limit)
 
 
-def read_parameters(table: Any, refuse: Callable[[str, str], NoReturn]) -> dict[str, Declared]:
+def read_parameters(table: Any, refuse: Callable[[str, str], NoReturn]) -> dict[str, ParameterSpec]:
     """The table `[tool.evalcell.parameters]`. `refuse` is told the key that is wrong and why, and must raise."""
     if not isinstance(table, dict) or len(table) > MAX_DECLARED:
         refuse("parameters", f"`parameters` must be a table of at most {MAX_DECLARED} parameters")
     return {name: _declared(name, value, refuse) for name, value in table.items()}
 
 
-def _declared(name: str, value: Any, refuse: Callable[[str, str], NoReturn]) -> Declared:
+def _declared(name: str, value: Any, refuse: Callable[[str, str], NoReturn]) -> ParameterSpec:
     short = f"`parameters.{printable(name, 60)}`"
 
     def wrong(why: str) -> NoReturn:
@@ -88,7 +88,7 @@ def _declared(name: str, value: Any, refuse: Callable[[str, str], NoReturn]) -> 
     description = value.get("description", "")
     if not isinstance(description, str) or len(description) > MAX_DESCRIPTION:
         wrong(f": description must be text of at most {MAX_DESCRIPTION:,} characters")
-    found = Declared(
+    found = ParameterSpec(
         types=_types(value.get("type", "any"), wrong),
         description=description,
         choices=_choices(value.get("choices", []), wrong),
@@ -129,7 +129,7 @@ def _bound(key: str, value: dict[str, Any], wrong: Callable[[str], NoReturn]) ->
     wrong(f": {key} must be a finite number, not {shown(bound, 60)}")
 
 
-def _refuse_contradiction(found: Declared, wrong: Callable[[str], NoReturn]) -> None:
+def _refuse_contradiction(found: ParameterSpec, wrong: Callable[[str], NoReturn]) -> None:
     low, high = found.minimum, found.maximum
     if low is not None and high is not None and low > high:
         wrong(f": minimum {low:g} is above maximum {high:g}")
@@ -143,7 +143,7 @@ def _refuse_contradiction(found: Declared, wrong: Callable[[str], NoReturn]) -> 
             wrong(f": the choice {shown(choice, 60)} is not {expected(plain)}")
 
 
-def _default(found: Declared, value: Any, wrong: Callable[[str], NoReturn]) -> Any:
+def _default(found: ParameterSpec, value: Any, wrong: Callable[[str], NoReturn]) -> Any:
     try:
         json.dumps(value, allow_nan=False)
         return accepted(found, value)
@@ -153,7 +153,7 @@ def _default(found: Declared, value: Any, wrong: Callable[[str], NoReturn]) -> A
         wrong(f": the default {shown(value, 60)} is not a JSON value")
 
 
-def _fits(declared: Declared, value: Any) -> bool:
+def _fits(declared: ParameterSpec, value: Any) -> bool:
     if not any(_is(value, kind) for kind in declared.types):
         return False
     if _is(value, "number"):
@@ -189,7 +189,7 @@ def _same(a: Any, b: Any) -> bool:
     return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
 
 
-def _bounded(words: str, kind: JsonType, declared: Declared) -> str:
+def _bounded(words: str, kind: JsonType, declared: ParameterSpec) -> str:
     if kind in ("number", "integer"):
         bounds = (("from", declared.minimum), ("to", declared.maximum))
         return " ".join([words, *(f"{word} {bound:.12g}" for word, bound in bounds if bound is not None)])

@@ -14,7 +14,7 @@ from runner.errors import InputError, MappingError
 from runner.evaluators.header import MAX_HEADER
 from runner.evaluators.mapping import bind
 from runner.evaluators.parameters import MAX_DECLARED, NotAcceptedError, about, accepted
-from runner.types import Case, Declared, InputMapping, Parameter
+from runner.types import Case, InputMapping, Parameter, ParameterSpec
 from tests.runner.parsing import parsed, refusal
 
 
@@ -30,11 +30,11 @@ def case(**columns: Any) -> Case:
 def test_what_is_declared_stands_with_the_parameter() -> None:
     table = 'k = {type = ["string", "null"], default = "a", description = "What\\nfor.", choices = ["a", "b"]}'
     output, k = parsed(script(table, "evaluate(output, k)")).parameters
-    declared = Declared(types=("string", "null"), default="a", description="What\nfor.", choices=("a", "b"))
+    declared = ParameterSpec(types=("string", "null"), default="a", description="What\nfor.", choices=("a", "b"))
     assert k == Parameter(name="k", required=False, declared=declared)
     assert output == Parameter(name="output")
     assert about(declared) == 'one of "a", "b" or null, default "a"; What for.'
-    assert about(Declared(types=("number",), minimum=0.5)) == "a number from 0.5"
+    assert about(ParameterSpec(types=("number",), minimum=0.5)) == "a number from 0.5"
 
 
 def test_a_default_is_the_weakest() -> None:
@@ -154,7 +154,7 @@ KINDS = ("string", "number", "integer", "boolean", "array", "object", "null")
 @given(ANY, st.lists(st.sampled_from(KINDS), min_size=1, unique=True))
 def test_any_value_is_accepted_as_it_is_or_refused(value: Any, kinds: list[Any]) -> None:
     try:
-        assert accepted(Declared(types=tuple(kinds)), value) == value
+        assert accepted(ParameterSpec(types=tuple(kinds)), value) == value
         return
     except NotAcceptedError as error:
         said = str(error)

@@ -153,7 +153,7 @@ class WasmSandbox(Sandbox):
 
 
 def _refuse_few_addresses() -> None:
-    """Raises SandboxUnavailableError where the limit of addresses (not of memory) leaves no room for two instances."""
+    """Raise SandboxUnavailableError if the limit of addresses (not of memory) leaves no room for two instances."""
     try:
         import resource
     except ImportError:

@@ -149,7 +149,7 @@ def run(**given: Any) -> int:
     requirements.lock for --lock.
 
     A Python script runs in the wasm sandbox. If it needs packages, files, variables or the network, the first
-    sandbox that has them is used. TypeScript runs in deno. The run names the sandbox. --with, --file, --env, -o
+    sandbox that has them is used. TypeScript runs in deno. The run names the sandbox. --with, --file, --env, -o,
     --keep, --require and --fail-if may be repeated.
     """
     from runner.cli import run

@@ -42,7 +42,8 @@ class Layout(NamedTuple):
         """The values of these columns: text as it is, None for null, anything else as JSON."""
         found = [_cell(row.get(name)) for name in self.columns]
         if self.others:
-            rest = {name: value for name, value in row.items() if name not in self.columns}
+            own = dict.fromkeys(self.columns)
+            rest = {name: value for name, value in row.items() if name not in own}
             found.append(_cell(rest) if rest else None)
         return found
 

@@ -53,9 +53,9 @@ test-pythons: $(READY)
 
 # What depends on the Python that evalcell runs under, on the newest there is.
 test-newest: $(READY)
-	$(RUN) -m tests.pythons --newest --each-commit -m "not slow" tests/runner tests/templates tests/cli/test_cli.py \
+	$(RUN) -m tests.pythons --newest --each-commit -m "not slow" tests/runner tests/templates \
 		tests/sandboxes/test_harness.py tests/sandboxes/test_promises.py \
-		-k "not e2b and not modal and not daytona and not vercel and not deno"
+		-k "not e2b and not modal and not daytona and not vercel and not deno and not workers and not instance and not -B-"
 
 lint: $(PACKAGES)
 	$(RUN) -m ruff format --check .

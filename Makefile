@@ -11,7 +11,7 @@ INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN)
 TEST := $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 GUEST := $(shell find sandboxes/guest/harness.py sandboxes/guest/wasm sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
 
-.PHONY: help ready demo test test-all test-pythons test-newest check lint bench lock picture catalogue clean
+.PHONY: help ready demo test test-all test-pythons test-newest check lint bench lock picture catalogue reference clean
 
 help:
 	@echo "make demo      score 200 real rows with a Python script inside WebAssembly"
@@ -76,6 +76,9 @@ picture: $(READY)  # of a run, for the README
 
 catalogue: $(READY)  # after a change of a template: its part of docs/templates.md
 	$(RUN) docs/catalogue.py
+
+reference: $(READY)  # after a change of a command or an option: docs/reference/cli.md
+	$(RUN) docs/cli_reference.py
 
 clean:
 	rm -rf $(VENV)

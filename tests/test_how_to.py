@@ -46,7 +46,7 @@ PRINTED = {
 }
 
 
-ELSEWHERE = {"pytest.md": "test_pytest_plugin.py"}
+ELSEWHERE = {"ci.md": "test_pages.py", "pytest.md": "test_pytest_plugin.py"}
 
 
 def test_every_page_is_run() -> None:

@@ -1,0 +1,191 @@
+"""Every page: its commands and snippets are run in order, in one folder; its links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pytest
+import yaml
+
+from docs import cli_reference
+from runner.cli.main import cli
+from tests.cli.commands import evalcell
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *DOCS.rglob("*.md")])
+
+RUN = [
+    "docs/concepts.md",
+    "docs/how-to/ci.md",
+    "docs/quickstart.md",
+    "docs/reference/environment.md",
+    "docs/troubleshooting.md",
+]
+
+OTHERS = {
+    "README.md": "tests/test_readme.py",
+    "docs/how-to/data-frames.md": "tests/test_how_to.py",
+    "docs/how-to/functions.md": "tests/test_how_to.py",
+    "docs/how-to/notebooks.md": "tests/test_how_to.py",
+    "docs/how-to/pytest.md": "tests/test_pytest_plugin.py",
+    "docs/testing-evaluators.md": "tests/cli/test_testing_page.py",
+}
+"""Who runs the other pages."""
+
+NOT_RUN = {
+    "docs/backends.md": "a Dockerfile, parts of a pyproject.toml, and providers, which need keys",
+    "docs/building.md": "commands that build the guest and wheels, for minutes; tests/build and tests/wheel do that",
+    "docs/reference/cli.md": "what --help prints; compared below",
+    "docs/rules.md": "one header and one function; tests/runner/test_rules.py reads the tables around them",
+    "docs/templates.md": "commands for datasets that a reader has, and pieces for scikit-learn",
+}
+
+GITHUB = {"docs/how-to/ci.md": 2}
+"""YAML that only GitHub runs (`uses:`), by page: the number of blocks. It is parsed; the workflow is compared."""
+
+
+class Block(NamedTuple):
+    language: str
+    title: str
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    found = re.findall(r"^```([^\n]*)\n(.*?)^```$", (ROOT / page).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    parts = [(re.fullmatch(r'(\w*)(?: title="([\w./-]+)")?', head), text) for head, text in found]
+    assert all(head for head, _ in parts), f"{page}: a block's first line is odd"
+    return [Block(head[1], head[2] or "", text) for head, text in parts if head]
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_every_page_is_run_or_named_with_its_reason() -> None:
+    with_blocks = {page for page in PAGES if blocks(page)}
+    assert set(RUN).isdisjoint({*OTHERS, *NOT_RUN})
+    assert with_blocks - set(RUN) == OTHERS.keys() | NOT_RUN.keys()
+    assert all(Path(page).name in (ROOT / test).read_text("utf-8") for page, test in OTHERS.items())
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_the_commands_and_snippets_of_a_page_do_what_it_says(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed, left = "", 0
+    for language, title, text in blocks(page):
+        if title:
+            Path(title).write_text(text, "utf-8")
+        elif language == "python":
+            exec(compile(text, page, "exec"), names)
+        elif language == "text":
+            for line in text.splitlines():
+                assert plain(line) in printed, printed
+        elif language == "yaml":
+            left += 1
+            assert yaml.safe_load(text)
+        else:
+            assert language == "", f"{page}: nobody runs {language}"
+            for line in text.splitlines():
+                command, _, comment = line.partition("  #")
+                code = re.search(r"exit code (\d)", comment)
+                name, *words = shlex.split(command)
+                assert name == "evalcell"
+                result = evalcell(*words)
+                assert result.exit_code == (int(code[1]) if code else 0), f"{line}\n{result.output}"
+                printed = plain(result.output)
+    assert left == GITHUB.get(page, 0)
+
+
+def test_the_workflow_is_what_init_writes(here: Path) -> None:
+    assert evalcell("init").exit_code == 0
+    (written,) = Path("evals/.github/workflows").iterdir()
+    assert blocks("docs/how-to/ci.md")[1] == Block("yaml", "", written.read_text("utf-8"))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def anchors(path: Path) -> set[str]:
+    """The names that GitHub gives the headings."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    heads = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head) for head in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", head.strip().lower()).replace(" ", "-") for head in heads}
+
+
+def links(page: str) -> Iterator[tuple[Path, str]]:
+    text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^()\s]+)\)", re.sub(r"`[^`\n]*`(?!\])", "", text)):
+        if not re.match(r"https?:|mailto:", target):
+            path, _, anchor = target.partition("#")
+            yield ((ROOT / page).parent / path).resolve() if path else ROOT / page, anchor
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    for path, anchor in links(page):
+        assert path.exists(), f"{page}: {path} is not there"
+        if anchor:
+            assert anchor in anchors(path), f"{page}: {path.name} has no heading for #{anchor}"
+
+
+def code() -> Iterator[Path]:
+    for folder in ("runner", "sandboxes", "templates"):
+        yield from (ROOT / folder).rglob("*.py")
+
+
+def texts() -> Iterator[str]:
+    """Every text in the code; what is computed within one is a gap."""
+    for path in code():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)  # type: ignore[misc]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_the_variables_are_those_of_the_code() -> None:
+    pattern = re.compile(r"_?EVALCELL_[A-Z0-9_]+")
+    used = {name for path in code() for name in pattern.findall(path.read_text("utf-8"))}
+    rows = re.findall(r"^\| `(\w+)` \|", (DOCS / "reference" / "environment.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(rows) == sorted(used)
+
+
+def test_the_messages_are_those_of_the_code() -> None:
+    heads = re.findall(r"^### `(.*)`$", (DOCS / "troubleshooting.md").read_text("utf-8"), re.MULTILINE)
+    assert len(heads) > 15
+    every = list(texts())
+    assert [head for head in heads if not any(head in text for text in every)] == []
+
+
+def test_the_reference_of_commands_is_up_to_date() -> None:
+    assert cli_reference.PAGE.read_text("utf-8") == cli_reference.page(), "run `make reference`"
+
+
+def test_the_reference_has_every_command_and_option() -> None:
+    text = cli_reference.page()
+    for name, command in cli.commands.items():
+        section = text.partition(f"## evalcell {name}\n")[2].partition("\n## ")[0]
+        options = [word for option in command.params if isinstance(option, click.Option) for word in option.opts]
+        assert section, name
+        assert [word for word in options if word not in section] == [], name
+
+
+def test_the_exit_codes_of_the_page_on_ci_are_the_readmes() -> None:
+    def codes(page: str) -> list[str]:
+        return re.findall(r"^\| (\d+) \|", (ROOT / page).read_text("utf-8"), re.MULTILINE)
+
+    assert codes("docs/how-to/ci.md") == codes("README.md") == ["0", "1", "2", "3", "130"]

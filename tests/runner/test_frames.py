@@ -107,7 +107,7 @@ def test_every_kind_is_scored(kind: str, tmp_path: Path) -> None:
 
 
 def test_missing_values_of_pandas_are_null() -> None:
-    missing = [math.nan, None, pd.NA, pd.NaT, np.datetime64("NaT"), np.float32("nan")]
+    missing = [math.nan, None, pd.NA, pd.NaT, np.datetime64("NaT", "s"), np.float32("nan")]
     frame = pd.DataFrame(
         {"output": pd.Series(missing, dtype=object), "reference": pd.Series([None] * 6, dtype="Int64")}
     )

@@ -19,7 +19,7 @@ help:
 	@echo "make test-all  run all tests"
 	@echo "make test-pythons  run them on each Python from 3.11 on that is installed here"
 	@echo "make check     format and lint (ruff), types (mypy), the tests of each commit"
-	@echo "make bench     print the figures that the README claims, beside a baseline"
+	@echo "make bench     print the figures of docs/performance.md, beside a baseline"
 	@echo "make clean     remove the virtual environment"
 
 $(PACKAGES): pyproject.toml tests/requirements.txt

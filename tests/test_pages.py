@@ -25,7 +25,7 @@ RUN = [
     "docs/concepts.md",
     "docs/how-to/ci.md",
     "docs/quickstart.md",
-    "docs/reference/environment.md",
+    "docs/security.md",
     "docs/troubleshooting.md",
 ]
 

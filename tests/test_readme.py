@@ -33,10 +33,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "words.ts").write_text(words)
     rows = [{"output": "a", "reference": "a"}, {"output": "b", "reference": "a"}]
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    quickstart = (Path(__file__).parents[1] / "docs" / "quickstart.md").read_text("utf-8")
+    (answers,) = re.findall(r'^```csv title="answers.csv"\n(.*?)^```$', quickstart, flags=re.DOTALL | re.MULTILINE)
+    (tmp_path / "answers.csv").write_text(answers)
     return tmp_path
 
 
 COMMANDS = {
+    "evalcell run same.py answers.csv": 2,
+    "evalcell run same.py answers.csv --map output=prediction --map reference=gold": 0,
     "evalcell check same.py data.jsonl": 0,
     "evalcell run same.py data.jsonl -o results.jsonl": 0,
     "evalcell run same.py data.jsonl -o results.csv --keep output": 0,

@@ -1,5 +1,5 @@
 """
-What the README claims about speed, measured: `make bench`, or `python -m tests.bench [figure ...]`.
+What docs/performance.md claims about speed, measured: `make bench`, or `python -m tests.bench [figure ...]`.
 
 Each figure stands beside a baseline of the same run, since machines are noisy: read the ratios.
 """

@@ -11,7 +11,9 @@ INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN)
 TEST := $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 GUEST := $(shell find sandboxes/guest/harness.py sandboxes/guest/wasm sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
 
-.PHONY: help ready demo test test-all test-pythons test-newest check lint bench lock picture catalogue reference clean
+DOCS := .venv-docs
+
+.PHONY: help docs ready demo test test-all test-pythons test-newest check lint bench lock picture catalogue reference clean
 
 help:
 	@echo "make demo      score 200 real rows with a Python script inside WebAssembly"
@@ -20,7 +22,8 @@ help:
 	@echo "make test-pythons  run them on each Python from 3.11 on that is installed here"
 	@echo "make check     format and lint (ruff), types (mypy), the tests of each commit"
 	@echo "make bench     print the figures of docs/performance.md, beside a baseline"
-	@echo "make clean     remove the virtual environment"
+	@echo "make docs      build the pages as a site, in site/"
+	@echo "make clean     remove the virtual environments and the site"
 
 $(PACKAGES): pyproject.toml tests/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit("evalcell needs Python 3.11 or newer; try: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
@@ -70,6 +73,8 @@ bench: $(READY)
 lock: $(READY)  # after a change of the dependencies
 	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url \
 		--no-emit-package evalcell --custom-compile-command "make lock" --output-file tests/requirements.txt pyproject.toml
+	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --output-file docs/requirements.txt docs/requirements.in
 
 picture: $(READY)  # of a run, for the README
 	$(RUN) docs/picture.py docs/run.svg
@@ -77,8 +82,17 @@ picture: $(READY)  # of a run, for the README
 catalogue: $(READY)  # after a change of a template: its part of docs/templates.md
 	$(RUN) docs/catalogue.py
 
+$(DOCS)/.ready: docs/requirements.txt $(PACKAGES)
+	@$(VENV)/bin/uv venv --quiet --clear --python $(RUN) $(DOCS)
+	@$(VENV)/bin/uv pip install --quiet --python $(DOCS)/bin/python --require-hashes -r docs/requirements.txt
+	@touch $@
+
+docs: $(DOCS)/.ready  # the site, in site/; --quiet would hide warnings from --strict
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@echo "made site/index.html"
+
 reference: $(READY)  # after a change of a command or an option: docs/reference/cli.md
 	$(RUN) docs/cli_reference.py
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(DOCS) site

@@ -142,6 +142,12 @@ def test_every_link_leads_somewhere(page: str) -> None:
             assert anchor in anchors(path), f"{page}: {path.name} has no heading for #{anchor}"
 
 
+def test_the_site_shows_every_page() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if path.parent.name != "decisions"}
+    assert sorted(re.findall(r": (\S+\.md)$", nav, re.MULTILINE)) == sorted(pages)
+
+
 def code() -> Iterator[Path]:
     for folder in ("runner", "sandboxes", "templates"):
         yield from (ROOT / folder).rglob("*.py")

@@ -46,7 +46,12 @@ PRINTED = {
 }
 
 
-ELSEWHERE = {"ci.md": "test_pages.py", "pytest.md": "test_pytest_plugin.py"}
+ELSEWHERE = {
+    "air-gapped.md": "test_pages.py",
+    "ci.md": "test_pages.py",
+    "containers.md": "test_pages.py",
+    "pytest.md": "test_pytest_plugin.py",
+}
 
 
 def test_every_page_is_run() -> None:

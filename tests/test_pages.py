@@ -48,7 +48,7 @@ NOT_RUN = {
     "docs/building.md": "commands that build the guest and wheels, for minutes; tests/build and tests/wheel do that",
     "docs/reference/cli.md": "what --help prints; compared below",
     "docs/rules.md": "one header and one function; tests/runner/test_rules.py reads the tables around them",
-    "docs/templates.md": "commands for datasets that a reader has, and pieces for scikit-learn",
+    "docs/templates.md": "pieces for scikit-learn, which need a file; its other commands are run below",
 }
 
 SHOWN = {
@@ -117,6 +117,17 @@ def test_the_commands_and_snippets_of_a_page_do_what_it_says(
                 assert result.exit_code == (int(code[1]) if code else 0), f"{line}\n{result.output}"
                 printed = plain(result.output)
     assert shown == {key: count for key, count in SHOWN.items() if key[0] == page}
+
+
+def test_the_commands_on_templates_work(here: Path) -> None:
+    page = "docs/templates.md"
+    Path("data.jsonl").write_text('{"output": "spam", "reference": "spam"}\n{"output": "ham", "reference": "spam"}\n')
+    lines = [line for block in blocks(page) if not block.language for line in block.text.splitlines()]
+    commands = [line.partition("  #")[0] for line in lines if line.startswith("evalcell ") and "--file" not in line]
+    assert len(commands) > 8  # those with --file: tests/templates/test_scikit_learn.py
+    for command in commands:
+        result = evalcell(*shlex.split(command)[1:])
+        assert result.exit_code == 0, f"{command}\n{result.output}"
 
 
 def test_the_workflow_is_what_init_writes(here: Path) -> None:

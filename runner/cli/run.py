@@ -115,7 +115,7 @@ def _report(work: Run, options: Options, interrupted: bool) -> int:
         err.say(render.text(_nothing(summary), "bold red", render.ERROR))
     else:
         for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged
-            if result.verdict != "passed" or (result.abstained and not options.quiet):
+            if result.verdict != "passed" or ((result.abstained or result.unscored) and not options.quiet):
                 err.say(render.gate_line(result))
     return exit_code(summary)
 

@@ -79,7 +79,9 @@ def _problems(summary: Summary) -> str:
     for error in summary.errors[:_ERRORS]:
         lines.append(f"{error.kind} {error.count:,}, as in row {printable(error.example, _NAME)}: {error.message}")
     lines += [gate_words(gate) for gate in summary.gates if gate.verdict != "passed"]
-    told = [gate_words(gate) for gate in summary.gates if gate.verdict == "passed" and gate.abstained]
+    told = [
+        gate_words(gate) for gate in summary.gates if gate.verdict == "passed" and (gate.abstained or gate.unscored)
+    ]
     red = "".join(f'<div style="color:{_COLOURS["failed"]}">{_safe(line)}</div>' for line in lines)
     return red + "".join(f"<div>{_safe(line)}</div>" for line in told)
 

@@ -40,5 +40,5 @@ def _summary(summary: Summary) -> Iterator[str]:
     if summary.mean is not None:
         yield f"mean {summary.mean:.6g}, median {summary.median:.6g}, min {summary.min:.6g}, max {summary.max:.6g}"
     for gate in summary.gates:
-        if gate.verdict != "passed" or gate.abstained:
+        if gate.verdict != "passed" or gate.abstained or gate.unscored:
             yield gate_words(gate)

@@ -69,6 +69,16 @@ class Gate(Model):
         """True if the run fails with this value."""
         return _COMPARE[self.comparison](value, self.number) is not self.required
 
+    def may_break(self, count: float, more: float) -> bool:
+        """True if the run fails with this count or one that is larger by up to `more`."""
+        exact = [self.number] if self.number.is_integer() and count <= self.number <= count + more else []
+        return any(map(self.broken_by, (count, count + more, *exact)))
+
+    def unscored(self, summary: Summary) -> int:
+        """The rows that did not fail and have no score here."""
+        stats = summary if self.output is None else summary.outputs.get(self.output, Stats())
+        return summary.scored + summary.abstained - stats.count if self.on_scores else summary.abstained
+
 
 @dataclass(frozen=True)
 class Most:
@@ -108,7 +118,8 @@ def judge(
     Add the gates' results to the summary of all rows. `complete`: the dataset was read to its end.
 
     A gate on scores cannot be judged if more rows failed or were lost than `max_failed` allows (without it, none), or
-    if rows could not be read. `max_failed` and `max_abstained` are gates as well.
+    if rows could not be read. One on a label is then judged only if no label of theirs could break it. `max_failed` and
+    `max_abstained` are gates as well.
     """
     found = tuple(_judged(summary, gates, max_failed, max_abstained, complete))
     return summary.model_copy(update={"gates": found, "complete": complete})
@@ -128,7 +139,13 @@ def _judged(
         words = f"{abstained:,} abstained of {_rows(rows)}"
         yield _bounded(f"max-abstained {max_abstained.text}", abstained, exceeded, words, complete)
     for gate in gates:
-        made = partial(GateResult, gate=gate.text, required=gate.required, abstained=summary.abstained)
+        made = partial(
+            GateResult,
+            gate=gate.text,
+            required=gate.required,
+            abstained=summary.abstained,
+            unscored=gate.unscored(summary),
+        )
         if gate.on_scores and not complete:
             yield made(verdict="unjudged", reason=_CUT)
         elif gate.on_scores and too_many:
@@ -136,7 +153,11 @@ def _judged(
         elif (found := gate.value(summary)) is None:
             yield made(verdict="unjudged", reason=f"there is no value for {gate.metric}")
         elif gate.broken_by(found):
-            yield made(verdict="failed", value=found, reason=f"the value is {figure(found)}")
+            yield made(verdict="failed", value=found, reason=f"the value is {_beside(found, gate.number)}")
+        elif gate.label is not None and gate.may_break(found, count if too_many else 0):
+            yield made(verdict="unjudged", reason=f"{missing}, which may have had the label", missing_rows=True)
+        elif gate.label is not None and not complete and gate.may_break(found, math.inf):
+            yield made(verdict="unjudged", reason=_CUT)
         else:
             yield made(verdict="passed", value=found)
 
@@ -151,15 +172,18 @@ def _bounded(text: str, count: int, exceeded: bool, words: str, complete: bool) 
 
 def gate_words(result: GateResult) -> str:
     """The result of one gate, in words, with the rows that abstained."""
-    value = "" if result.value is None else f": the value is {figure(result.value)}"
     gate = f"required {result.gate!r}" if result.required else f"gate {result.gate!r}"
     if result.verdict == "passed":
-        words = f"{gate} {'is met' if result.required else 'passed'}{value}"
+        words = f"{gate} {'is met' if result.required else 'passed'}"
+        words += "" if result.value is None else f": the value is {figure(result.value)}"
     elif result.verdict == "failed":
         words = f"{gate} {'is not met' if result.required else 'failed'}: {result.reason}"
     else:
         words = f"{gate}: could not be judged, {result.reason}"
-    if result.abstained:
+    if result.unscored > result.abstained and result.value is not None:
+        more = f"; {result.abstained:,} of them abstained" if result.abstained else ""
+        words += f" ({_rows(result.unscored)} gave no score for it{more})"
+    elif result.abstained:
         words += f" ({_rows(result.abstained)} abstained and {'is' if result.abstained == 1 else 'are'} in no score)"
     return words
 
@@ -173,6 +197,11 @@ def missing_rows(summary: Summary) -> str:
     failed, lost = summary.failed, summary.lost
     what = [*([f"{failed:,} failed"] if failed else []), *([f"{lost:,} lost"] if lost else [])]
     return f"{' and '.join(what) or 'none failed'} of {_rows(summary.rows)}"
+
+
+def _beside(value: float, bound: float) -> str:
+    """The value, with as many digits as tell it from the bound."""
+    return repr(value) if value != bound and figure(value) == figure(bound) else figure(value)
 
 
 def figure(value: float) -> str:

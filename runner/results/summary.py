@@ -91,6 +91,8 @@ class GateResult(Model):
     """True if the gate is what must be true, and not what must not."""
     abstained: int = 0
     """The rows that abstained, and are in no score."""
+    unscored: int = 0
+    """These rows and, if the gate is on scores, those with a label alone or a score for another output alone."""
 
 
 class Summary(Stats, Counts):

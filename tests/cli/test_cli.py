@@ -156,6 +156,7 @@ def test_timeout_and_memory_are_limits_of_a_call(here: Path) -> None:
 
 
 UNJUDGED = "gate 'mean>1': could not be judged, 2 failed of 4 rows; fix them, or allow some with --max-failed 5%"
+LABELS = UNJUDGED.replace("mean>1", "label:x>0").replace("rows;", "rows, which may have had the label;")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,9 @@ UNJUDGED = "gate 'mean>1': could not be judged, 2 failed of 4 rows; fix them, or
         (["mean>1"], 3, [UNJUDGED]),
         (["mean>5", "failed>1"], 1, ["gate 'failed>1' failed: the value is 2", UNJUDGED.replace("1", "5")]),
         (["max 1"], 1, ["gate 'max-failed 1' failed: 2 failed of 4 rows"]),
-        (["label:x>0"], 0, []),
+        (["label:x>2"], 0, []),
+        (["label:x>0", "max 2"], 0, []),
+        (["label:x>0"], 3, [LABELS]),
     ],
 )
 def test_gates_decide_the_exit_code(here: Path, gates: list[str], code: int, words: list[str]) -> None:

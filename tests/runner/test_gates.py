@@ -6,7 +6,7 @@ import pytest
 
 from runner import Report
 from runner.errors import InputError, RequirementError
-from runner.results.gates import judge, parse_gate, parse_most
+from runner.results.gates import gate_words, judge, parse_gate, parse_most
 from runner.results.summary import Stats, Summary
 from runner.types import Continuous, OutputConfig
 
@@ -74,7 +74,7 @@ def test_a_report_is_required_in_words() -> None:
         report.require("mean >= 0.8", "rows>=10", max_failed=5, max_abstained=0)
     assert str(caught.value) == (
         "gate 'max-abstained 0' failed: 1 abstained of 10 rows; "
-        "required 'mean >= 0.8' is not met: the value is 0.5 (1 row abstained and is in no score)"
+        "required 'mean >= 0.8' is not met: the value is 0.5 (2 rows gave no score for it; 1 of them abstained)"
     )
     with pytest.raises(RequirementError, match="could not be judged, 2 failed and 1 lost of 10 rows"):
         report.require("mean >= 0.1")
@@ -148,7 +148,7 @@ def test_a_gate_on_a_named_output_is_one_on_scores() -> None:
     )
     gates = [parse_gate(text, NAMED) for text in ("a.mean<1", "a.pass_rate<1", "a.label:x>1")]
     verdicts = [gate.verdict for gate in judge(summary, gates).gates]
-    assert verdicts == ["unjudged", "unjudged", "passed"]
+    assert verdicts == ["unjudged", "unjudged", "unjudged"]
     allowed = judge(summary, [parse_gate("a.b.mean<1", NAMED)], parse_most("50 %")).gates
     assert [(gate.verdict, gate.missing_rows) for gate in allowed] == [("passed", False), ("unjudged", False)]
 
@@ -162,10 +162,47 @@ def test_a_dataset_that_was_not_read_to_its_end_is_judged_on_counts_alone() -> N
     assert verdicts == [["unjudged", "unjudged", "passed", "failed"], ["failed", "unjudged", "passed", "failed"]]
 
 
+@pytest.mark.parametrize(
+    ("text", "failed", "unread"),
+    [
+        ("label:bad==0", "unjudged", "unjudged"),
+        ("label:good>=9", "passed", "passed"),
+        ("label:good>=10", "failed", "failed"),
+        ("label:good<=11", "passed", "unjudged"),
+        ("label:good<=10", "unjudged", "unjudged"),
+        ("label:good!=10.5", "passed", "passed"),
+        ("label:good!=11", "unjudged", "unjudged"),
+    ],
+)
+def test_a_count_of_labels_passes_only_if_no_missing_row_could_break_it(text: str, failed: str, unread: str) -> None:
+    summary = Summary(rows=11, scored=9, failed=1, lost=1, labels={"good": 9})
+    gate = parse_gate(text, {}, required=True)
+    assert judge(summary, [gate]).gates[0].verdict == failed
+    allowed = judge(summary, [gate], parse_most("2")).gates[1]
+    assert allowed.verdict == ("failed" if failed == "failed" else "passed")
+    assert judge(summary, [gate], parse_most("2"), complete=False).gates[1].verdict == unread
+
+
+def test_rows_without_a_score_for_a_gate_are_told() -> None:
+    outputs = {"a": Stats(count=4, mean=1), "b": Stats(count=1, mean=1)}
+    summary = Summary(rows=5, scored=4, abstained=1, count=4, mean=1, outputs=outputs)
+    gates = judge(summary, [parse_gate(text, outputs, required=True) for text in ("a.mean>=1", "b.mean>=1")]).gates
+    assert [gate_words(gate) for gate in gates] == [
+        "required 'a.mean>=1' is met: the value is 1 (1 row abstained and is in no score)",
+        "required 'b.mean>=1' is met: the value is 1 (4 rows gave no score for it; 1 of them abstained)",
+    ]
+
+
+def test_a_value_that_rounds_to_its_bound_has_all_its_digits() -> None:
+    summary = Summary(rows=1, scored=1, count=1, mean=0.7999999999)
+    gate = judge(summary, [parse_gate("mean>=0.8", {}, required=True)]).gates[0]
+    assert gate_words(gate) == "required 'mean>=0.8' is not met: the value is 0.7999999999"
+
+
 def test_what_a_gate_says() -> None:
     summary = Summary(rows=1500, scored=1, failed=1498, lost=1, count=1, mean=1, median=1, min=1, max=1)
     gates = judge(summary, [parse_gate("mean<0.9", {}), parse_gate("rows>2e3", {})], parse_most("5%")).gates
-    assert [gate.model_dump(exclude={"required", "abstained"}) for gate in gates] == [
+    assert [gate.model_dump(exclude={"required", "abstained", "unscored"}) for gate in gates] == [
         {
             "gate": "max-failed 5%",
             "verdict": "failed",

@@ -256,7 +256,7 @@ def test_csv_cell_of_a_results_file(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("outcomes", "fail_if", "max_failed", "not_passed", "code"),
-    rows("outcomes | fail-if | max-failed | not passed | exit code", 36),
+    rows("outcomes | fail-if | max-failed | not passed | exit code", 38),
 )
 def test_gates(outcomes: str, fail_if: str, max_failed: str, not_passed: str, code: str) -> None:
     configs: dict[str, OutputConfig] = {"": Continuous(threshold=1)}

@@ -236,10 +236,11 @@ def parity(**given: Any) -> int:
     return parity.parity(parity.Options(**given))
 
 
-for _module in (authoring, sandboxes):
-    for _command in vars(_module).values():
-        if isinstance(_command, click.Command):
-            cli.add_command(_command)
+for _command in (
+    *(authoring.templates, authoring.show, authoring.new, authoring.init, authoring.completion),
+    *(sandboxes.sandboxes, sandboxes.doctor, sandboxes.reap, sandboxes.cache),
+):
+    cli.add_command(_command)
 
 
 def begin() -> NoReturn:

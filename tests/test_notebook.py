@@ -12,6 +12,8 @@ import pytest
 
 from sandboxes.cache import cache_dir
 
+pytestmark = pytest.mark.rotating("doors of the runner", "runner")
+
 nbclient: Any = pytest.importorskip("nbclient")
 nbformat: Any = pytest.importorskip("nbformat")
 pytest.importorskip("ipykernel")

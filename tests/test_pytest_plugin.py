@@ -12,6 +12,8 @@ import pytest
 
 from sandboxes.cache import cache_dir
 
+pytestmark = pytest.mark.rotating("doors of the runner", "runner")
+
 pytest_plugins = ["pytester"]
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "pytest.md"

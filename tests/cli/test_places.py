@@ -46,6 +46,7 @@ def test_files_too_small(tmp_path: Path) -> None:
     refused(sh(f"ulimit -f 1000; {RUN} -j 1"), "File too large", "ulimit -f unlimited")
 
 
+@pytest.mark.thorough("files that are too small where nothing has to be compiled")
 def test_a_cache_that_may_hold_no_large_file(tmp_path: Path) -> None:
     done = sh(f"ulimit -f 1000; {RUN} -j 1", EVALCELL_CACHE_DIR=str(tmp_path / "cache"))
     assert done.returncode == 3

@@ -68,10 +68,10 @@ def evaluate(
     packages are added to the script's own; without a backend, the one that fits is chosen. `mapping`, such as
     `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed` makes the script's
     random numbers repeat. `output` is one or several results files, or a folder: `run/`, or a Path without a suffix.
-    The report shows the `worst` rows with their texts, or others by `show`. The summary says how went what
-    it must `require`, such as `mean>=0.8`, `gates` that fail it, such as `mean<0.8`, and `max_failed` and
-    `max_abstained`, such as `5%`. Works inside a running event loop. In a notebook `progress` shows
-    a bar; interrupting the cell stops the scripts.
+    The report shows the `worst` rows with their texts, or others by `show`. The summary has the results of all gates:
+    those in `require` must be true, such as `mean>=0.8`, those in `gates` must not, such as `mean<0.8`. `max_failed`
+    and `max_abstained` bound rows, such as `5%`. Works inside a running event loop. In a notebook `progress` shows a
+    bar; interrupting the cell stops the scripts.
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if

@@ -43,10 +43,9 @@ class Report(Model):
         allows (a number, or a share such as `5%`), no condition on scores is met, and without a score none is.
         `max_abstained` bounds the rows that abstained. Raises InputError for what is no condition.
         """
-        __tracebackhide__ = True  # pytest shows the line of the test
+        __tracebackhide__ = True  # of pytest: the caller's line says what was required
         from runner.results.gates import gate_words, judge, missing_rows, parse_gate, parse_most
 
-        __tracebackhide__ = True  # of pytest: the caller's line says what was required
         summary = self.summary
         outputs = dict(summary.outputs) or {"": summary}
         gates = [parse_gate(text, outputs, required=True) for text in conditions]

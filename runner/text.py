@@ -83,6 +83,11 @@ def whole(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
+def rows_of(count: int) -> str:
+    """A number of rows, in words."""
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
 def weight(value: Any) -> int:
     """The size of a JSON value: its characters, and some for each value in it."""
     total, left = 0, [value]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -58,7 +57,7 @@ class Limits(Model):
     result: int = Field(default=1 * MB, gt=0)
     """Size of the returned value, as JSON in UTF-8."""
 
-    @cached_property
+    @property
     def flood(self) -> int:
         """Bytes of output at which a call ends with the status `output`."""
         return max(self.output, 4096) * 256

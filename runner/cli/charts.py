@@ -26,10 +26,9 @@ _OUTCOMES = (("scored", "█", "green"), ("abstained", "▓", "yellow"), ("faile
 def outcome_bar(summary: Summary) -> Text:
     """Each outcome's share of all rows; one that occurs at all has at least one character."""
     bar = Text()
-    left = WIDTH
     counts = [(getattr(summary, name), mark, style) for name, mark, style in _OUTCOMES]
     shares = [max(1, round(WIDTH * count / summary.rows)) if count else 0 for count, _, _ in counts]
-    shares[shares.index(max(shares))] += left - sum(shares)
+    shares[shares.index(max(shares))] += WIDTH - sum(shares)
     for share, (_, mark, style) in zip(shares, counts, strict=True):
         bar.append(mark * share, style=style)
     return bar
@@ -57,4 +56,4 @@ def _histogram(found: Histogram) -> Text:
         lines.append("".join(_BLOCKS[min(8, max(0, level - 8 * line))] * each for level in levels).rstrip())
     low, high = figure(found.edges[0]), figure(found.edges[-1])
     lines.append(f"{low}{high:>{max(1, each * len(levels) - len(low))}}")
-    return Text("\n".join(line for number, line in enumerate(lines)), no_wrap=True)
+    return Text("\n".join(lines), no_wrap=True)

@@ -8,7 +8,6 @@ from contextlib import suppress
 import click
 from click.shell_completion import CompletionItem
 
-SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_EVALCELL_COMPLETE"
 _SUFFIXES = (".py", ".ts")
 _SCRIPTS = 200  # of a folder

@@ -21,6 +21,8 @@ from sandboxes.base import Language
 _SCRIPTS: dict[Language, str] = {"python": "evaluator.py", "typescript": "evaluator.ts"}
 _PACKAGES: dict[Language, str] = {"python": "evalcell", "typescript": "'evalcell[deno]'"}
 _WORKFLOWS = Path(".github", "workflows")
+_PLAIN = re.compile(r"[A-Za-z0-9_./'\[\]-]+")
+"""What YAML takes for text as it is. Anything else is quoted as in JSON, which YAML reads too."""
 
 
 def init(folder: str, language: Language) -> int:
@@ -84,11 +86,11 @@ def _workflow(name: str, inside: str, language: Language) -> str:
         "script": _SCRIPTS[language],
         "results": "results.jsonl" if inside == "." else f"{inside}/results.jsonl",
     }
-    plain = re.compile(r"[A-Za-z0-9_./'\[\]-]+")
-    text = templates.starter_file("workflow.yml")
-    for key, value in values.items():  # JSON's way of quoting is YAML's too
-        text = text.replace(f"{{{key}}}", value if plain.fullmatch(value) else json.dumps(value, ensure_ascii=False))
-    return text
+    words = {
+        key: value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False)
+        for key, value in values.items()
+    }
+    return re.sub(r"\{(\w+)\}", lambda found: words[found[1]], templates.starter_file("workflow.yml"))
 
 
 def _write(files: dict[Path, str]) -> None:

@@ -14,12 +14,12 @@ import templates
 from runner.cli import render
 from runner.cli.exit_codes import DONE
 from runner.errors import InputError, OutputError
+from runner.evaluators.load import LANGUAGES
 from runner.evaluators.resolve import find_language
 from runner.text import printable, whole
 from sandboxes.base import Language
 
-_LANGUAGES: dict[str, Language] = {".py": "python", ".ts": "typescript"}
-_SUFFIXES = {language: suffix for suffix, language in _LANGUAGES.items()}
+_SUFFIXES = {language: suffix for suffix, language in LANGUAGES.items()}
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
 
 
@@ -54,7 +54,7 @@ def new(name: str, language: Language | None, template: str | None) -> int:
 def _named(name: str, language: Language | None) -> tuple[Path, Language | None]:
     """The script's path without a suffix, and the language that the suffix or the option names."""
     path, shown = Path(name), printable(whole(name), 80)
-    named = _LANGUAGES.get(path.suffix.lower())
+    named = LANGUAGES.get(path.suffix.lower())
     if named and language not in (None, named):
         raise InputError(f"{shown} is the name of a {named} script; leave out --lang, or the suffix")
     stem = path.stem if named else path.name

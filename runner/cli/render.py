@@ -149,10 +149,8 @@ def _stats(prefix: str, stats: Stats) -> list[tuple[str, RenderableType]]:
 
 def outcome(row: ShownRow) -> Text:
     """Whether the row passed, or its outcome."""
-    if row.passed is None:
-        kind = f": {row.kind}" if row.kind and row.kind != "lost" else ""
-        return Text(f"{row.outcome}{kind}", style=_OUTCOME_STYLES.get(row.outcome, ""))
-    return Text("passed" if row.passed else "missed", style=passed_style(row))
+    style = passed_style(row) if row.passed is not None else _OUTCOME_STYLES.get(row.outcome, "")
+    return Text(row.verdict, style=style)
 
 
 def passed_style(row: ShownRow) -> str:

@@ -24,20 +24,10 @@ LINES = 6
 DIFFERENCES = 4
 """Places of JSON that are shown."""
 
-_TITLES = {
-    "worst": "The worst rows",
-    "best": "The best rows",
-    "failed": "The first rows that failed",
-    "abstained": "The first rows that abstained",
-}
-
 
 def rows_view(shown: ShownRows, width: int) -> RenderableType:
     """The rows under their title."""
-    title = _TITLES[shown.show]
-    if not shown.ranked or (shown.show == "best" and not shown.directed):
-        title = "The first rows"
-    return Group(Text(title, style="bold"), *(part for row in shown.rows for part in _row(row, width)), Text(""))
+    return Group(Text(shown.title, style="bold"), *(part for row in shown.rows for part in _row(row, width)), Text(""))
 
 
 def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:

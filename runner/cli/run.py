@@ -16,6 +16,7 @@ from runner.request import prepare
 from runner.results.summary import Summary
 from runner.results.worst import WORST, Show
 from runner.run import Run
+from runner.text import rows_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ def _kept(work: Run, rows: int) -> str:
     written = work.written
     if not written:
         return "use -o FILE to keep them"
-    short = [f"{path} has {_rows(count)}" for path, count in written.items() if count != rows]
+    short = [f"{path} has {rows_of(count)}" for path, count in written.items() if count != rows]
     have = [path for path, count in written.items() if count == rows]
     return "; ".join([*([f"they are in {', '.join(have)}"] if have else []), *short])
 
@@ -103,7 +104,7 @@ def _report(work: Run, options: Options, interrupted: bool) -> int:
             err.say(render.text(f"note: {note}"))
     if interrupted:
         when = (
-            f"after {_rows(summary.rows)}; {_kept(work, summary.rows)}"
+            f"after {rows_of(summary.rows)}; {_kept(work, summary.rows)}"
             if summary.rows
             else "before the first row was scored"
         )
@@ -115,7 +116,7 @@ def _report(work: Run, options: Options, interrupted: bool) -> int:
         err.say(render.text(_nothing(summary), "bold red", render.ERROR))
     else:
         for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged
-            if result.verdict != "passed" or ((result.abstained or result.unscored) and not options.quiet):
+            if result.verdict != "passed" or (result.calls_for_words and not options.quiet):
                 err.say(render.gate_line(result))
     return exit_code(summary)
 
@@ -150,11 +151,7 @@ def _nothing(summary: Summary) -> str:
     if not summary.rows:
         return "nothing was scored: the dataset has no rows"
     if not summary.errors:
-        return f"nothing was scored: the script abstained on all of {_rows(summary.rows)}"
+        return f"nothing was scored: the script abstained on all of {rows_of(summary.rows)}"
     first = summary.errors[0]
     row = f"as in row {first.example}"
-    return f"nothing was scored; {first.kind} in {_rows(first.count)}, {row}: {first.message}"
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
+    return f"nothing was scored; {first.kind} in {rows_of(first.count)}, {row}: {first.message}"

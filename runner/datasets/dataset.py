@@ -75,9 +75,9 @@ class Dataset:
         self._count = count
         self._unread = unread
         self.id_source: Source | None = None
+        """Where a row's id is; None: in the column `id`. To be set before the first row is read."""
         self.remarks: list[str] = []
         """How the file is read, where it might be read otherwise."""
-        """Where a row's id is; None: in the column `id`. To be set before the first row is read."""
         self._ids = Ids()
         self._reading = threading.Lock()
         self.complete = True

@@ -24,7 +24,7 @@ _BYTES = 4 << 20
 _UNREAD = 200
 """Columns that are named in messages about columns that were not read."""
 
-Row: TypeAlias = "dict[str, Any] | RowError"
+Values: TypeAlias = "dict[str, Any] | RowError"
 
 
 class FrameRows:
@@ -34,12 +34,12 @@ class FrameRows:
     `count` is None if it is unknown, as for a stream. `read` yields the rows with the columns that it is given.
     """
 
-    def __init__(self, names: Iterable[str], count: int | None, read: Callable[[list[str]], Iterator[Row]]) -> None:
+    def __init__(self, names: Iterable[str], count: int | None, read: Callable[[list[str]], Iterator[Values]]) -> None:
         self.names = tuple(names)
         self.count = count
         self._read = read
 
-    def read(self, columns: Collection[str] | None = None) -> Iterator[Row]:
+    def read(self, columns: Collection[str] | None = None) -> Iterator[Values]:
         """Yield each row, or why it cannot be read. `columns` are those that are needed; None is all."""
         wanted = [name for name in self.names if columns is None or name in columns]
         if wanted or self.count is None:
@@ -105,7 +105,7 @@ def _pandas(frame: Any) -> FrameRows:
     # A named index is a column, as in a Parquet file; an unnamed one counts the rows.
     levels = {str(name): at for at, name in enumerate(frame.index.names) if name is not None and str(name) not in names}
 
-    def read(wanted: list[str]) -> Iterator[Row]:
+    def read(wanted: list[str]) -> Iterator[Values]:
         places = {name: at for at, name in enumerate(names)}
         for start in range(0, len(frame), _ROWS):
             part = frame.iloc[start : start + _ROWS]
@@ -120,7 +120,7 @@ def _pandas(frame: Any) -> FrameRows:
 
 
 def _polars(frame: Any) -> FrameRows:
-    def read(wanted: list[str]) -> Iterator[Row]:
+    def read(wanted: list[str]) -> Iterator[Values]:
         some = frame.select(wanted)
         size = max(1, min(_ROWS, _BYTES * len(some) // max(1, some.estimated_size())))
         for part in some.iter_slices(size):
@@ -130,7 +130,7 @@ def _polars(frame: Any) -> FrameRows:
 
 
 def _arrow(table: Any) -> FrameRows:
-    def read(wanted: list[str]) -> Iterator[Row]:
+    def read(wanted: list[str]) -> Iterator[Values]:
         for batch in table.select(wanted).to_batches(_ROWS):
             yield from _batch_rows(batch)
 
@@ -142,7 +142,7 @@ def _arrow_batch(batch: Any) -> FrameRows:
 
 
 def _arrow_reader(reader: Any) -> FrameRows:
-    def read(wanted: list[str]) -> Iterator[Row]:
+    def read(wanted: list[str]) -> Iterator[Values]:
         for batch in reader:
             # Without columns, a batch of pyarrow has no rows.
             yield from _batch_rows(batch.select(wanted)) if wanted else ({} for _ in range(batch.num_rows))
@@ -163,7 +163,7 @@ def _arrow_stream(data: Any) -> FrameRows:
 
 
 def _hugging_face(dataset: Any) -> FrameRows:
-    def read(wanted: list[str]) -> Iterator[Row]:
+    def read(wanted: list[str]) -> Iterator[Values]:
         if dataset.format["type"] == "custom":
             # What the user's own transform gives, maybe with other columns.
             yield from dataset
@@ -175,7 +175,7 @@ def _hugging_face(dataset: Any) -> FrameRows:
     return FrameRows(dataset.column_names, len(dataset), read)
 
 
-def _batch_rows(batch: Any) -> Iterator[Row]:
+def _batch_rows(batch: Any) -> Iterator[Values]:
     """The rows of a record batch; of one that is large, a part at a time."""
     count = batch.num_rows
     size = max(1, min(_ROWS, _BYTES * count // max(1, batch.nbytes)))
@@ -184,10 +184,10 @@ def _batch_rows(batch: Any) -> Iterator[Row]:
         yield from _each(part, part.num_rows, lambda part: part.to_pylist())
 
 
-def _each(part: Any, count: int, values: Callable[[Any], list[dict[str, Any]]]) -> Iterator[Row]:
+def _each(part: Any, count: int, values: Callable[[Any], list[dict[str, Any]]]) -> Iterator[Values]:
     """One value that Python cannot hold, such as a date in the year 20000, costs its own row only."""
     try:
-        rows: Sequence[Row] = values(part)
+        rows: Sequence[Values] = values(part)
     except BaseException as error:
         # polars panics.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":

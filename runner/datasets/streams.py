@@ -20,7 +20,8 @@ RATIO = 200
 _WINDOW = 27  # the binary logarithm of the bytes that zstd may look back
 _BAD = "evalcell.bad"
 _BOM = b"\xef\xbb\xbf"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+"""Byte order marks; the longer one counts where another begins alike."""
 
 # The character that becomes the byte 0xFF, which is not UTF-8: the row that it is in is refused, and no other.
 codecs.register_error(_BAD, lambda error: ("\udcff", getattr(error, "end", 0)))
@@ -31,7 +32,7 @@ def as_utf8(file: BufferedReader, name: str, encoding: str | None) -> tuple[Buff
     found = None
     if encoding is None:
         start = file.peek(4)[:4]
-        found = "UTF-16" if start.startswith(_UTF16) else None
+        found = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
         if found is None and (guess := _without_mark(start)):
             raise DatasetError(f'{name} seems to be UTF-16; give its encoding, such as encoding="{guess}"')
     if (wanted := encoding or found) and codecs.lookup(wanted).name != "utf-8":

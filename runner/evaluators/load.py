@@ -25,7 +25,8 @@ MAX_DESCRIPTION = 4000
 
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _UTF8 = ("utf-8", "utf8", "u8", "utf-8-sig")
-_LANGUAGES: dict[str, Language] = {".py": "python", ".ts": "typescript"}
+LANGUAGES: dict[str, Language] = {".py": "python", ".ts": "typescript"}
+"""By the suffix of a script."""
 _REFUSED = {
     **dict.fromkeys((".js", ".mjs", ".mts"), "; rename it to *.ts, which may be plain JavaScript too"),
     **dict.fromkeys((".tsx", ".jsx"), "; JSX cannot be run"),
@@ -37,7 +38,7 @@ def read_evaluator(path: str | os.PathLike[str]) -> Evaluator:
     """Read a Python or TypeScript script; its name is the file's, without the suffix. Raises EvaluatorError."""
     path = Path(path)
     where = printable(whole(str(path)))
-    language = _LANGUAGES.get(path.suffix.lower())
+    language = LANGUAGES.get(path.suffix.lower())
     if language is None:
         _refuse_name(path, where)
     return parse_evaluator(_read(path, where), whole(path.stem), where, language=language)

@@ -27,12 +27,6 @@ _LINE = "border-bottom:1px solid rgba(128,128,128,.35)"
 _BAR = "background:currentColor;opacity:.55"
 _NARROW = "flex:0 0 14em;overflow:hidden;text-overflow:ellipsis;white-space:nowrap"
 _CELL = f"text-align:left;vertical-align:top;padding:2px 12px 2px 0;{_LINE};overflow-wrap:anywhere"
-_TITLES = {
-    "worst": "The worst rows",
-    "best": "The best rows",
-    "failed": "Rows that failed",
-    "abstained": "Rows that abstained",
-}
 
 
 def report_html(summary: Summary, shown: ShownRows) -> str:
@@ -79,9 +73,7 @@ def _problems(summary: Summary) -> str:
     for error in summary.errors[:_ERRORS]:
         lines.append(f"{error.kind} {error.count:,}, as in row {printable(error.example, _NAME)}: {error.message}")
     lines += [gate_words(gate) for gate in summary.gates if gate.verdict != "passed"]
-    told = [
-        gate_words(gate) for gate in summary.gates if gate.verdict == "passed" and (gate.abstained or gate.unscored)
-    ]
+    told = [gate_words(gate) for gate in summary.gates if gate.verdict == "passed" and gate.calls_for_words]
     red = "".join(f'<div style="color:{_COLOURS["failed"]}">{_safe(line)}</div>' for line in lines)
     return red + "".join(f"<div>{_safe(line)}</div>" for line in told)
 
@@ -135,7 +127,7 @@ def _labels(stats: Stats) -> str:
 def _rows(shown: ShownRows) -> str:
     if not shown.rows:
         return ""
-    title = escape(_TITLES[shown.show] if shown.ranked else "The first rows")
+    title = escape(shown.title)
     if shown.show == "worst" and not shown.directed:
         title += (
             ' <small style="opacity:.7">direction = "maximize" in the script\'s output config says which scores are '
@@ -155,11 +147,8 @@ def _rows(shown: ShownRows) -> str:
 
 def _cells(row: ShownRow, arguments: Sequence[str], labelled: bool) -> Iterator[str]:
     yield _safe(row.id, _NAME)
-    outcome = row.outcome if row.kind in (None, "lost") else f"{row.outcome}: {row.kind}"
-    if row.passed is not None:
-        outcome = "passed" if row.passed else "missed"
     colour = _COLOURS[row.outcome] if row.passed is not False else _COLOURS["failed"]
-    yield f'<span style="color:{colour}">{_safe(outcome)}</span>'
+    yield f'<span style="color:{colour}">{_safe(row.verdict)}</span>'
     yield "" if row.score is None else escape(figure(row.score))
     if labelled:
         yield _safe(row.label)

@@ -10,14 +10,13 @@ import pytest
 
 from runner.api import check_examples
 from runner.errors import InputError
+from runner.evaluators.load import LANGUAGES
 from runner.examples.check import ExampleResult
 from runner.examples.load import Example, for_language, read_examples
 from runner.results.diff import windows
 from runner.text import printable, shown_json, whole
-from sandboxes.base import Language
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 
-_LANGUAGES: dict[str, Language] = {".py": "python", ".ts": "typescript"}
 _TEXT = 300  # characters of a value that differs
 _NAME = 80  # characters of an example's id in the name of its test
 
@@ -25,7 +24,7 @@ _NAME = 80  # characters of an example's id in the name of its test
 def evaluators(examples: Path, stem: str) -> list[Path]:
     """The scripts of this name beside the examples that have an `evaluate`."""
     found = []
-    for suffix in _LANGUAGES:
+    for suffix in LANGUAGES:
         script = examples.with_name(f"{stem}{suffix}")
         try:
             if b"evaluate" in script.read_bytes():
@@ -58,7 +57,7 @@ class ExamplesFile(pytest.File):
             raise self.CollectError(str(error)) from None
         taken: set[str] = set()
         for script in self._evaluators:
-            for example in for_language(every, _LANGUAGES[script.suffix]):
+            for example in for_language(every, LANGUAGES[script.suffix]):
                 of = f"[{script.suffix[1:]}]" if len(self._evaluators) > 1 else ""
                 test = f"{_name(example)}{of}"
                 test = test if test not in taken else f"{test}#{example.number}"

@@ -18,16 +18,15 @@ def report_text(report: Report) -> str:
     shown = report.shown
     lines = list(_summary(report.summary))
     if shown.rows:
-        lines.append(f"the {shown.show} rows:" if shown.ranked else "the first rows:")
+        lines.append(f"{shown.title}:")
     if not shown.directed:
         lines.append('  (direction = "maximize" in the script\'s output config says which scores are worst)')
     return "\n".join([*lines, *(line for row in shown.rows for line in _row(row))])
 
 
 def _row(row: ShownRow) -> Iterator[str]:
-    outcome = row.outcome if row.kind in (None, "lost") else f"{row.outcome}: {row.kind}"
     score = "" if row.score is None else f"{row.score:.6g}"
-    words = (row.id, outcome, score, row.label, row.remark)
+    words = (row.id, row.verdict, score, row.label, row.remark)
     yield "  " + "  ".join(word for word in words if word)
     for name, text in row.arguments.items():
         yield f"      {printable(name, 60)}: {printable(text, _TEXT)}"
@@ -40,5 +39,5 @@ def _summary(summary: Summary) -> Iterator[str]:
     if summary.mean is not None:
         yield f"mean {summary.mean:.6g}, median {summary.median:.6g}, min {summary.min:.6g}, max {summary.max:.6g}"
     for gate in summary.gates:
-        if gate.verdict != "passed" or gate.abstained or gate.unscored:
+        if gate.calls_for_words:
             yield gate_words(gate)

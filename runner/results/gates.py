@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from runner.errors import InputError
 from runner.results.summary import GateResult, Stats, Summary, label_key
-from runner.text import printable
+from runner.text import printable, rows_of
 from runner.types import OutputConfig
 from sandboxes.base import Model
 
@@ -136,7 +136,7 @@ def _judged(
     if max_abstained:
         abstained = summary.abstained
         exceeded = max_abstained.exceeded_by(abstained, rows)
-        words = f"{abstained:,} abstained of {_rows(rows)}"
+        words = f"{abstained:,} abstained of {rows_of(rows)}"
         yield _bounded(f"max-abstained {max_abstained.text}", abstained, exceeded, words, complete)
     for gate in gates:
         made = partial(
@@ -182,21 +182,17 @@ def gate_words(result: GateResult) -> str:
         words = f"{gate}: could not be judged, {result.reason}"
     if result.unscored > result.abstained and result.value is not None:
         more = f"; {result.abstained:,} of them abstained" if result.abstained else ""
-        words += f" ({_rows(result.unscored)} gave no score for it{more})"
+        words += f" ({rows_of(result.unscored)} gave no score for it{more})"
     elif result.abstained:
-        words += f" ({_rows(result.abstained)} abstained and {'is' if result.abstained == 1 else 'are'} in no score)"
+        words += f" ({rows_of(result.abstained)} abstained and {'is' if result.abstained == 1 else 'are'} in no score)"
     return words
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 def missing_rows(summary: Summary) -> str:
     """The number of failed and lost rows, in words."""
     failed, lost = summary.failed, summary.lost
     what = [*([f"{failed:,} failed"] if failed else []), *([f"{lost:,} lost"] if lost else [])]
-    return f"{' and '.join(what) or 'none failed'} of {_rows(summary.rows)}"
+    return f"{' and '.join(what) or 'none failed'} of {rows_of(summary.rows)}"
 
 
 def _beside(value: float, bound: float) -> str:

@@ -94,6 +94,11 @@ class GateResult(Model):
     unscored: int = 0
     """These rows and, if the gate is on scores, those with a label alone or a score for another output alone."""
 
+    @property
+    def calls_for_words(self) -> bool:
+        """True if there is something to say of it: it did not pass, or rows without a score stand beside it."""
+        return self.verdict != "passed" or bool(self.abstained or self.unscored)
+
 
 class Summary(Stats, Counts):
     """The summary of all results: counts, and the statistics of the only or first output."""

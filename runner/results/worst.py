@@ -18,6 +18,12 @@ Show = Literal["worst", "best", "failed", "abstained"]
 WORST = 5
 """Rows that are shown if nobody says how many."""
 
+_TITLES: dict[Show, str] = {
+    "worst": "The worst rows",
+    "best": "The best rows",
+    "failed": "The first rows that failed",
+    "abstained": "The first rows that abstained",
+}
 _TEXT = 1500  # characters of a text that is kept
 _REMARK = 1000
 _NAME = 160
@@ -41,6 +47,13 @@ class ShownRow(Model):
     differences: tuple[JsonDifference, ...] = ()
     """Where these are JSON: the first places in which they differ."""
 
+    @property
+    def verdict(self) -> str:
+        """`passed` or `missed` by the threshold; without one, the outcome and the kind of its error."""
+        if self.passed is not None:
+            return "passed" if self.passed else "missed"
+        return self.outcome if self.kind in (None, "lost") else f"{self.outcome}: {self.kind}"
+
 
 class ShownRows(Model):
     """The rows to look at first, as `Summary` has the figures."""
@@ -51,6 +64,12 @@ class ShownRows(Model):
     directed: bool = False
     """True if the output config says which scores are better."""
     rows: tuple[ShownRow, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Which rows these are."""
+        first = not self.ranked or (self.show == "best" and not self.directed)
+        return "The first rows" if first else _TITLES[self.show]
 
 
 class Worst:

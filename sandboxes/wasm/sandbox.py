@@ -42,7 +42,7 @@ _DEATHS = DEATHS | {
 }
 
 
-_ADDRESSES = 10 << 30
+ADDRESSES = 10 << 30
 """Bytes: an instance reserves 4 GB and a guard, and a new one is made while another is there."""
 
 
@@ -159,9 +159,9 @@ def _refuse_few_addresses() -> None:
     except ImportError:
         return  # on Windows, which has no such limit
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if most != resource.RLIM_INFINITY and most < _ADDRESSES:
+    if most != resource.RLIM_INFINITY and most < ADDRESSES:
         raise SandboxUnavailableError(
-            f"the wasm sandbox reserves {_ADDRESSES >> 30} GB of addresses, which takes no memory, and this process "
+            f"the wasm sandbox reserves {ADDRESSES >> 30} GB of addresses, which takes no memory, and this process "
             f"may have {most / 2**30:.1f} GB; raise the limit: ulimit -v unlimited"
         )
 

@@ -161,17 +161,16 @@ def test_doctor_says_what_to_do(script: str, name: str, state: str, step: str) -
 
 def test_doctor_ends_with_3_where_nothing_works(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = sh(f"{EVALCELL} doctor", EVALCELL_CACHE_DIR=str(tmp_path / "file"), PATH="/nowhere:/bin:/usr/bin")
+    done = sh(f"{EVALCELL} doctor", EVALCELL_CACHE_DIR=str(tmp_path / "file"))
+    assert done.returncode == 3, done.stdout
     assert "WRONG cache" in done.stdout
     assert "WRONG wasm" in done.stdout
-    assert done.returncode in (0, 3)  # process may work without a cache
+    assert done.stdout.endswith("No sandbox of this machine works; see the steps above\n")
 
 
 def test_doctor_names_what_pythonpath_hides(tmp_path: Path) -> None:
     (tmp_path / "templates.py").write_text("")
     (tmp_path / "mine.py").write_text("")
-    found = findings(PYTHONPATH=f"{ROOT}:{tmp_path}")["python"]
-    assert found["state"] in ("ok", "warning")
     done = sh(f"{EVALCELL} doctor", PYTHONPATH=f"{ROOT}:{tmp_path}")
     assert f"whose {tmp_path}/templates.py hide modules" in done.stdout
     assert "mine.py" not in done.stdout

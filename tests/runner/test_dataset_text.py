@@ -72,7 +72,7 @@ def test_a_row_with_too_many_fields_names_the_delimiter(tmp_path: Path) -> None:
     assert good.output == "c"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252", "latin-1"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-le", "cp1252", "latin-1"])
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -85,11 +85,13 @@ def test_a_row_with_too_many_fields_names_the_delimiter(tmp_path: Path) -> None:
 def test_encodings(tmp_path: Path, name: str, text: str, encoding: str) -> None:
     data = text.encode(encoding)
     path = written(tmp_path, name, gzip.compress(data) if name.endswith(".gz") else data)
-    own = encoding in ("utf-8", "utf-8-sig", "utf-16")
+    own = encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32")
     for given in (encoding, *([None] if own else [])):
         [case], notes = read(path, encoding=given)
         assert (case.id, case.output) == ("1", "é")
-        assert notes == ([f"{name} is read as UTF-16"] if given is None and encoding == "utf-16" else [])
+        assert notes == (
+            [f"{name} is read as {encoding.upper()}"] if given is None and encoding in ("utf-16", "utf-32") else []
+        )
 
 
 def test_another_encoding_is_asked_for_by_its_option(tmp_path: Path) -> None:

@@ -170,3 +170,10 @@ def test_the_wasm_sandbox_names_what_would_bring_the_module() -> None:
         found = wasm.execution(raw({"status": "error", "error": error}), LIMITS, "score").error
         assert found
         assert step in str(found.hint)
+
+
+def test_a_copy_of_limits_has_a_bound_of_its_own() -> None:
+    limits = Limits(output=64 * 1024)
+    assert limits.flood == 16 << 20
+    assert limits.model_copy(update={"output": 1 << 20}).flood == 256 << 20
+    assert Limits(**dict(limits)) == limits

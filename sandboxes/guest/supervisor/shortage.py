@@ -86,7 +86,7 @@ def _count_files() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Files of this process's own control group, each with the name of its count."""
     memory: list[tuple[str, str]] = []
     processes: list[tuple[str, str]] = []
-    for folder, top in _groups():
+    for folder, top in control_groups():
         # The second is for older systems, where each kind of resource has its own groups.
         memory += [(f"{folder}/memory.events", "oom_kill"), (f"{folder}/memory.oom_control", "oom_kill")]
         while True:  # a limit of a group above is counted in one or the other group, depending on the kernel
@@ -98,7 +98,7 @@ def _count_files() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     return memory or [("/proc/vmstat", "oom_kill")], [each for each in processes if _count(*each) >= 0]
 
 
-def _groups() -> list[tuple[str, str]]:
+def control_groups() -> list[tuple[str, str]]:
     """The folders of this process's control groups, each with the topmost that can be seen."""
     own: dict[str, str] = {}
     found: list[tuple[str, str]] = []

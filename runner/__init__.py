@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from runner.evaluators.load import read_evaluator
     from runner.examples.check import ExamplesReport
+    from runner.output.files import WriteError
     from runner.report import Report
     from runner.results.summary import Summary
     from runner.types import Case, Categorical, Continuous, Evaluator, Freeform, InputMapping, Result
@@ -61,6 +62,7 @@ __all__ = [
     "SandboxUnavailableError",
     "Summary",
     "UnsupportedConfigError",
+    "WriteError",
     "check_examples",
     "evaluate",
     "parity",
@@ -82,6 +84,7 @@ _MODULES = {
     "runner.evaluators.load": ("read_evaluator",),
     "runner.examples.check": ("ExamplesReport",),
     "runner.comparison": ("Parity",),
+    "runner.output.files": ("WriteError",),
     "runner.report": ("Report",),
     "runner.results.summary": ("Summary",),
     "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),

@@ -23,6 +23,7 @@ class Categorical(Model):
 
     kind: Literal["categorical"] = "categorical"
     labels: dict[str, Finite | None] = Field(min_length=1)
+    """Each label with its score; null for a label without one."""
     direction: Direction = "maximize"
     threshold: Finite | None = None
 
@@ -65,7 +66,9 @@ class InputMapping(Model):
     """
 
     paths: dict[str, str] = Field(default_factory=dict)
+    """Parameters, and the column or path that each is read from."""
     literals: dict[str, Any] = Field(default_factory=dict)
+    """Parameters, and the value that each has on every row."""
 
 
 class ParameterSpec(Model):
@@ -96,7 +99,9 @@ class Evaluator(Model):
     """A script that defines `evaluate`, and its header. It has been parsed, not run."""
 
     name: str
+    """The file's name without its suffix, or the template's."""
     source: str
+    """The whole script."""
     language: Language = "python"
     parameters: tuple[Parameter, ...]
     accepts_any: bool = False
@@ -104,10 +109,13 @@ class Evaluator(Model):
     description: str = ""
     """The script's docstring, or the header's description."""
     requires_python: str | None = None
+    """The Python versions that its header asks for, such as `>=3.12`."""
     packages: tuple[str, ...] = ()
+    """The packages that its header asks for."""
     outputs: dict[str, OutputConfig] = Field(default_factory=dict)
     """Output configs by name. A single unnamed one has the empty name."""
     mapping: InputMapping = InputMapping()
+    """The mapping of its header."""
     version: str
     """The first 12 hex digits of the source's SHA-256; the same script has the same version anywhere."""
 
@@ -153,9 +161,12 @@ class Result(Model):
 
     id: str
     number: int
+    """The row's number in the dataset, from 1."""
     evaluator: str
     version: str
+    """The evaluator's version."""
     sandbox: str
+    """The sandbox and the versions in it: `wasm/python-3.14.0/wasmtime-50.0.1`."""
     outcome: Outcome
     label: str | None = None
     score: float | None = None
@@ -163,8 +174,12 @@ class Result(Model):
     outputs: dict[str, Score] = Field(default_factory=dict)
     """By output name, if there are several; label, score and explanation above are then those of the first output."""
     error: ResultError | None = None
+    """Why there is no score, if the row failed or was lost."""
     stdout: str = ""
+    """What the script printed on this row; of much, the end."""
     truncated: bool = False
+    """True if it printed more."""
     duration_ms: float = 0.0
+    """The time of the call, in milliseconds."""
     row: dict[str, Any] = Field(default_factory=dict)
     """The columns of the dataset's row that the request keeps, by the names that it gave."""

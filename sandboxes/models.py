@@ -50,8 +50,11 @@ class Limits(Model):
     """The limits of one call. Sizes are in bytes, times in seconds of wall clock."""
 
     timeout: float = Field(default=10.0, gt=0, le=86_400)
+    """The time of one call."""
     load_timeout: float = Field(default=30.0, gt=0, le=86_400)
+    """The time in which the script must be loaded."""
     memory: int = Field(default=256 * MB, gt=0, le=1 << 40)
+    """The memory of the script, with that of its interpreter."""
     output: int = Field(default=64 * 1024, ge=0)
     """Bytes kept from the end of stdout and stderr together. A script that prints 256 times as much is stopped."""
     result: int = Field(default=1 * MB, gt=0)
@@ -83,6 +86,7 @@ class SandboxConfig(Model):
     files: dict[str, str] = Field(default_factory=dict)
     """Files of the host that the script may read, by the name of the variable that will hold the file's path."""
     network: bool = False
+    """Whether the script may use the network."""
     env: tuple[str, ...] = ()
     """Names of the caller's variables that the script may see; their values are masked in all its output."""
     env_file: str | None = None

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import ast
+import csv
+import json
 import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import click
 import pytest
 import yaml
 
-from docs import cli_reference
+import runner
+from docs import cli_reference, python_reference
 from runner.cli.main import cli
+from runner.types import ErrorKind
 from tests.cli.commands import evalcell
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +33,7 @@ RUN = [
     "docs/how-to/air-gapped.md",
     "docs/how-to/ci.md",
     "docs/how-to/containers.md",
+    "docs/how-to/packages.md",
     "docs/quickstart.md",
     "docs/security.md",
     "docs/troubleshooting.md",
@@ -35,19 +41,19 @@ RUN = [
 
 OTHERS = {
     "README.md": "tests/test_readme.py",
+    "docs/backends.md": "tests/remote/test_readme.py",
     "docs/how-to/data-frames.md": "tests/test_how_to.py",
     "docs/how-to/functions.md": "tests/test_how_to.py",
     "docs/how-to/notebooks.md": "tests/test_how_to.py",
     "docs/how-to/pytest.md": "tests/test_pytest_plugin.py",
+    "docs/rules.md": "tests/runner/test_rules.py",
     "docs/testing-evaluators.md": "tests/cli/test_testing_page.py",
 }
 """Who runs the other pages."""
 
 NOT_RUN = {
-    "docs/backends.md": "a Dockerfile, parts of a pyproject.toml, and providers, which need keys",
-    "docs/building.md": "commands that build the guest and wheels, for minutes; tests/build and tests/wheel do that",
     "docs/reference/cli.md": "what --help prints; compared below",
-    "docs/rules.md": "one header and one function; tests/runner/test_rules.py reads the tables around them",
+    "docs/reference/python.md": "signatures; compared below",
     "docs/templates.md": "pieces for scikit-learn, which need a file; its other commands are run below",
 }
 
@@ -88,7 +94,16 @@ def test_every_page_is_run_or_named_with_its_reason() -> None:
     assert all(Path(page).name in (ROOT / test).read_text("utf-8") for page, test in OTHERS.items())
 
 
-@pytest.mark.parametrize("page", RUN)
+SLOW = {"docs/how-to/air-gapped.md"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.rotating("pages that take long", "packages") if page in SLOW else ())
+        for page in RUN
+    ],
+)
 def test_the_commands_and_snippets_of_a_page_do_what_it_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +134,7 @@ def test_the_commands_and_snippets_of_a_page_do_what_it_says(
     assert shown == {key: count for key, count in SHOWN.items() if key[0] == page}
 
 
+@pytest.mark.rotating("pages that take long", "templates")
 def test_the_commands_on_templates_work(here: Path) -> None:
     page = "docs/templates.md"
     Path("data.jsonl").write_text('{"output": "spam", "reference": "spam"}\n{"output": "ham", "reference": "spam"}\n')
@@ -202,6 +218,39 @@ def test_the_messages_are_those_of_the_code() -> None:
 
 def test_the_reference_of_commands_is_up_to_date() -> None:
     assert cli_reference.PAGE.read_text("utf-8") == cli_reference.page(), "run `make reference`"
+
+
+def test_the_reference_of_python_is_up_to_date_and_has_every_public_name() -> None:
+    assert python_reference.PAGE.read_text("utf-8") == python_reference.page(), "run `make reference`"
+    assert sorted(chain(*python_reference.PARTS.values())) == sorted(runner.__all__)
+
+
+def keys(page: str, title: str) -> set[str]:
+    """The first column of the first table below a heading."""
+    text = (ROOT / page).read_text("utf-8").partition(f"## {title}\n")[2]
+    (rows, *_) = re.findall(r"\n\n((?:\|.*\n)+)", text)
+    return {name for row in rows.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+
+def test_the_reference_of_results_has_what_a_run_writes(here: Path) -> None:
+    page = "docs/reference/results.md"
+    head = "".join(f"# [tool.evalcell.outputs.{name}]\n# kind = 'freeform'\n" for name in "ab")
+    Path("two.py").write_text(f"# /// script\n{head}# ///\ndef evaluate(output):\n    return {{'a': 1, 'b': 2}}\n")
+    Path("data.json").write_text('[{"output": "x", "kind": "y"}]')
+    assert evalcell("run", "two.py", "data.json", "--keep", "kind", "-o", "run/", "-o", "out.csv").exit_code == 0
+    row, manifest = (json.loads(Path("run", name).read_text("utf-8")) for name in ("results.jsonl", "manifest.json"))
+    assert row.keys() == keys(page, "A row")
+    assert manifest.keys() == keys(page, "The manifest")
+    (first, _) = csv.reader(Path("out.csv").read_text("utf-8").splitlines())
+    named = {"error_kind", "error_message", *(f"{n}.{p}" for n in "ab" for p in ("label", "score", "explanation"))}
+    assert set(first) == row.keys() - {"error", "outputs", "row"} | named | {"kind"}
+
+
+def test_the_kinds_of_error_are_those_of_the_code() -> None:
+    text = (
+        (ROOT / "docs/reference/results.md").read_text("utf-8").partition("The kinds of `error`")[2].partition("###")[0]
+    )
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == list(get_args(ErrorKind))
 
 
 def test_the_reference_has_every_command_and_option() -> None:

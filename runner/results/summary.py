@@ -69,6 +69,7 @@ class Counts(Model):
     version: str = ""
     sandbox: str = ""
     rows: int = 0
+    """All rows, whatever their outcome."""
     scored: int = 0
     abstained: int = 0
     failed: int = 0
@@ -112,6 +113,7 @@ class Summary(Stats, Counts):
     complete: bool = True
     """False if the dataset could not be read to its end."""
     seconds: float | None = None
+    """The time in which the rows were scored, without opening the sandbox."""
     rows_per_second: float | None = None
 
 

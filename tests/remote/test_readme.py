@@ -1,13 +1,17 @@
-"""The commands of the README that need a provider's key, as they stand there."""
+"""The commands of the README and of docs/backends.md that need a provider's key, as they stand there."""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from sandboxes.remote.sandbox import RemoteSandbox
 from tests.cli.commands import evalcell
 from tests.remote.serving import Server
 from tests.test_readme import REMOTE, blocks
@@ -39,3 +43,29 @@ def test_a_command_works(keys: Path, e2b_server: Server, command: str) -> None:
     assert e2b_server.state().machines == []
     written = "".join(path.read_text(errors="replace") for path in (keys / "state").glob("*"))
     assert e2b_server.environment["E2B_API_KEY"] not in result.output + written
+
+
+BACKENDS = (Path(__file__).parents[2] / "docs" / "backends.md").read_text("utf-8")
+(_BLOCK,) = re.findall(r"\n\n```\n(evalcell .*?)^```$", BACKENDS, re.DOTALL | re.MULTILINE)
+SHOWN = [line.partition("  #")[0].strip() for line in _BLOCK.splitlines()]
+
+
+@pytest.mark.rotating("providers", "remote")
+@pytest.mark.parametrize("command", SHOWN)
+def test_a_command_of_the_page_on_backends_works(
+    keys: Path, e2b_server: Server, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in e2b_server.environment.items():
+        monkeypatch.setenv(name, value)
+    result = evalcell(*shlex.split(command)[1:])
+    assert result.exit_code == 0, result.output
+    assert e2b_server.state().machines == []
+
+
+def test_the_entry_points_of_the_page_on_backends_are_right() -> None:
+    blocks = re.findall(r"^```toml\n(.*?)^```$", BACKENDS, re.DOTALL | re.MULTILINE)
+    points = [tomllib.loads(text)["project"]["entry-points"]["evalcell.sandboxes"] for text in blocks]
+    assert [*points[0]] == ["mine"]  # a reader's own
+    ((name, target),) = points[1].items()
+    module, _, kind = target.partition(":")
+    assert (name, issubclass(getattr(import_module(f"docs.{module}"), kind), RemoteSandbox)) == ("folder", True)

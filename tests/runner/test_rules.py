@@ -306,3 +306,16 @@ def result_of(outcome: Outcome) -> Result:
 
 def test_every_table_is_read() -> None:
     assert set(TABLES) == USED
+
+
+def test_the_header_of_declared_parameters_is_accepted() -> None:
+    """docs/rules.md shows it; the other block of Python there is run by test_cells.py."""
+    (header,) = re.findall(r"^```python\n(# \[.*?)^```", DOCUMENT.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    script = f"# /// script\n{header}# ///\ndef evaluate(output, pattern, mode, limit): ...\n"
+    declared = {parameter.name: parameter.declared for parameter in parsed(script).parameters}
+    assert declared.pop("output") is None
+    assert {name: spec.types for name, spec in declared.items() if spec} == {
+        "pattern": ("string",),
+        "mode": ("string",),
+        "limit": ("integer", "null"),
+    }

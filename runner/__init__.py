@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from runner.api import check_examples, evaluate, parity, stream
-    from runner.comparison import Parity
     from runner.errors import (
         DatasetError,
         EvaluatorError,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from runner.evaluators.load import read_evaluator
     from runner.examples.check import ExamplesReport
     from runner.output.files import WriteError
+    from runner.parity_check import Parity
     from runner.report import Report
     from runner.results.summary import Summary
     from runner.types import Case, Categorical, Continuous, Evaluator, Freeform, InputMapping, Result
@@ -83,8 +83,8 @@ _MODULES = {
     ),
     "runner.evaluators.load": ("read_evaluator",),
     "runner.examples.check": ("ExamplesReport",),
-    "runner.comparison": ("Parity",),
     "runner.output.files": ("WriteError",),
+    "runner.parity_check": ("Parity",),
     "runner.report": ("Report",),
     "runner.results.summary": ("Summary",),
     "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),

@@ -14,13 +14,13 @@ from contextlib import ExitStack, aclosing
 from typing import Any, TypeVar
 
 from runner.call import Columns, with_whole_call
-from runner.comparison import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.datasets.dataset import Empty
 from runner.engine.threads import Detached
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.examples.load import Example, examples_from_rows, find_examples, read_examples
 from runner.notebook.progress import INTERVAL, NotebookBar, in_notebook
 from runner.output.manifest import State
+from runner.parity_check import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.report import Report
 from runner.request import Path, Rows, Scorer, make_request, prepare, scorer
 from runner.results.diff import TOLERANCE

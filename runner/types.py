@@ -167,6 +167,12 @@ class Result(Model):
     """The evaluator's version."""
     sandbox: str
     """The sandbox and the versions in it: `wasm/python-3.14.0/wasmtime-50.0.1`."""
+    given: str | None = None
+    """
+    A hash of what the evaluator was given: 8 hex digits for its other arguments, then 8 for the output that it scored.
+
+    None for a row that could not be made into a call.
+    """
     outcome: Outcome
     label: str | None = None
     score: float | None = None

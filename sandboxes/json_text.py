@@ -8,15 +8,15 @@ from json import JSONDecodeError, JSONDecoder, JSONEncoder
 from typing import Any
 
 
-def writer(*, ascii: bool, compact: bool, nan: bool) -> Callable[[Any], str]:
+def writer(*, ascii: bool, compact: bool, nan: bool, sort: bool = False) -> Callable[[Any], str]:
     """
-    An encoder like `json.dumps` with `ensure_ascii` and `allow_nan`; `compact` leaves out spaces.
+    An encoder like `json.dumps` with `ensure_ascii` and `allow_nan`; `compact` leaves out spaces, `sort` sorts keys.
 
     It raises RecursionError for a value that contains itself.
     """
     item, key = (",", ":") if compact else (", ", ": ")
     escaped = encode_basestring_ascii if ascii else encode_basestring
-    chunks = make_encoder(None, JSONEncoder().default, escaped, None, key, item, False, False, nan)
+    chunks = make_encoder(None, JSONEncoder().default, escaped, None, key, item, sort, False, nan)
     join = "".join
     return lambda value: join(chunks(value, 0))
 

@@ -14,7 +14,7 @@ ROOMS = (
     ("cli", "pytest_plugin", "__main__"),
     ("doctor",),
     ("api",),
-    ("run", "comparison", "report"),
+    ("run", "parity_check", "report"),
     ("output", "examples", "notebook"),
     ("request",),
     ("engine",),

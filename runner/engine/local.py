@@ -15,7 +15,7 @@ from runner.engine.prefetch import Prefetcher
 from runner.engine.row import Row
 from runner.errors import MappingError
 from runner.evaluators.entrypoint import script
-from runner.evaluators.mapping import bind
+from runner.evaluators.given import Fill, Hash, fill_and_hash
 from runner.results.outcome import ResultFactory
 from runner.text import weight, whole
 from runner.types import Case, Evaluator, InputMapping, Result
@@ -23,8 +23,6 @@ from sandboxes.base import Call, Limits, Program, Sandbox
 from sandboxes.errors import SandboxLostError, UnsupportedConfigError
 from sandboxes.shield import finish
 
-Fill: TypeAlias = Callable[[Case], tuple[tuple[Any, ...], dict[str, Any]]]
-"""Makes a case's positional and keyword arguments. Raises MappingError, which fails that case alone."""
 Keep: TypeAlias = Callable[[Case], dict[str, Any]]
 """The columns of a case that its result carries."""
 Watch: TypeAlias = Callable[[Result, Call], int]
@@ -61,11 +59,11 @@ async def score(
     for good, and whatever `cases` raise, after the results of the cases before.
     """
     limits = limits or Limits()
-    fill = mapping if callable(mapping) else bind(evaluator, mapping).arguments
+    fill, hash_given = fill_and_hash(evaluator, mapping)
     refuse_unfit(evaluator, sandbox)
     program = await sandbox.load(script(evaluator.source, evaluator.language), limits)
     try:
-        scoring = _Scoring(evaluator, cases, sandbox, program, fill, limits, seed, keep, watch)
+        scoring = _Scoring(evaluator, cases, sandbox, program, fill, hash_given, limits, seed, keep, watch)
         try:
             while (result := await scoring.next()) is not None:
                 yield result
@@ -115,6 +113,7 @@ class _Scoring:
         sandbox: Sandbox,
         program: Program,
         fill: Fill,
+        hash_given: Hash,
         limits: Limits,
         seed: int | None,
         keep: Keep | None,
@@ -124,6 +123,7 @@ class _Scoring:
         self._watch = watch
         self._program = program
         self._fill = fill
+        self._hash_given = hash_given
         self._limits = limits
         self._seed = seed
         self._results = ResultFactory(evaluator, sandbox.identity, program.loaded)
@@ -192,6 +192,7 @@ class _Scoring:
             except MappingError as e:
                 row.result = self._results.broken(case, str(e))
             else:
+                row.given = self._hash_given(positional, arguments)
                 seed = None if self._seed is None else seed_of(self._seed, case.number)
                 row.call = Call.trusted({"id": index, "arguments": arguments, "positional": positional, "seed": seed})
         return row
@@ -246,7 +247,7 @@ class _Scoring:
             for row in rows:
                 unanswered, again = await self._attempt([row])
                 if unanswered:
-                    self._settle(row, self._results.lost(row.id, row.number, again or why))
+                    self._settle(row, self._results.lost(row.id, row.number, row.given, again or why))
                     row.call = None
 
     async def _attempt(self, rows: list[Row]) -> tuple[list[Row], str]:
@@ -262,7 +263,7 @@ class _Scoring:
                     self._take_back(asked.get(execution.call), waiting)
                     why = f"it gave an execution for call {execution.call} that nobody waited for"
                     break
-                self._settle(row, self._results.executed(row.id, row.number, execution))
+                self._settle(row, self._results.executed(row.id, row.number, row.given, execution))
         except SandboxLostError as e:
             why = str(e)
         finally:

@@ -11,12 +11,13 @@ from sandboxes.base import Call
 class Row:
     """A case on its way. `call` is let go of once it has run: a result that waits holds no arguments."""
 
-    __slots__ = ("call", "chars", "id", "kept", "kept_size", "number", "result", "taken")
+    __slots__ = ("call", "chars", "given", "id", "kept", "kept_size", "number", "result", "taken")
 
     def __init__(self, id: str, number: int) -> None:
         self.id = id
         self.number = number
         self.call: Call | None = None
+        self.given: str | None = None
         self.result: Result | None = None
         self.chars = 0
         self.taken = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from runner.text import listed, printable, shown, suggestion
 from runner.types import Case, Evaluator, InputMapping, Parameter, ParameterSpec
 
 _ABSENT = object()
+_OUTPUT = re.compile(r"""\$(\.output|\[["']output["']\])(?![\w-])""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,12 @@ class Binding:
             paths={s.name: s.path.text if s.path else f"$.{s.name}" for s in self._sources if s.path or s.by_name},
             literals={s.name: s.literal for s in self._sources if _is_literal(s)},
         )
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """The parameters that get the output to be scored: the one of that name, and those that are mapped to it."""
+        paths = self.mapping.paths
+        return frozenset({"output", *(name for name, path in paths.items() if _OUTPUT.match(path))})
 
     def describe(self) -> dict[str, str]:
         """The source of each parameter's value, in words."""

@@ -7,8 +7,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from runner.engine.local import Fill, score
+from runner.engine.local import score
 from runner.errors import MappingError
+from runner.evaluators.given import Fill
 from runner.evaluators.mapping import bind
 from runner.examples.load import Example, Expected, ExpectedScore, for_language
 from runner.request import Prepared, RunRequest, prepare

@@ -138,6 +138,7 @@ def as_row(result: Result) -> Row:
         "evaluator": result.evaluator,
         "version": result.version,
         "sandbox": result.sandbox,
+        "given": result.given,
         "outcome": result.outcome,
         "label": result.label,
         "score": result.score,

@@ -133,7 +133,7 @@ def _schema(outputs: Sequence[str], names: Sequence[str]) -> pa.Schema:
         ("score", pa.float64()),
         ("explanation", pa.string()),
     ]
-    fields: list[tuple[str, pa.DataType]] = [(name, pa.string()) for name in OWN[:5]]
+    fields: list[tuple[str, pa.DataType]] = [(name, pa.string()) for name in OWN[:-3]]
     fields += score
     fields += [
         ("error", pa.struct([("kind", pa.string()), ("message", pa.string())])),

@@ -11,7 +11,7 @@ MOST = 1000
 OTHERS = "other columns"
 
 PARTS = ("label", "score", "explanation")
-OWN = ("id", "evaluator", "version", "sandbox", "outcome", *PARTS)
+OWN = ("id", "evaluator", "version", "sandbox", "given", "outcome", *PARTS)
 TAKEN = (*OWN, "error", "error_kind", "error_message", "stdout", "duration_ms", "outputs")
 
 

@@ -36,16 +36,16 @@ class ResultFactory:
         self._identity = identity
         self._loaded = loaded
 
-    def executed(self, id: str, number: int, execution: Execution) -> Result:
-        """The result of an execution: scored, abstained or failed."""
+    def executed(self, id: str, number: int, given: str | None, execution: Execution) -> Result:
+        """The result of an execution: scored, abstained or failed. `given` is the hash of the call's arguments."""
         if execution.status != "ok":
             message = error_text(execution.status, execution.error)
-            return self._result(id, number, "failed", _KINDS[execution.status], message, execution)
+            return self._result(id, number, "failed", _KINDS[execution.status], message, execution, given)
         try:
             normalized = normalize(execution.value, self._outputs, self._language)
         except InvalidResultError as e:
-            return self._result(id, number, "failed", "invalid_result", _line(str(e), _ADVICE), execution)
-        return self._scored(id, number, normalized.outcome, normalized.scores, execution)
+            return self._result(id, number, "failed", "invalid_result", _line(str(e), _ADVICE), execution, given)
+        return self._scored(id, number, given, normalized.outcome, normalized.scores, execution)
 
     def unloaded(self, id: str, number: int) -> Result:
         """The failed result of a row whose script did not load."""
@@ -58,16 +58,22 @@ class ResultFactory:
         """The failed result of a row that could not be made into a call."""
         return self._result(whole(case.id), case.number, "failed", "mapping", _line(why, _ADVICE))
 
-    def lost(self, id: str, number: int, why: str) -> Result:
+    def lost(self, id: str, number: int, given: str | None, why: str) -> Result:
         """The result of a row on which the sandbox failed twice."""
         message = f"the sandbox was lost twice on this row ({_line(why)}); run it again"
-        return self._result(id, number, "lost", "lost", message)
+        return self._result(id, number, "lost", "lost", message, given=given)
 
     def _scored(
-        self, id: str, number: int, outcome: Outcome, scores: Mapping[str, ScoreTuple], execution: Execution
+        self,
+        id: str,
+        number: int,
+        given: str | None,
+        outcome: Outcome,
+        scores: Mapping[str, ScoreTuple],
+        execution: Execution,
     ) -> Result:
         label, score, explanation = next(iter(scores.values()))
-        said: dict[str, Any] = {"label": label, "score": score, "explanation": explanation}
+        said: dict[str, Any] = {"given": given, "label": label, "score": score, "explanation": explanation}
         if len(scores) > 1:
             said["outputs"] = {name: Score(**one._asdict()) for name, one in scores.items()}
         return self._made(id, number, outcome, execution, **said)
@@ -80,8 +86,9 @@ class ResultFactory:
         kind: ErrorKind,
         message: str,
         execution: Execution | None = None,
+        given: str | None = None,
     ) -> Result:
-        return self._made(id, number, outcome, execution, error=ResultError(kind=kind, message=message))
+        return self._made(id, number, outcome, execution, given=given, error=ResultError(kind=kind, message=message))
 
     def _made(self, id: str, number: int, outcome: Outcome, execution: Execution | None, **said: Any) -> Result:
         return Result.trusted(
@@ -91,6 +98,7 @@ class ResultFactory:
                 "evaluator": self._name,
                 "version": self._version,
                 "sandbox": self._identity,
+                "given": None,
                 "outcome": outcome,
                 "label": None,
                 "score": None,

@@ -119,7 +119,7 @@ def test_output_files_hold_every_row(here: Path) -> None:
     found = [json.loads(line) for line in Path("x.jsonl").read_text().splitlines()]
     assert [row["id"] for row in found] == ["a", "b", "c", "d"]
     assert [row["score"] for row in found] == [1.0, 3.0, None, None]
-    keys = "id evaluator version sandbox outcome label score explanation error stdout duration_ms"
+    keys = "id evaluator version sandbox given outcome label score explanation error stdout duration_ms"
     assert " ".join(found[0]) == keys
     assert found[0]["evaluator"] == "length"
     assert found[0]["sandbox"].startswith("wasm")

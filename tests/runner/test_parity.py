@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from runner import DatasetError, InputError, InputMapping, Parity, parity
-from runner.comparison import SHOWN, ParityTally, names, open_cases, pair, together
 from runner.evaluators.resolve import find_evaluator
+from runner.parity_check import SHOWN, ParityTally, names, open_cases, pair, together
 from runner.request import Prepared
 from runner.types import Case, Result
 from sandboxes.base import Call, Execution, SandboxConfig

@@ -75,9 +75,9 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def test_a_row_has_these_keys_in_this_order() -> None:
     assert json.dumps(as_row(FAILED)) == (
-        '{"id": "row2", "evaluator": "e", "version": "v", "sandbox": "wasm/1", "outcome": "failed", "label": null, '
-        '"score": null, "explanation": null, "error": {"kind": "raised", "message": "why"}, "stdout": "said\\n", '
-        '"duration_ms": 1.25}'
+        '{"id": "row2", "evaluator": "e", "version": "v", "sandbox": "wasm/1", "given": null, "outcome": "failed", '
+        '"label": null, "score": null, "explanation": null, "error": {"kind": "raised", "message": "why"}, '
+        '"stdout": "said\\n", "duration_ms": 1.25}'
     )
     several = result(outputs={"a": Score(score=1.0), "b": Score(label="x")})
     assert list(as_row(several))[-1] == "outputs"
@@ -94,8 +94,8 @@ def test_what_is_written_can_be_read(tmp_path: Path, suffix: str) -> None:
 def test_csv_has_the_error_in_two_columns(tmp_path: Path) -> None:
     write(tmp_path / "x.csv", result(), FAILED)
     first, second = read(tmp_path / "x.csv")
-    text = "id,evaluator,version,sandbox,outcome,label,score,explanation,error_kind,error_message,stdout,duration_ms"
-    assert ",".join(first) == text
+    own = "id,evaluator,version,sandbox,given,outcome,label,score,explanation"
+    assert ",".join(first) == f"{own},error_kind,error_message,stdout,duration_ms"
     assert (first["score"], first["error_kind"], first["stdout"]) == ("0.5", "", "said\n")
     assert (second["score"], second["error_kind"], second["error_message"]) == ("", "raised", "why")
 

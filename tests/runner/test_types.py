@@ -15,6 +15,7 @@ def test_a_trusted_object_is_as_a_validated_one() -> None:
         evaluator="e",
         version="v",
         sandbox="s",
+        given=None,
         outcome="scored",
         label=None,
         score=0.5,

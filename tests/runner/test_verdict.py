@@ -22,6 +22,7 @@ def test_a_result_says_where_it_comes_from() -> None:
         evaluator="e",
         version="abc",
         sandbox="fake",
+        given=result.given,
         outcome="scored",
         label="good",
         score=0.5,

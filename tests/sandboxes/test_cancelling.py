@@ -13,10 +13,10 @@ from contextlib import aclosing, nullcontext, suppress
 import anyio
 import pytest
 
-from runner.comparison import together
 from runner.datasets.dataset import cases_from_rows
 from runner.engine.local import score
 from runner.evaluators.load import parse_evaluator
+from runner.parity_check import together
 from runner.types import Result
 from sandboxes.guest.supervisor import procfs
 from tests.descriptors import held

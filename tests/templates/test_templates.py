@@ -11,10 +11,10 @@ import pytest
 
 import templates
 from runner import Continuous, evaluate
-from runner.comparison import ParityTally
 from runner.evaluators.resolve import find_evaluator
 from runner.examples.check import compare_result
 from runner.examples.load import for_language, read_examples
+from runner.parity_check import ParityTally
 from runner.types import Result
 from sandboxes import SandboxUnavailableError, find
 from tests.runner.prepared import prepared

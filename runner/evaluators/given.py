@@ -1,0 +1,63 @@
+"""What an evaluator is given for a case, and a short hash of it, by which two runs tell that a row's input changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+from runner.evaluators.mapping import bind
+from runner.types import Case, Evaluator, InputMapping
+from sandboxes.json_text import writer
+
+Fill: TypeAlias = Callable[[Case], tuple[tuple[Any, ...], dict[str, Any]]]
+"""Makes a case's positional and keyword arguments. Raises MappingError, which fails that case alone."""
+Hash: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], str | None]
+"""Hashes them; None for what JSON cannot hold."""
+
+_HALF = 8
+_write = writer(ascii=False, compact=True, nan=True, sort=True)
+_digest = partial(blake2b, digest_size=_HALF // 2)
+
+
+def fill_and_hash(evaluator: Evaluator, mapping: InputMapping | Fill | None) -> tuple[Fill, Hash]:
+    """How each case's arguments are filled, and how they are hashed. Raises MappingError for an unusable mapping."""
+    if callable(mapping):
+        return mapping, hasher(evaluator, ("output",))
+    binding = bind(evaluator, mapping)
+    return binding.arguments, hasher(evaluator, binding.outputs)
+
+
+def hasher(evaluator: Evaluator, outputs: Collection[str]) -> Hash:
+    """
+    A function that hashes a call's arguments to 16 hex digits.
+
+    `outputs` are the parameters that get the output to be scored. They are hashed apart: two runs that compare two
+    models differ in them, and should differ in nothing else. The order of an object's keys makes no difference.
+    """
+    positional = [parameter.name for parameter in evaluator.parameters if parameter.positional_only]
+
+    def hash(values: tuple[Any, ...], keywords: dict[str, Any]) -> str | None:
+        given = {**dict(zip(positional, values, strict=False)), **keywords} if values else keywords
+        others = {name: value for name, value in given.items() if name not in outputs}
+        scored = {name: value for name, value in given.items() if name in outputs}
+        try:
+            return _digest(_bytes(others)).hexdigest() + _digest(_bytes(scored)).hexdigest()
+        except (TypeError, ValueError, RecursionError):
+            return None  # the call itself fails, and says why
+
+    return hash
+
+
+def _bytes(value: dict[str, Any]) -> bytes:
+    return _write(value).encode("utf-8", "surrogatepass")
+
+
+def split_hash(given: str) -> tuple[str, str]:
+    """The hash of the arguments that are not the output, and that of the output."""
+    return given[:_HALF], given[_HALF:]
+
+
+NO_OUTPUT = _digest(b"{}").hexdigest()
+"""The hash of the output where no parameter gets it."""

@@ -51,6 +51,7 @@ def evaluate(
     worst: int = WORST,
     show: Show = "worst",
     output: Path | Sequence[Path] = (),
+    report: Path | Sequence[Path] = (),
     require: Sequence[str] = (),
     gates: Sequence[str] = (),
     max_failed: int | str | None = None,
@@ -68,6 +69,7 @@ def evaluate(
     packages are added to the script's own; without a backend, the one that fits is chosen. `mapping`, such as
     `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed` makes the script's
     random numbers repeat. `output` is one or several results files, or a folder: `run/`, or a Path without a suffix.
+    `report` is one or several files for reports, whose suffix decides: .xml (JUnit), .md or .codequality.json.
     The report shows the `worst` rows with their texts, or others by `show`. The summary has the results of all gates:
     those in `require` must be true, such as `mean>=0.8`, those in `gates` must not, such as `mean<0.8`. `max_failed`
     and `max_abstained` bound rows, such as `5%`. Works inside a running event loop. In a notebook `progress` shows a
@@ -78,9 +80,9 @@ def evaluate(
     results cannot be written; rows that were written before stay in the files.
     """
     given = dict(locals())
-    request, rows = make_request(**_without(given, "output", "progress"))
-    files = [output] if isinstance(output, str | os.PathLike) else output
-    run = Run(prepare(request), files=[_results(file) for file in files])
+    request, rows = make_request(**_without(given, "output", "report", "progress"))
+    files, reports = ([given] if isinstance(given, str | os.PathLike) else given for given in (output, report))
+    run = Run(prepare(request), files=[_results(file) for file in files], reports=[os.fspath(file) for file in reports])
 
     results: list[Result] = []
 

@@ -14,6 +14,9 @@ from runner.output.files import WriteError
 from runner.output.manifest import State
 from runner.output.row_cells import Layout, layout
 from runner.output.sinks import Outputs
+from runner.reports.content import Rows as ReportRows
+from runner.reports.content import RunContent
+from runner.reports.files import ReportFiles
 from runner.request import Prepared, Rows
 from runner.results.gates import judge, parse_gate, parse_most
 from runner.results.summary import Stats, Summary, Tally
@@ -25,11 +28,14 @@ class Run:
     """
     One run, from its dataset to its summary. Use it once: `open`, then all of `results`, then `end`.
 
-    `files` are the paths for the results: files, and at most one folder. `lock` is the path that the request's lock was
-    read from. Raises InputError for an invalid gate, OutputError for a path that cannot be written.
+    `files` are the paths for the results: files, and at most one folder. `reports` are those for reports. `lock` is
+    the path that the request's lock was read from. Raises InputError for an invalid gate, OutputError for a path that
+    cannot be written.
     """
 
-    def __init__(self, prepared: Prepared, *, files: Sequence[str] = (), lock: str | None = None) -> None:
+    def __init__(
+        self, prepared: Prepared, *, files: Sequence[str] = (), reports: Sequence[str] = (), lock: str | None = None
+    ) -> None:
         request, evaluator = prepared.request, prepared.evaluator
         self.prepared = prepared
         outputs: Mapping[str, OutputConfig | Stats] = dict(evaluator.outputs)
@@ -39,10 +45,12 @@ class Run:
             None if text is None else parse_most(text, field)
             for field, text in (("max_failed", request.max_failed), ("max_abstained", request.max_abstained))
         )
-        inputs = prepared.inputs if files else ()
+        inputs = prepared.inputs if files or reports else ()
         self._outputs = Outputs(files, inputs=inputs, lock=lock)
+        self._reports = ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])], taken=files)
+        self._report_rows = ReportRows(evaluator, failed=self._reports.failed, listed=self._reports.listed)
         self._tally = Tally(evaluator.outputs)
-        self._worst = Worst(evaluator, request.worst, request.show)
+        self._worst = Worst(evaluator, max(request.worst, self._reports.rows), request.show)
         self._cases: Iterable[Case] = ()
         self._count: int | None = None
         self._layout = Layout()
@@ -92,12 +100,15 @@ class Run:
         async with self.prepared.sandbox as opened, self._outputs:
             await self._outputs.begin(self.prepared, self._layout)
             began = perf_counter()
-            async with aclosing(self.prepared.score(self._cases, opened, self._worst.watch)) as found:
+            cases, reported = self._report_rows.located(self._cases), self._report_rows.wanted
+            async with aclosing(self.prepared.score(cases, opened, self._worst.watch)) as found:
                 try:
                     async for result in found:
                         self._outputs.add(result)
                         self._tally.add(result)
                         self._worst.add(result)
+                        if reported:
+                            self._report_rows.add(result)
                         yield result
                         await self._outputs.room()
                 finally:
@@ -105,7 +116,22 @@ class Run:
 
     def shown(self) -> ShownRows:
         """The rows to look at first, so far."""
-        return self._worst.rows()
+        found = self._worst.rows()
+        return found.model_copy(update={"rows": found.rows[: self.prepared.request.worst]})
+
+    def content(self, state: State = "finished", error: str | None = None) -> RunContent:
+        """What a report shows of the rows so far; `error` is what the run failed with."""
+        return RunContent(
+            name=self.prepared.evaluator.name,
+            summary=self.summary(state),
+            shown=self._worst.rows(),
+            state=state,
+            error=error,
+            source=self.prepared.dataset or "",
+            notes=self.notes,
+            failed=self._report_rows.failed,
+            listed=self._report_rows.listed,
+        )
 
     def summary(self, state: State = "finished") -> Summary:
         """The summary of the rows so far. Gates are judged only when all rows are done."""
@@ -117,14 +143,20 @@ class Run:
 
     def end(self, state: State, error: str | None = None) -> WriteError | None:
         """
-        Write to the manifest how the run ended.
+        Write to the manifest how the run ended, and its reports.
 
         If that fails, raises WriteError for a finished run, and returns it for a run that failed before.
         """
+        failures: list[WriteError] = []
+        content = self.content(state, error)
         try:
-            self._outputs.end(state, self.summary(state), self.notes, error)
+            self._outputs.end(state, content.summary, self.notes, error)
         except WriteError as e:
-            if state == "finished":
-                raise
-            return e
-        return None
+            failures.append(e)
+        try:
+            self._reports.write([content], patient=state == "finished")
+        except WriteError as e:
+            failures.append(e)
+        if failures and state == "finished":
+            raise failures[0]
+        return next(iter(failures), None)

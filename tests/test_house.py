@@ -15,7 +15,7 @@ ROOMS = (
     ("doctor",),
     ("api",),
     ("run", "parity_check", "report"),
-    ("output", "examples", "notebook"),
+    ("output", "examples", "notebook", "reports"),
     ("request",),
     ("engine",),
     ("results", "datasets"),

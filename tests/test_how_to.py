@@ -50,7 +50,9 @@ ELSEWHERE = {
     "air-gapped.md": "test_pages.py",
     "ci.md": "test_pages.py",
     "containers.md": "test_pages.py",
+    "packages.md": "test_pages.py",
     "pytest.md": "test_pytest_plugin.py",
+    "reports.md": "test_pages.py",
 }
 
 

@@ -34,6 +34,7 @@ RUN = [
     "docs/how-to/ci.md",
     "docs/how-to/containers.md",
     "docs/how-to/packages.md",
+    "docs/how-to/reports.md",
     "docs/quickstart.md",
     "docs/security.md",
     "docs/troubleshooting.md",

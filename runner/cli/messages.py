@@ -31,6 +31,7 @@ _PHRASES = (
     (re.compile(r"\bmax_abstained\b"), "--max-abstained"),
     (re.compile(r"^the env-file "), "--env-file "),
     (re.compile(r"^the file (?=\w+=)"), "--file "),
+    (re.compile(r"^the report (?=\S)"), "--report "),
     (re.compile(r"\bsuch as encoding=\"([\w-]+)\""), r"such as --encoding \1"),
     (re.compile(r"\bmax_failed\b"), "--max-failed"),
     (re.compile(r"\braise the timeout\b"), "raise --timeout"),

@@ -257,6 +257,14 @@ results = several(
     option(
         _RESULTS, "-o", "--output", "files", metavar="FILE", multiple=True, help="Write each row here; FOLDER/ for all."
     ),
+    option(
+        _RESULTS,
+        "--report",
+        "reports",
+        metavar="FILE",
+        multiple=True,
+        help="Write a report: .xml (JUnit), .md, .codequality.json (GitLab).",
+    ),
     printed,
     option(
         _RESULTS,

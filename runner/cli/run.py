@@ -10,9 +10,11 @@ from runner.cli import render, signals, values
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.progress import Progress
 from runner.cli.sandbox_options import SandboxOptions
+from runner.cli.step import tell_step
 from runner.evaluators.resolve import find_evaluator
 from runner.output.manifest import State
 from runner.request import prepare
+from runner.results.overview import nothing_scored, verdict
 from runner.results.summary import Summary
 from runner.results.worst import WORST, Show
 from runner.run import Run
@@ -32,6 +34,7 @@ class Options(SandboxOptions):
     worst: int | None
     show: Show
     files: tuple[str, ...]
+    reports: tuple[str, ...]
     as_json: bool
     quiet: bool
     gates: tuple[str, ...]
@@ -59,7 +62,7 @@ def run(options: Options) -> int:
         max_abstained=options.max_abstained,
     )
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
-    work = Run(prepared, files=options.files, lock=options.lock)
+    work = Run(prepared, files=options.files, reports=options.reports, lock=options.lock)
     stdin = values.standard_input() if options.dataset == "-" else None
     with work.open(stdin=stdin):
         if not options.quiet:
@@ -83,8 +86,11 @@ async def _score(work: Run, progress: Progress) -> None:
 
 
 def _end(work: Run, state: State, error: str | None = None) -> None:
-    if beside := work.end(state, error):
-        render.err().say(render.text(f"evalcell: {beside}", "bold red", render.ERROR))
+    try:
+        if beside := work.end(state, error):
+            render.err().say(render.text(f"evalcell: {beside}", "bold red", render.ERROR))
+    finally:
+        tell_step(lambda: [work.content(state, error)])
 
 
 def _kept(work: Run, rows: int) -> str:
@@ -113,7 +119,7 @@ def _report(work: Run, options: Options, interrupted: bool) -> int:
         return INTERRUPTED
     _print(work, summary, options)
     if not summary.scored:
-        err.say(render.text(_nothing(summary), "bold red", render.ERROR))
+        err.say(render.text(nothing_scored(summary), "bold red", render.ERROR))
     else:
         for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged
             if result.verdict != "passed" or (result.calls_for_words and not options.quiet):
@@ -123,12 +129,7 @@ def _report(work: Run, options: Options, interrupted: bool) -> int:
 
 def exit_code(summary: Summary) -> int:
     """The exit code of a finished run. A failed gate takes precedence over one that could not be judged."""
-    verdicts = {result.verdict for result in summary.gates}
-    if not summary.scored:
-        return COULD_NOT_JUDGE
-    if "failed" in verdicts:
-        return GATE_FAILED
-    return COULD_NOT_JUDGE if "unjudged" in verdicts else DONE
+    return {"failed": GATE_FAILED, "no verdict": COULD_NOT_JUDGE, "done": DONE}[verdict(summary)]
 
 
 def _print(work: Run, summary: Summary, options: Options) -> None:
@@ -143,15 +144,5 @@ def _print(work: Run, summary: Summary, options: Options) -> None:
             if not shown.directed and shown.show == "worst" and summary.scored:
                 out.print(direction_hint(work.prepared.evaluator, summary))
         out.print(render.summary_view(summary))
-        for file in options.files:
+        for file in (*options.files, *options.reports):
             out.say(render.text(f"written: {file}"))
-
-
-def _nothing(summary: Summary) -> str:
-    if not summary.rows:
-        return "nothing was scored: the dataset has no rows"
-    if not summary.errors:
-        return f"nothing was scored: the script abstained on all of {rows_of(summary.rows)}"
-    first = summary.errors[0]
-    row = f"as in row {first.example}"
-    return f"nothing was scored; {first.kind} in {rows_of(first.count)}, {row}: {first.message}"

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from runner.results.gates import figure, gate_words, missing_rows
+from runner.results import overview
+from runner.results.gates import figure, gate_words
 from runner.results.histogram import Histogram
 from runner.results.summary import Stats, Summary
 from runner.results.worst import ShownRow, ShownRows
@@ -19,8 +20,6 @@ from runner.text import printable
 _TEXT = 300  # characters of a cell
 _NAME = 60
 _LABELS = 10
-_OUTPUTS = 20
-_ERRORS = 8
 _HEIGHT = 60  # pixels of the histogram
 _COLOURS = {"scored": "#3a9", "abstained": "#ca3", "failed": "#d55", "lost": "#a6c"}
 _LINE = "border-bottom:1px solid rgba(128,128,128,.35)"
@@ -32,7 +31,7 @@ _CELL = f"text-align:left;vertical-align:top;padding:2px 12px 2px 0;{_LINE};over
 def report_html(summary: Summary, shown: ShownRows) -> str:
     """The summary, the distribution of scores and labels, and the rows to look at first."""
     parts = [_head(summary), _outcomes(summary), _problems(summary)]
-    for name, stats in list((summary.outputs or {"": summary}).items())[:_OUTPUTS]:
+    for name, stats in overview.outputs(summary).items():
         parts += [_stats(name, stats), _histogram(stats.histogram), _labels(stats)]
     parts.append(_rows(shown))
     # A notebook would take what is between two dollars for a formula.
@@ -52,68 +51,53 @@ def _head(summary: Summary) -> str:
 
 
 def _outcomes(summary: Summary) -> str:
-    counts = {name: int(getattr(summary, name)) for name in _COLOURS}
     bar = "".join(
         f'<div style="flex:{count};background:{_COLOURS[name]}" title="{count:,} {name}"></div>'
-        for name, count in counts.items()
+        for name, count in overview.outcome_counts(summary).items()
         if count
     )
-    words = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name == "scored")
-    speed = "" if summary.seconds is None else f" in {summary.seconds:,.1f} s"
     return (
         f'<div style="display:flex;height:8px;margin:4px 0;background:rgba(128,128,128,.2)">{bar}</div>'
-        f"<div>{summary.rows:,} rows{speed}: {words}</div>"
+        f"<div>{overview.outcome_words(summary)}</div>"
     )
 
 
 def _problems(summary: Summary) -> str:
-    lines = []
-    if summary.failed or summary.lost:
-        lines.append(f"{missing_rows(summary)}: in neither the mean nor any other score")
-    for error in summary.errors[:_ERRORS]:
-        lines.append(f"{error.kind} {error.count:,}, as in row {printable(error.example, _NAME)}: {error.message}")
-    lines += [gate_words(gate) for gate in summary.gates if gate.verdict != "passed"]
     told = [gate_words(gate) for gate in summary.gates if gate.verdict == "passed" and gate.calls_for_words]
-    red = "".join(f'<div style="color:{_COLOURS["failed"]}">{_safe(line)}</div>' for line in lines)
+    red = "".join(f'<div style="color:{_COLOURS["failed"]}">{_safe(line)}</div>' for line in overview.problems(summary))
     return red + "".join(f"<div>{_safe(line)}</div>" for line in told)
 
 
 def _stats(name: str, stats: Stats) -> str:
     title = f"<b>{_safe(name, _NAME)}</b> " if name else ""
-    figures = {"mean": stats.mean, "median": stats.median, "min": stats.min, "max": stats.max}
-    words = [f"{of} <b>{figure(value)}</b>" for of, value in figures.items() if value is not None]
+    words = [f"{of} <b>{value}</b>" for of, value in overview.figures(stats).items()]
     if not words:
         return f'<div style="margin-top:6px">{title}no row has a score</div>'
-    if stats.passed is not None and stats.pass_rate is not None and stats.threshold is not None:
-        words.append(f"passed <b>{stats.pass_rate:.1%}</b> ({stats.passed:,}, threshold {figure(stats.threshold)})")
+    if passed := overview.pass_words(stats):
+        words.append(f"passed <b>{passed[0]}</b> ({passed[1]})")
     return f'<div style="margin-top:6px">{title}{", ".join(words)} (of {stats.count:,})</div>'
 
 
 def _histogram(histogram: Histogram | None) -> str:
-    if histogram is None or len(histogram.counts) < 2:
+    bars = overview.bars(histogram, _HEIGHT)
+    if histogram is None or not bars:
         return ""
-    most = max(1, *histogram.counts)
-    bars = []
-    for count, low, high in zip(histogram.counts, histogram.edges, histogram.edges[1:], strict=False):
-        # One row among very many is still seen.
-        height = 0 if not count else max(2, round(_HEIGHT * count / most))
-        title = f"{figure(low)} to {figure(high)}: {count:,}"
-        bars.append(f'<div style="flex:1;height:{height}px;{_BAR}" title="{escape(title)}"></div>')
+    drawn = "".join(
+        f'<div style="flex:1;height:{bar.height}px;{_BAR}" title="{escape(bar.words)}"></div>' for bar in bars
+    )
     edges = "".join(f"<small>{escape(figure(histogram.edges[at]))}</small>" for at in (0, -1))
     row = "display:flex;align-items:flex-end;gap:1px"
     return (
         '<div style="display:inline-block;width:24em;max-width:100%">'
-        f'<div style="{row};height:{_HEIGHT}px;{_LINE}">{"".join(bars)}</div>'
+        f'<div style="{row};height:{_HEIGHT}px;{_LINE}">{drawn}</div>'
         f'<div style="display:flex;justify-content:space-between">{edges}</div></div>'
     )
 
 
 def _labels(stats: Stats) -> str:
-    if not stats.labels:
+    every = [(_safe(label, _NAME), count) for label, count in overview.labels(stats, _LABELS)]
+    if not every:
         return ""
-    some = dict(list(stats.labels.items())[:_LABELS])
-    others = stats.other_labels + sum(list(stats.labels.values())[_LABELS:])
-    every = [(_safe(label, _NAME), count) for label, count in some.items()] + ([("others", others)] if others else [])
     most = max(count for _, count in every)
     rows = "".join(
         f'<div style="display:flex;gap:8px"><div style="{_NARROW}">{label}</div><div style="flex:0 0 12em">'

@@ -1,0 +1,54 @@
+"""
+GitLab's code quality report: rows that failed and gates that did not pass, as findings.
+
+Its format is the part of Code Climate's that GitLab reads: description, check_name, fingerprint, severity, location.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from runner.reports.content import RunContent
+from runner.results.gates import gate_words
+from runner.results.overview import nothing_scored
+from runner.text import printable, whole
+
+_TEXT = 1000
+
+
+def code_quality(contents: Sequence[RunContent]) -> str:
+    """The report of these runs: a JSON array."""
+    found = [finding for content in contents for finding in _findings(content)]
+    return json.dumps(list({finding["fingerprint"]: finding for finding in found}.values()), indent=1) + "\n"
+
+
+def _findings(content: RunContent) -> Iterator[dict[str, Any]]:
+    summary = content.summary
+    if content.state != "finished":
+        yield _finding(content, "run", content.error or f"the run was {content.state}", "blocker")
+    elif not summary.scored:
+        yield _finding(content, "run", nothing_scored(summary), "blocker")
+    for gate in summary.gates:
+        if gate.verdict != "passed":
+            yield _finding(content, f"gate {gate.gate}", gate_words(gate), "critical")
+    for row in content.failed:
+        words = f"row {row.id}: {row.outcome}: {row.message}"
+        yield _finding(content, f"row {row.id}", words, "major", row.kind, row.line)
+
+
+def _finding(
+    content: RunContent, what: str, words: str, severity: str, kind: str = "gate", line: int | None = None
+) -> dict[str, Any]:
+    # The same finding has the same fingerprint in each run: so GitLab tells what is new.
+    key = "\0".join((content.name, content.source, what, kind))
+    return {
+        "description": printable(f"{content.name}: {words}", _TEXT),
+        "check_name": f"evalcell/{kind}",
+        "fingerprint": blake2b(key.encode("utf-8", "replace"), digest_size=16).hexdigest(),
+        "severity": severity,
+        # GitLab leaves out a finding without a place.
+        "location": {"path": printable(whole(content.source or content.name)), "lines": {"begin": line or 1}},
+    }

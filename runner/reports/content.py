@@ -1,0 +1,128 @@
+"""What a report is made of, gathered while a run goes on, in bounded memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from runner.output.manifest import State
+from runner.results.summary import Summary, passes
+from runner.results.worst import ShownRows, safe
+from runner.types import Case, Evaluator, Outcome, OutputConfig, Result
+
+FAILED = 1000
+"""Failed rows of which a report has the place and the message."""
+LISTED = 10_000
+"""Rows of which a report has the id, the outcome, the score and the label."""
+
+_ID = 160
+_MESSAGE = 600
+_LABEL = 60
+_LISTED_ID = 80
+_REMARK = 80
+_PLACE = re.compile(r"(.*):(\d{1,15})", re.DOTALL)
+
+
+class FailedRow(NamedTuple):
+    """A row that failed or was lost. All texts are single lines, safe to print, and bounded."""
+
+    number: int
+    id: str
+    line: int | None
+    """Its line in the dataset; None for what has no lines."""
+    outcome: Outcome
+    kind: str
+    message: str
+
+
+class ListedRow(NamedTuple):
+    """One row in short."""
+
+    number: int
+    id: str
+    outcome: Outcome
+    passed: bool | None
+    score: float | None
+    label: str
+    remark: str
+    """The beginning of its error or explanation."""
+
+
+@dataclass(frozen=True)
+class RunContent:
+    """One run, as a report shows it."""
+
+    name: str
+    """What tells it from others in the same report: the evaluator's name."""
+    summary: Summary
+    shown: ShownRows
+    state: State = "finished"
+    error: str | None = None
+    """What a failed run failed with."""
+    source: str = ""
+    """The dataset's path, or that of the results."""
+    notes: Sequence[str] = ()
+    failed: Sequence[FailedRow] = ()
+    """The first of them."""
+    listed: Sequence[ListedRow] = ()
+    """The first of all rows."""
+    details: tuple[tuple[str, str], ...] = field(default=())
+    """More facts about the run, as names and values."""
+
+
+class Rows:
+    """
+    Gathers rows for reports, one by one.
+
+    `failed` and `listed` say whether these rows are needed; what is not needed costs nothing.
+    """
+
+    def __init__(self, evaluator: Evaluator | None, *, failed: bool, listed: bool) -> None:
+        self._config: OutputConfig | None = next(iter(evaluator.outputs.values()), None) if evaluator else None
+        self.wanted = failed or listed
+        """False: no result needs to be added."""
+        self._places = failed
+        self._lists = listed
+        self._lines: dict[int, int] = {}
+        self.failed: list[FailedRow] = []
+        self.listed: list[ListedRow] = []
+
+    def located(self, cases: Iterable[Case]) -> Iterable[Case]:
+        """The cases; their lines are remembered until their results are added."""
+        return self._remember(cases) if self._places else cases
+
+    def _remember(self, cases: Iterable[Case]) -> Iterator[Case]:
+        for case in cases:
+            # Read in another thread than the one that adds results; each touches a key of its own.
+            if found := _PLACE.fullmatch(case.where):
+                self._lines[case.number] = int(found[2])
+            yield case
+
+    def add(self, result: Result, line: int | None = None) -> None:
+        """Add one result."""
+        line = self._lines.pop(result.number, line)
+        if self._places and result.error is not None and len(self.failed) < FAILED:
+            self.failed.append(
+                FailedRow(
+                    number=result.number,
+                    id=safe(result.id, _ID),
+                    line=line,
+                    outcome=result.outcome,
+                    kind=result.error.kind,
+                    message=safe(result.error.message, _MESSAGE),
+                )
+            )
+        if self._lists and len(self.listed) < LISTED:
+            self.listed.append(
+                ListedRow(
+                    number=result.number,
+                    id=safe(result.id, _LISTED_ID),
+                    outcome=result.outcome,
+                    passed=None if result.score is None else passes(result.score, self._config),
+                    score=result.score,
+                    label=safe(result.label or "", _LABEL),
+                    remark=safe(result.error.message if result.error else result.explanation or "", _REMARK),
+                )
+            )

@@ -1,0 +1,165 @@
+"""
+Markdown for a comment or a step's summary: figures, gates, and the worst rows in a fold.
+
+GitHub takes 65,536 characters in a comment. What does not fit is left out, the last rows first, and said so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from runner.reports.content import RunContent
+from runner.reports.markup import code, markdown
+from runner.results import overview
+from runner.results.gates import figure, gate_words
+from runner.results.summary import GateResult, Summary
+from runner.results.worst import ShownRow
+from runner.text import rows_of
+
+LIMIT = 65_000
+"""Characters of a report."""
+ROWS = 50
+"""Rows that are shown at most."""
+
+_ICONS = {"done": "✅", "failed": "❌", "no verdict": "⚠️"}
+_WORDS = {"done": "done", "failed": "a gate failed", "no verdict": "no verdict"}
+_GATES = {"passed": "✅ passed", "failed": "❌ failed", "unjudged": "⚠️ not judged"}
+_NAME = 80
+_LINE = 400
+_CELL = 600
+_REMARK = 300
+_DIFFERENCE = 100
+_END = 300  # characters for what closes a part
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_DASHES = re.compile("--+")  # two of them might end a comment
+
+
+def markdown_report(contents: Sequence[RunContent], limit: int = LIMIT) -> str:
+    """The report of these runs. It begins with a mark by which a comment is found again."""
+    names = "+".join(_UNSAFE.sub("-", content.name[:_NAME]).strip("-") or "run" for content in contents)
+    parts = [f"<!-- evalcell:{_DASHES.sub('-', names)[:200]} -->\n"]
+    left = limit - _size(parts[0])
+    for number, content in enumerate(contents):
+        room = _Room(left // (len(contents) - number))
+        _run(content, room)
+        text = room.text
+        left -= _size(text)
+        parts.append(text)
+    return "".join(parts)
+
+
+def _size(text: str) -> int:
+    """Characters as sites count them: some take one outside of Unicode's first plane for two."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+class _Room:
+    """Text that stays below a number of characters."""
+
+    def __init__(self, limit: int) -> None:
+        self.half = limit // 2
+        self._left = limit
+        self._parts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def add(self, text: str, reserve: int = 0) -> bool:
+        """Add it all, if as much is left for others; else nothing."""
+        size = _size(text)
+        if size + reserve > self._left:
+            return False
+        self._left -= size
+        self._parts.append(text)
+        return True
+
+    def lines(self, lines: Iterable[str], reserve: int = 0) -> int:
+        """Add the lines as far as there is room; return the number of those that had none."""
+        every = list(lines)
+        for number, line in enumerate(every):
+            if not self.add(line, reserve):
+                return len(every) - number
+        return 0
+
+
+def _run(content: RunContent, room: _Room) -> None:
+    summary = content.summary
+    found = overview.verdict(summary) if content.state == "finished" else "no verdict"
+    words = _WORDS[found] if content.state == "finished" else content.state
+    words = "passed" if words == "done" and summary.gates else words
+    room.add(f"\n### {_ICONS[found]} {markdown(content.name, _NAME)}: {words}\n\n")
+    source = f" of {markdown(content.source, _NAME)}" if content.source else ""
+    room.add(f"{overview.outcome_words(summary).replace(' rows', f' rows{source}', 1)}\n\n")
+    if content.error:
+        room.add(f"{markdown(content.error, _LINE)}\n\n")
+    # Half of the room is left for rows.
+    room.lines(_figures(summary), room.half)
+    if summary.gates:
+        room.add("\n| gate | verdict | |\n|---|---|---|\n", _END)
+        if more := room.lines(map(_gate, summary.gates), room.half):
+            room.add(f"| and {more:,} more | | |\n")
+    problems = list(overview.errors(summary))
+    if problems:
+        room.add("\n", _END)
+        room.lines((f"- {markdown(line, _LINE)}\n" for line in problems), _END)
+    _rows(content, room)
+
+
+def _figures(summary: Summary) -> Iterator[str]:
+    every = overview.outputs(summary)
+    if not any(stats.count for stats in every.values()):
+        return
+    named = any(every)
+    judged = any(stats.passed is not None for stats in every.values())
+    yield f"|{' output |' if named else ''} mean | median | min | max | of |{' passed |' if judged else ''}\n"
+    yield f"|{'---|' * (5 + named + judged)}\n"
+    for name, stats in every.items():
+        shown = overview.figures(stats)
+        cells = [shown.get(key, "") for key in ("mean", "median", "min", "max")]
+        cells = [*([markdown(name, _NAME)] if named else []), *cells, f"{stats.count:,}"]
+        passed = overview.pass_words(stats)
+        cells += [f"{passed[0]} ({passed[1]})" if passed else ""] if judged else []
+        yield f"| {' | '.join(cells)} |\n"
+
+
+def _gate(gate: GateResult) -> str:
+    words = gate_words(gate).partition(": ")[2] if gate.calls_for_words else ""
+    value = "" if gate.value is None else figure(gate.value)
+    return f"| {markdown(gate.gate, 200)} | {_GATES[gate.verdict]} | {markdown(words, _LINE) or value} |\n"
+
+
+def _rows(content: RunContent, room: _Room) -> None:
+    rows = content.shown.rows[:ROWS]
+    if not rows:
+        return
+    # Within these tags, up to an empty line, nothing is Markdown.
+    start = f"\n<details><summary>{content.shown.title} ({len(rows)})</summary>\n<table>\n"
+    if room.add(start, 2 * _END):
+        more = room.lines(map(_row, rows), _END)
+        room.add("</table>\n</details>\n")
+        if more:
+            room.add(f"\n{rows_of(more)} more would make this too long.\n")
+
+
+def _row(row: ShownRow) -> str:
+    head = [f"row {code(row.id, _NAME)}", code(row.verdict, _NAME)]
+    head += [f"score {figure(row.score)}"] if row.score is not None else []
+    head += [f"label {code(row.label, _NAME)}"] if row.label else []
+    lines = [f'<tr><td colspan="2"><b>{" · ".join(head)}</b></td></tr>']
+    if row.differences:
+        for one in row.differences:
+            lines.append(f'<tr><td colspan="2">{code(one.path, _NAME)}</td></tr>')
+            lines.append(_pair(one.output, one.reference, _DIFFERENCE))
+    elif row.arguments:
+        names = [*row.arguments, ""]
+        values = [*row.arguments.values(), ""]
+        lines += [_pair(names[0], names[1], _NAME), _pair(values[0], values[1], _CELL)]
+    if row.remark:
+        lines.append(f'<tr><td colspan="2">{code(row.remark, _REMARK)}</td></tr>')
+    return "\n".join(lines) + "\n"
+
+
+def _pair(left: str, right: str, limit: int) -> str:
+    return f"<tr><td>{code(left, limit)}</td><td>{code(right, limit)}</td></tr>"

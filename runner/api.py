@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from runner.call import Columns, with_whole_call
 from runner.datasets.dataset import Empty
+from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.threads import Detached
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.examples.load import Example, examples_from_rows, find_examples, read_examples
@@ -56,6 +57,7 @@ def evaluate(
     gates: Sequence[str] = (),
     max_failed: int | str | None = None,
     max_abstained: int | str | None = None,
+    aggregate_timeout: float = AGGREGATE_TIMEOUT,
     progress: bool = True,
 ) -> Report:
     """
@@ -72,8 +74,8 @@ def evaluate(
     `report` is one or several files for reports, whose suffix decides: .xml (JUnit), .md or .codequality.json.
     The report shows the `worst` rows with their texts, or others by `show`. The summary has the results of all gates:
     those in `require` must be true, such as `mean>=0.8`, those in `gates` must not, such as `mean<0.8`. `max_failed`
-    and `max_abstained` bound rows, such as `5%`. Works inside a running event loop. In a notebook `progress` shows a
-    bar; interrupting the cell stops the scripts.
+    and `max_abstained` bound rows, such as `5%`. `aggregate_timeout` bounds the script's `aggregate`, in seconds. Works
+    inside a running event loop. In a notebook `progress` shows a bar; interrupting the cell stops the scripts.
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
@@ -136,7 +138,7 @@ async def stream(
     """
     given = dict(locals())
     request, rows = make_request(**given)
-    run = Run(prepare(request))
+    run = Run(prepare(request), whole=False)
     with ExitStack() as stack:
         with with_whole_call(stream, given):
             # In a thread: the rows, of which the first is looked at, may wait for something in the caller's loop.

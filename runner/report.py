@@ -48,14 +48,15 @@ class Report(Model):
 
         summary = self.summary
         outputs = dict(summary.outputs) or {"": summary}
-        gates = [parse_gate(text, outputs, required=True) for text in conditions]
+        figures = bool(summary.aggregates or summary.aggregate_error)
+        gates = [parse_gate(text, outputs, required=True, figures=figures) for text in conditions]
         most = [
             None if value is None else parse_most(str(value), field)
             for field, value in (("max_failed", max_failed), ("max_abstained", max_abstained))
         ]
         judged = judge(summary, gates, *most, complete=summary.complete).gates
         broken = [gate_words(result) for result in judged if result.verdict != "passed"]
-        if not summary.scored:
+        if not summary.judged:
             broken.append(f"nothing was scored: {missing_rows(summary)}, {summary.abstained:,} abstained")
         if broken:
             raise RequirementError("; ".join(broken))

@@ -18,6 +18,7 @@ from runner.datasets.lacking import Cases, refuse_lacking
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.row_columns import RowColumns, parse_column
 from runner.datasets.streams import refuse_encoding
+from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.local import Watch, refuse_unfit, score
 from runner.errors import InputError
 from runner.evaluators.column import Source, needed_column
@@ -87,6 +88,8 @@ class RunRequest(Model):
     """The number of rows that may fail, or their share of all rows, such as `5%`."""
     max_abstained: str | None = None
     """The same for rows that abstain."""
+    aggregate_timeout: float = Field(default=AGGREGATE_TIMEOUT, gt=0, le=86_400)
+    """Seconds that the script's `aggregate` may take."""
 
     @field_validator("encoding")
     @classmethod

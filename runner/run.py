@@ -10,6 +10,8 @@ from typing import BinaryIO
 from runner.datasets.dataset import Dataset
 from runner.datasets.frames import row_count
 from runner.datasets.lacking import Cases, kept_columns
+from runner.engine.aggregate import Aggregation
+from runner.engine.local import Watch
 from runner.output.files import WriteError
 from runner.output.manifest import State
 from runner.output.row_cells import Layout, layout
@@ -29,18 +31,25 @@ class Run:
     One run, from its dataset to its summary. Use it once: `open`, then all of `results`, then `end`.
 
     `files` are the paths for the results: files, and at most one folder. `reports` are those for reports. `lock` is
-    the path that the request's lock was read from. Raises InputError for an invalid gate, OutputError for a path that
-    cannot be written.
+    the path that the request's lock was read from. `whole`: the script's `aggregate` is run after the last row. Raises
+    InputError for an invalid gate, OutputError for a path that cannot be written.
     """
 
     def __init__(
-        self, prepared: Prepared, *, files: Sequence[str] = (), reports: Sequence[str] = (), lock: str | None = None
+        self,
+        prepared: Prepared,
+        *,
+        files: Sequence[str] = (),
+        reports: Sequence[str] = (),
+        lock: str | None = None,
+        whole: bool = True,
     ) -> None:
         request, evaluator = prepared.request, prepared.evaluator
         self.prepared = prepared
         outputs: Mapping[str, OutputConfig | Stats] = dict(evaluator.outputs)
-        self._gates = [parse_gate(text, outputs, required=True) for text in request.require]
-        self._gates += [parse_gate(text, outputs) for text in request.gates]
+        figures = evaluator.aggregate is not None
+        self._gates = [parse_gate(text, outputs, required=True, figures=figures) for text in request.require]
+        self._gates += [parse_gate(text, outputs, figures=figures) for text in request.gates]
         self._max_failed, self._max_abstained = (
             None if text is None else parse_most(text, field)
             for field, text in (("max_failed", request.max_failed), ("max_abstained", request.max_abstained))
@@ -51,6 +60,7 @@ class Run:
         self._report_rows = ReportRows(evaluator, failed=self._reports.failed, listed=self._reports.listed)
         self._tally = Tally(evaluator.outputs)
         self._worst = Worst(evaluator, max(request.worst, self._reports.rows), request.show)
+        self._aggregation = _aggregation(prepared) if whole and figures else None
         self._cases: Iterable[Case] = ()
         self._count: int | None = None
         self._layout = Layout()
@@ -101,7 +111,7 @@ class Run:
             await self._outputs.begin(self.prepared, self._layout)
             began = perf_counter()
             cases, reported = self._report_rows.located(self._cases), self._report_rows.wanted
-            async with aclosing(self.prepared.score(cases, opened, self._worst.watch)) as found:
+            async with aclosing(self.prepared.score(cases, opened, self._watch)) as found:
                 try:
                     async for result in found:
                         self._outputs.add(result)
@@ -109,10 +119,20 @@ class Run:
                         self._worst.add(result)
                         if reported:
                             self._report_rows.add(result)
+                        if self._aggregation is not None:
+                            self._aggregation.add(result)
                         yield result
                         await self._outputs.room()
                 finally:
                     self._seconds = perf_counter() - began
+            if self._aggregation is not None:
+                await self._aggregation.run(opened)
+
+    @property
+    def _watch(self) -> Watch:
+        """What looks at each result together with its call."""
+        worst, aggregation = self._worst.watch, self._aggregation
+        return worst if aggregation is None else lambda *row: worst(*row) + aggregation.watch(*row)
 
     def shown(self) -> ShownRows:
         """The rows to look at first, so far."""
@@ -136,6 +156,8 @@ class Run:
     def summary(self, state: State = "finished") -> Summary:
         """The summary of the rows so far. Gates are judged only when all rows are done."""
         summary = self._tally.summary(self._seconds)
+        if self._aggregation is not None:
+            summary = summary.model_copy(update=dict(self._aggregation.figures))
         if state != "finished":
             return summary
         complete = self._cases.complete if isinstance(self._cases, Dataset) else True
@@ -160,3 +182,9 @@ class Run:
         if failures and state == "finished":
             raise failures[0]
         return next(iter(failures), None)
+
+
+def _aggregation(prepared: Prepared) -> Aggregation:
+    request = prepared.request
+    constant = prepared.binding.mapping.literals if prepared.binding else {}
+    return Aggregation(prepared.evaluator, constant, request.limits, request.aggregate_timeout, request.seed)

@@ -95,8 +95,17 @@ class Parameter(Model):
     declared: ParameterSpec | None = None
 
 
+class Aggregate(Model):
+    """A script's function `aggregate(results, …)`, which judges all rows together. docs/how-to/aggregates.md."""
+
+    parameters: tuple[Parameter, ...] = ()
+    """Those after `results`: each takes the value that is the same for all rows, by its name."""
+    accepts_any: bool = False
+    """True if it takes any name."""
+
+
 class Evaluator(Model):
-    """A script that defines `evaluate`, and its header. It has been parsed, not run."""
+    """A script that defines `evaluate`, `aggregate` or both, and its header. It has been parsed, not run."""
 
     name: str
     """The file's name without its suffix, or the template's."""
@@ -106,6 +115,9 @@ class Evaluator(Model):
     parameters: tuple[Parameter, ...]
     accepts_any: bool = False
     """True if any name may be mapped: `evaluate` has `**kwargs`, or takes an open object in TypeScript."""
+    evaluates: bool = True
+    """False if the script has no `evaluate`: it judges no row alone, and each one abstains."""
+    aggregate: Aggregate | None = None
     description: str = ""
     """The script's docstring, or the header's description."""
     requires_python: str | None = None

@@ -8,6 +8,12 @@ from json import JSONDecodeError, JSONDecoder, JSONEncoder
 from typing import Any
 
 
+class Encoded(str):
+    """JSON text in place of the value that it holds, for a value too large to be made into objects here."""
+
+    __slots__ = ()
+
+
 def writer(*, ascii: bool, compact: bool, nan: bool, sort: bool = False) -> Callable[[Any], str]:
     """
     An encoder like `json.dumps` with `ensure_ascii` and `allow_nan`; `compact` leaves out spaces, `sort` sorts keys.

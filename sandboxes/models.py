@@ -134,7 +134,7 @@ class Call(Model):
     """The caller's number for it, repeated in the execution."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     positional: tuple[Any, ...] = ()
-    """For parameters that Python accepts by position only."""
+    """For parameters that Python accepts by position only. A value may be `Encoded`, that is its JSON text."""
     seed: int | None = None
     """Makes the script's random numbers repeat. None: they differ from call to call."""
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from sandboxes.base import Call, Execution, Limits, Script, ScriptError, Status
 from sandboxes.guest.supervisor.driver import Bounds
-from sandboxes.json_text import reader, writer
+from sandboxes.json_text import Encoded, reader, writer
 from sandboxes.raw import Raw as Raw
 from sandboxes.text import clean
 
@@ -85,6 +85,10 @@ def call_request(call: Call, limits: Limits) -> bytes | Execution:
     """The request for a call, or its execution if the arguments are not JSON."""
     body = {"positional": call.positional, "arguments": call.arguments, "seed": call.seed}
     try:
+        if call.positional and any(isinstance(value, Encoded) for value in call.positional):
+            values = ",".join(value if isinstance(value, Encoded) else _write(value) for value in call.positional)
+            rest = _write({"arguments": call.arguments, "seed": call.seed})[1:-1]
+            return f'{{"positional":[{values}],{rest},{_bounds(limits.output, limits.flood, limits.result)}'.encode()
         return f"{_write(body)[:-1]},{_bounds(limits.output, limits.flood, limits.result)}".encode()
     except (TypeError, ValueError, RecursionError) as e:
         why = ScriptError(type="Arguments", message=f"the arguments cannot be sent as JSON: {clean(str(e), TEXT)}")

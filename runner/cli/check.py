@@ -66,7 +66,7 @@ def check(options: Options) -> int:
         shown.add(result)
     out.print()
     out.print(render.rows_table(shown.rows().rows))
-    if any(result.outcome == "scored" for result in results):
+    if any(result.outcome == "scored" for result in results) or (results and not prepared.evaluator.evaluates):
         return DONE
     render.err().say(render.text(_nothing(results), "bold red", render.ERROR))
     return COULD_NOT_JUDGE
@@ -105,8 +105,12 @@ def _facts(prepared: Prepared) -> list[tuple[str, RenderableType]]:
     bound = bind(evaluator, prepared.request.mapping).describe()
     rows: list[tuple[str, RenderableType]] = [
         ("evaluator", text(f"{evaluator.name}, {evaluator.language}, version {evaluator.version}")),
-        ("signature", text(_signature(evaluator))),
     ]
+    if evaluator.evaluates:
+        rows.append(("signature", text(_signature(evaluator))))
+    if evaluator.aggregate is not None:
+        alone = "" if evaluator.evaluates else "; no evaluate: each row abstains"
+        rows.append(("aggregate", text(f"{_aggregate(evaluator)} judges all rows together{alone}")))
     if evaluator.description.strip():
         rows.append(("description", text(evaluator.description)))
     declared = {p.name: f": {about(p.declared)}" for p in evaluator.parameters if p.declared is not None}
@@ -134,6 +138,15 @@ def _signature(evaluator: Evaluator) -> str:
     if positional:
         words.insert(positional, "/")
     return f"evaluate({', '.join([*words, '**…'] if evaluator.accepts_any else words)})"
+
+
+def _aggregate(evaluator: Evaluator) -> str:
+    """The call of `aggregate`, in the evaluator's language."""
+    aggregate = evaluator.aggregate
+    if evaluator.language == "typescript" or aggregate is None:
+        return "aggregate(results, { … })"
+    words = [p.name if p.required else f"{p.name}=…" for p in aggregate.parameters]
+    return f"aggregate({', '.join(['results', *words, *(['**…'] if aggregate.accepts_any else [])])})"
 
 
 def _config(config: OutputConfig) -> str:

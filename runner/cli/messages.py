@@ -35,6 +35,7 @@ _PHRASES = (
     (re.compile(r"\bsuch as encoding=\"([\w-]+)\""), r"such as --encoding \1"),
     (re.compile(r"\bmax_failed\b"), "--max-failed"),
     (re.compile(r"\braise the timeout\b"), "raise --timeout"),
+    (re.compile(r"\braise aggregate_timeout\b"), "raise --aggregate-timeout"),
     (re.compile(r"\braise the memory limit\b"), "raise --memory"),
 )
 """Phrases of results' messages, which name no field, because they are the same for every entry point."""

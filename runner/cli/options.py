@@ -283,4 +283,5 @@ results = several(
         help="Exit with 1 if more rows fail or are lost. Without it, gates on scores allow none.",
     ),
     option(_RESULTS, "--max-abstained", metavar="N|P%", help="Exit with 1 if more rows abstain."),
+    seconds(_RESULTS, "--aggregate-timeout", help="Seconds the script's `aggregate` may take.  [default: 60]"),
 )

@@ -14,8 +14,10 @@ from rich.text import Text
 
 from runner.cli.messages import in_options
 from runner.results.gates import figure, gate_words, missing_rows
+from runner.results.overview import aggregates
 from runner.results.summary import GateResult, Stats, Summary
 from runner.results.worst import ShownRow, safe
+from runner.text import rows_of
 
 ERROR = 1000
 """Characters of an error that is shown in full: its end is the next step."""
@@ -107,6 +109,7 @@ def summary_view(summary: Summary) -> RenderableType:
         prefix = f"{safe(name, 20)} " if name else ""
         rows += _stats(prefix, stats)
         rows += [(f"{prefix}{word}".rstrip(), chart) for word, chart in charts(stats)]
+    rows += _aggregates(summary)
     for number, error in enumerate(summary.errors):
         words = f"{error.kind} {error.count:,}, as in row {safe(error.example, 40)}: {in_options(error.message)}"
         rows.append(("errors" if not number else "", text(words, "red", ERROR)))
@@ -144,6 +147,17 @@ def _stats(prefix: str, stats: Stats) -> list[tuple[str, RenderableType]]:
         share = f"{stats.passed:,} of {stats.count:,} ({stats.pass_rate:.1%})"
         words = f"{share}, threshold {figure(stats.threshold)}"
         rows.append((f"{prefix}passed", Text(words, style=style)))
+    return rows
+
+
+def _aggregates(summary: Summary) -> list[tuple[str, RenderableType]]:
+    """The figures of the whole dataset, one a line, or why there are none."""
+    if (error := summary.aggregate_error) is not None:
+        return [("aggregate", text(f"{error.kind}: {in_options(error.message)}", "red", ERROR))]
+    rows: list[tuple[str, RenderableType]] = []
+    for name, value in aggregates(summary).items():
+        of = f" (of {rows_of(summary.aggregate_rows or 0)})" if not rows else ""
+        rows.append(("aggregate" if not rows else "", text(f"{name} {value}{of}")))
     return rows
 
 

@@ -41,6 +41,7 @@ class Options(SandboxOptions):
     require: tuple[str, ...]
     max_failed: str | None
     max_abstained: str | None
+    aggregate_timeout: float | None
 
 
 def run(options: Options) -> int:
@@ -60,6 +61,7 @@ def run(options: Options) -> int:
         require=options.require,
         max_failed=options.max_failed,
         max_abstained=options.max_abstained,
+        **({} if options.aggregate_timeout is None else {"aggregate_timeout": options.aggregate_timeout}),
     )
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
     work = Run(prepared, files=options.files, reports=options.reports, lock=options.lock)
@@ -118,7 +120,7 @@ def _report(work: Run, options: Options, interrupted: bool) -> int:
         err.print(render.summary_view(summary))
         return INTERRUPTED
     _print(work, summary, options)
-    if not summary.scored:
+    if not summary.judged:
         err.say(render.text(nothing_scored(summary), "bold red", render.ERROR))
     else:
         for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged

@@ -37,6 +37,7 @@ class More(TypedDict, total=False):
     require: tuple[str, ...]
     max_failed: str | None
     max_abstained: str | None
+    aggregate_timeout: float
 
 
 @dataclass(frozen=True, kw_only=True)

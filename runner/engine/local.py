@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from packaging.specifiers import SpecifierSet
 
+from runner.engine.aggregate import Unscored
 from runner.engine.prefetch import Prefetcher
 from runner.engine.row import Row
 from runner.errors import MappingError
@@ -61,7 +62,9 @@ async def score(
     limits = limits or Limits()
     fill, hash_given = fill_and_hash(evaluator, mapping)
     refuse_unfit(evaluator, sandbox)
-    program = await sandbox.load(script(evaluator.source, evaluator.language), limits)
+    program: Program = Unscored()
+    if evaluator.evaluates:
+        program = await sandbox.load(script(evaluator.source, evaluator.language), limits)
     try:
         scoring = _Scoring(evaluator, cases, sandbox, program, fill, hash_given, limits, seed, keep, watch)
         try:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from sandboxes.base import Language, Script
 
 NAME = "evaluate"
+AGGREGATE = "aggregate"
+RESULTS = "results"
+"""The first parameter of `aggregate`. A function of that name with another one is the script's own."""
 
 
-def script(source: str, language: Language) -> Script:
-    """An evaluator's script; in TypeScript `evaluate` is exported, whichever way it was defined."""
+def script(source: str, language: Language, name: str = NAME) -> Script:
+    """An evaluator's script; in TypeScript the function is exported, whichever way it was defined."""
     if language == "typescript":
         from runner.evaluators.typescript.parse import exporting  # here: it takes time to import
 
-        source = exporting(source, NAME)
-    return Script(source, language, NAME)
+        source = exporting(source, name)
+    return Script(source, language, name)

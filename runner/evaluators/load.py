@@ -66,6 +66,7 @@ def parse_evaluator(
                 f"{where}: the header maps `{printable(mapped, 60)}`, which is not a parameter of "
                 f"evaluate({', '.join(names)}){suggestion(mapped, names)}"
             )
+    _refuse_unfilled(signature, where)
     description = header.description if header.description is not None else signature.docstring
     return Evaluator(
         name=whole(name),
@@ -73,6 +74,8 @@ def parse_evaluator(
         language=language,
         parameters=_declared(signature, header.parameters, where),
         accepts_any=signature.accepts_any,
+        evaluates=signature.evaluates,
+        aggregate=signature.aggregate,
         description=description[:MAX_DESCRIPTION],
         requires_python=header.requires_python,
         packages=header.packages,
@@ -80,6 +83,18 @@ def parse_evaluator(
         mapping=header.mapping,
         version=sha256(text.encode()).hexdigest()[:12],
     )
+
+
+def _refuse_unfilled(signature: Signature, where: str) -> None:
+    """Refuse an `aggregate` that needs what no parameter of `evaluate` gives."""
+    names = {parameter.name for parameter in signature.parameters}
+    for parameter in signature.aggregate.parameters if signature.aggregate else ():
+        if parameter.required and (parameter.name not in names or parameter.positional_only):
+            name = printable(parameter.name, 60)
+            raise EvaluatorError(
+                f"{where}: aggregate needs `{name}`, which nothing gives; give it a default, and to set it, a "
+                f"parameter `{name}` of evaluate too"
+            )
 
 
 def _signature(text: str, where: str, language: Language) -> Signature:

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
-from runner.evaluators.entrypoint import NAME
+from runner.evaluators.entrypoint import AGGREGATE, NAME, RESULTS
 from runner.text import listed, pointed, printable, suggestion, whole
-from runner.types import Parameter
+from runner.types import Aggregate, Parameter
 
 DEFINE = "define `def evaluate(output, reference): …`"
 STACK = 64 << 20
@@ -34,20 +34,35 @@ class Signature(NamedTuple):
     parameters: tuple[Parameter, ...]
     accepts_any: bool
     docstring: str
+    evaluates: bool = True
+    aggregate: Aggregate | None = None
+
+
+ALONE = Signature(
+    tuple(Parameter(name=name, required=False) for name in ("output", "reference")),
+    accepts_any=True,
+    docstring="",
+    evaluates=False,
+)
+"""Of a script that has `aggregate` alone: its rows carry what its header maps, and these where they have them."""
 
 
 def read_signature(source: str, where: str) -> Signature:
-    """The parameters of the `evaluate` that a script ends up with. Raises EvaluatorError."""
+    """The parameters of the `evaluate` and of the `aggregate` that a script ends up with. Raises EvaluatorError."""
     tree = _parse(source, where)
     found: _Signed | ast.AST | None = None
     functions: dict[str, _Signed] = {}
     for name, node in _definitions(tree.body):
         if name == NAME:
             found = _resolved(node, functions)
-        elif isinstance(node, _Signed):
-            functions[name] = node
+        elif isinstance(resolved := _resolved(node, functions), _Signed):
+            functions[name] = resolved
         else:
             functions.pop(name, None)
+    whole_dataset = functions.get(AGGREGATE)
+    aggregate = None if whole_dataset is None else _aggregate(whole_dataset.args)
+    if found is None and whole_dataset is not None and aggregate is not None:
+        return ALONE._replace(docstring=_docstring(tree, whole_dataset), aggregate=aggregate)
     if found is None:
         raise EvaluatorError(f"{where} has no function `evaluate`{_near_miss(tree, functions)}; {DEFINE}")
     if not isinstance(found, _Signed):
@@ -55,7 +70,18 @@ def read_signature(source: str, where: str) -> Signature:
             f"{where}:{getattr(found, 'lineno', 1)}: the parameters of this `evaluate` cannot be seen "
             f"without running the script; {DEFINE}"
         )
-    return Signature(_parameters(found.args), found.args.kwarg is not None, _docstring(tree, found))
+    return Signature(
+        _parameters(found.args), found.args.kwarg is not None, _docstring(tree, found), aggregate=aggregate
+    )
+
+
+def _aggregate(args: ast.arguments) -> Aggregate | None:
+    """None where it does not take `results` first: then it is a function of the script's own."""
+    first, *others = _parameters(args) or (None,)
+    by_place = [*args.posonlyargs, *args.args]
+    if first is None or not by_place or first.name != RESULTS:
+        return None
+    return Aggregate(parameters=tuple(others), accepts_any=args.kwarg is not None)
 
 
 def _parse(source: str, where: str) -> ast.Module:

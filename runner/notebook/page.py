@@ -33,6 +33,7 @@ def report_html(summary: Summary, shown: ShownRows) -> str:
     parts = [_head(summary), _outcomes(summary), _problems(summary)]
     for name, stats in overview.outputs(summary).items():
         parts += [_stats(name, stats), _histogram(stats.histogram), _labels(stats)]
+    parts.append(_aggregates(summary))
     parts.append(_rows(shown))
     # A notebook would take what is between two dollars for a formula.
     start = '<div class="tex2jax_ignore mathjax_ignore" style="color:inherit;background:transparent;max-width:70em">'
@@ -76,6 +77,13 @@ def _stats(name: str, stats: Stats) -> str:
     if passed := overview.pass_words(stats):
         words.append(f"passed <b>{passed[0]}</b> ({passed[1]})")
     return f'<div style="margin-top:6px">{title}{", ".join(words)} (of {stats.count:,})</div>'
+
+
+def _aggregates(summary: Summary) -> str:
+    words = [f"{_safe(name, _NAME)} <b>{escape(value)}</b>" for name, value in overview.aggregates(summary).items()]
+    if not words:
+        return ""
+    return f'<div style="margin-top:6px">{", ".join(words)} (of {summary.aggregate_rows or 0:,})</div>'
 
 
 def _histogram(histogram: Histogram | None) -> str:

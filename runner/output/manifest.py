@@ -111,6 +111,8 @@ def _command(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--timeout", limits.get("timeout"))
     words += _given("--memory", limits["memory"] // MB if "memory" in limits else None)
     words += _given("--isolation", config.isolation)
+    if "aggregate_timeout" in request.model_fields_set:
+        words += _given("--aggregate-timeout", request.aggregate_timeout)
     words += _given("--jobs", config.jobs)
     words += _given("--with", config.packages)
     words += _given("--lock", lock)

@@ -29,7 +29,7 @@ def _findings(content: RunContent) -> Iterator[dict[str, Any]]:
     summary = content.summary
     if content.state != "finished":
         yield _finding(content, "run", content.error or f"the run was {content.state}", "blocker")
-    elif not summary.scored:
+    elif not summary.judged:
         yield _finding(content, "run", nothing_scored(summary), "blocker")
     for gate in summary.gates:
         if gate.verdict != "passed":

@@ -56,6 +56,7 @@ def _properties(content: RunContent) -> Iterator[tuple[str, str]]:
     for output, stats in overview.outputs(summary).items():
         start = f"{output}." if output else ""
         yield from ((f"{start}{name}", value) for name, value in overview.figures(stats).items())
+    yield from ((f"aggregate.{name}", value) for name, value in overview.aggregates(summary).items())
 
 
 def _cases(content: RunContent, suite: str) -> Iterator[xml.Element]:
@@ -63,7 +64,7 @@ def _cases(content: RunContent, suite: str) -> Iterator[xml.Element]:
     run = _case(suite, "run")
     if content.state != "finished":
         _say(run, "error", content.state, content.error or f"the run was {content.state}")
-    elif not summary.scored:
+    elif not summary.judged:
         _say(run, "error", "no verdict", overview.nothing_scored(summary))
     else:
         xml.SubElement(run, "system-out").text = _text(overview.outcome_words(summary))

@@ -108,6 +108,10 @@ def _run(content: RunContent, room: _Room) -> None:
 
 
 def _figures(summary: Summary) -> Iterator[str]:
+    if found := overview.aggregates(summary):
+        yield f"| figure | of {rows_of(summary.aggregate_rows or 0)} |\n|---|---|\n"
+        yield from (f"| {markdown(name, _NAME)} | {value} |\n" for name, value in found.items())
+        yield "\n"
     every = overview.outputs(summary)
     if not any(stats.count for stats in every.values()):
         return

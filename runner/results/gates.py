@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from runner.errors import InputError
 from runner.results.summary import GateResult, Stats, Summary, label_key
-from runner.text import printable, rows_of
+from runner.text import listed, printable, rows_of
 from runner.types import OutputConfig
 from sandboxes.base import Model
 
@@ -31,6 +31,7 @@ _OF_ROWS = ("rows", "scored", "abstained", "failed", "lost", "failed_rate")
 _OF_OUTPUT = ("mean", "median", "min", "max", "passed", "pass_rate")
 _MOST = re.compile(r"(\d{1,12})|(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
 _SHAPE = re.compile(r"\s*(?P<metric>\S.*?)\s*(?P<op>>=|<=|==|!=|>|<)\s*(?P<number>[^<>=!]*?)\s*", re.DOTALL)
+_FIGURE = "aggregate."
 _CUT = "the dataset could not be read to its end"
 METRICS = ", ".join((*_OF_OUTPUT, *_OF_ROWS, "label:TEXT"))
 
@@ -45,6 +46,8 @@ class Gate(Model):
     metric: str
     label: str | None = None
     """The label, if the metric is its count."""
+    figure: str | None = None
+    """The figure's name, if it is one of the script's `aggregate`."""
     comparison: Operator
     number: float
 
@@ -54,6 +57,8 @@ class Gate(Model):
             if self.metric == "failed_rate":
                 return summary.failed / summary.rows if summary.rows else None
             return float(getattr(summary, self.metric))
+        if self.figure is not None:
+            return summary.aggregates.get(self.figure)
         stats = summary if self.output is None else summary.outputs.get(self.output, Stats())
         if self.label is not None:
             return _label_count(stats, self.label)
@@ -63,7 +68,7 @@ class Gate(Model):
     @property
     def on_scores(self) -> bool:
         """True if the metric needs scores, which failed and lost rows do not have."""
-        return self.metric in _OF_OUTPUT
+        return self.metric in _OF_OUTPUT or self.figure is not None
 
     def broken_by(self, value: float) -> bool:
         """True if the run fails with this value."""
@@ -75,7 +80,9 @@ class Gate(Model):
         return any(map(self.broken_by, (count, count + more, *exact)))
 
     def unscored(self, summary: Summary) -> int:
-        """The rows that did not fail and have no score here."""
+        """The rows that did not fail and have no score here. An aggregate judges those that abstained too."""
+        if self.figure is not None:
+            return 0
         stats = summary if self.output is None else summary.outputs.get(self.output, Stats())
         return summary.scored + summary.abstained - stats.count if self.on_scores else summary.abstained
 
@@ -134,16 +141,15 @@ def _judged(
     if max_failed:
         yield _bounded(f"max-failed {max_failed.text}", count, too_many, missing, complete)
     if max_abstained:
-        abstained = summary.abstained
-        exceeded = max_abstained.exceeded_by(abstained, rows)
-        words = f"{abstained:,} abstained of {rows_of(rows)}"
-        yield _bounded(f"max-abstained {max_abstained.text}", abstained, exceeded, words, complete)
+        exceeded = max_abstained.exceeded_by(summary.abstained, rows)
+        words = f"{summary.abstained:,} abstained of {rows_of(rows)}"
+        yield _bounded(f"max-abstained {max_abstained.text}", summary.abstained, exceeded, words, complete)
     for gate in gates:
         made = partial(
             GateResult,
             gate=gate.text,
             required=gate.required,
-            abstained=summary.abstained,
+            abstained=0 if gate.figure is not None else summary.abstained,
             unscored=gate.unscored(summary),
         )
         if gate.on_scores and not complete:
@@ -151,7 +157,7 @@ def _judged(
         elif gate.on_scores and too_many:
             yield made(verdict="unjudged", reason=missing, missing_rows=True)
         elif (found := gate.value(summary)) is None:
-            yield made(verdict="unjudged", reason=f"there is no value for {gate.metric}")
+            yield made(verdict="unjudged", reason=_no_value(gate, summary))
         elif gate.broken_by(found):
             yield made(verdict="failed", value=found, reason=f"the value is {_beside(found, gate.number)}")
         elif gate.label is not None and gate.may_break(found, count if too_many else 0):
@@ -160,6 +166,15 @@ def _judged(
             yield made(verdict="unjudged", reason=_CUT)
         else:
             yield made(verdict="passed", value=found)
+
+
+def _no_value(gate: Gate, summary: Summary) -> str:
+    if gate.figure is None:
+        return f"there is no value for {gate.metric}"
+    if summary.aggregate_error is not None:
+        return f"aggregate failed: {summary.aggregate_error.message}"
+    name, had = printable(gate.figure, 60), listed(summary.aggregates) or "none"
+    return f"aggregate gave None for {name}" if gate.figure in summary.aggregates else f"there is no {name!r} among {had}"
 
 
 def _bounded(text: str, count: int, exceeded: bool, words: str, complete: bool) -> GateResult:
@@ -205,17 +220,22 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
 
 
-def parse_gate(text: str, outputs: Mapping[str, OutputConfig | Stats], *, required: bool = False) -> Gate:
+def parse_gate(
+    text: str, outputs: Mapping[str, OutputConfig | Stats], *, required: bool = False, figures: bool = False
+) -> Gate:
     """
     Parse `METRIC OP NUMBER`, where METRIC may be `NAME.METRIC` for a named output.
 
-    Raises InputError for anything else, and for a metric that the outputs can never have.
+    `figures`: METRIC may also be a figure of the script's `aggregate`, whose names are known only after the run;
+    `aggregate.NAME` is one that is called as a metric is. Raises InputError for anything else, and for a metric that
+    the outputs can never have.
     """
     named = f"the {'requirement' if required else 'gate'} {text!r}"
     found = _SHAPE.fullmatch(text)
     if not found:
         raise InputError(f"{named} is not METRIC OP NUMBER; write for example 'mean>0.2'")
-    output, metric, label = _metric(named, found["metric"], outputs)
+    written = found["metric"]
+    output, metric, label = _metric(named, written, outputs, figures)
     _refuse_hopeless(named, output, metric, outputs)
     comparison = next(c for c in get_args(Operator) if c == found["op"])
     return Gate(
@@ -224,12 +244,15 @@ def parse_gate(text: str, outputs: Mapping[str, OutputConfig | Stats], *, requir
         output=output,
         metric=metric,
         label=label,
+        figure=written.removeprefix(_FIGURE) if metric == "figure" else None,
         comparison=comparison,
         number=_number(named, found["number"]),
     )
 
 
-def _metric(gate: str, written: str, outputs: Mapping[str, OutputConfig | Stats]) -> tuple[str | None, str, str | None]:
+def _metric(
+    gate: str, written: str, outputs: Mapping[str, OutputConfig | Stats], figures: bool
+) -> tuple[str | None, str, str | None]:
     known = (*_OF_OUTPUT, *_OF_ROWS)
     if written in known:
         return None, written, None
@@ -242,6 +265,8 @@ def _metric(gate: str, written: str, outputs: Mapping[str, OutputConfig | Stats]
                 return name, metric, None
             if metric.startswith("label:"):
                 return name, "label", metric.removeprefix("label:")
+    if figures:
+        return None, "figure", None
     named = ", ".join(f"{n}.mean" for n in outputs if n)
     hint = f", or of a named output, such as {named}" if named else ""
     raise InputError(f"{gate}: there is no metric {written!r}; choose one of: {METRICS}{hint}")

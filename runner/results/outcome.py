@@ -11,7 +11,7 @@ from runner.text import printable, whole
 from runner.types import Case, ErrorKind, Evaluator, Outcome, Result, ResultError, Score
 from sandboxes.base import Execution, ScriptError, Status
 
-_KINDS: Mapping[Status, ErrorKind] = {
+KINDS: Mapping[Status, ErrorKind] = {
     "error": "raised",
     "timeout": "timeout",
     "memory": "memory",
@@ -40,7 +40,7 @@ class ResultFactory:
         """The result of an execution: scored, abstained or failed. `given` is the hash of the call's arguments."""
         if execution.status != "ok":
             message = error_text(execution.status, execution.error)
-            return self._result(id, number, "failed", _KINDS[execution.status], message, execution, given)
+            return self._result(id, number, "failed", KINDS[execution.status], message, execution, given)
         try:
             normalized = normalize(execution.value, self._outputs, self._language)
         except InvalidResultError as e:
@@ -51,7 +51,7 @@ class ResultFactory:
         """The failed result of a row whose script did not load."""
         loaded = self._loaded
         message = f"the script does not load: {error_text(loaded.status, loaded.error)}"
-        kind = _KINDS.get(loaded.status, "raised")
+        kind = KINDS.get(loaded.status, "raised")
         return self._result(id, number, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
 
     def broken(self, case: Case, why: str) -> Result:

@@ -23,7 +23,7 @@ Verdict = Literal["done", "failed", "no verdict"]
 def verdict(summary: Summary) -> Verdict:
     """The verdict of a finished run. A failed gate takes precedence over one that could not be judged."""
     gates = {result.verdict for result in summary.gates}
-    if not summary.scored:
+    if not summary.judged:
         return "no verdict"
     return "failed" if "failed" in gates else "no verdict" if "unjudged" in gates else "done"
 
@@ -32,6 +32,8 @@ def nothing_scored(summary: Summary) -> str:
     """Why a run scored nothing, in words."""
     if not summary.rows:
         return "nothing was scored: the dataset has no rows"
+    if (error := summary.aggregate_error) is not None:
+        return f"nothing was scored; {error.kind} in aggregate: {error.message}"
     if not summary.errors:
         return f"nothing was scored: the script abstained on all of {rows_of(summary.rows)}"
     first = summary.errors[0]
@@ -59,12 +61,14 @@ def outcome_words(summary: Summary) -> str:
 
 def errors(summary: Summary) -> Iterator[str]:
     """What is wrong with rows: that none was scored, how many have no score, and each kind of error."""
-    if not summary.scored:
+    if not summary.judged:
         yield "nothing was scored" if summary.errors else nothing_scored(summary)
     if summary.failed or summary.lost:
         yield f"{missing_rows(summary)}: in neither the mean nor any other score"
     for error in summary.errors[:ERRORS]:
         yield f"{error.kind} {error.count:,}, as in row {printable(error.example, _NAME)}: {error.message}"
+    if summary.aggregate_error is not None and summary.judged:
+        yield f"aggregate: {summary.aggregate_error.kind}: {summary.aggregate_error.message}"
 
 
 def problems(summary: Summary) -> Iterator[str]:
@@ -82,6 +86,11 @@ def figures(stats: Stats) -> dict[str, str]:
     """Mean, median, min and max, as far as there are any."""
     named = {"mean": stats.mean, "median": stats.median, "min": stats.min, "max": stats.max}
     return {name: figure(value) for name, value in named.items() if value is not None}
+
+
+def aggregates(summary: Summary) -> dict[str, str]:
+    """The figures of the script's `aggregate`, over `summary.aggregate_rows` rows."""
+    return {name: "undefined" if value is None else figure(value) for name, value in summary.aggregates.items()}
 
 
 def pass_words(stats: Stats) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from runner.results.figures import Figures
 from runner.results.histogram import Histogram, histogram
 from runner.types import Continuous, Direction, ErrorKind, Outcome, OutputConfig, Result
 from sandboxes.base import Model
@@ -101,8 +102,8 @@ class GateResult(Model):
         return self.verdict != "passed" or bool(self.abstained or self.unscored)
 
 
-class Summary(Stats, Counts):
-    """The summary of all results: counts, and the statistics of the only or first output."""
+class Summary(Figures, Stats, Counts):
+    """The summary of all results: counts, the statistics of the only or first output, the figures of `aggregate`."""
 
     outputs: dict[str, Stats] = Field(default_factory=dict)
     """Each output's statistics by name, with the first one's, if the outputs have names."""
@@ -115,6 +116,11 @@ class Summary(Stats, Counts):
     seconds: float | None = None
     """The time in which the rows were scored, without opening the sandbox."""
     rows_per_second: float | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is any figure: a row was scored, or all of them together."""
+        return bool(self.scored or self.aggregates)
 
 
 class Tally:

@@ -6,14 +6,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.errors import EvaluatorError
-from runner.evaluators.entrypoint import NAME
+from runner.evaluators.entrypoint import AGGREGATE, NAME, RESULTS
 from runner.evaluators.header import NO_PACKAGES
-from runner.evaluators.python_signature import Signature
+from runner.evaluators.python_signature import ALONE, Signature
 from runner.evaluators.typescript.object_type import Members, function_type, is_value, key_of, members
 from runner.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module, TangledError
 from runner.evaluators.typescript.syntax_errors import problem
 from runner.text import listed, pointed, printable, shown, suggestion, whole
-from runner.types import Parameter
+from runner.types import Aggregate, Parameter
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -43,7 +43,11 @@ def read_typescript(source: str, where: str) -> Signature:
     if wrong := problem(script):
         raise EvaluatorError(pointed(where, source, *wrong))
     _refuse_imports(script, where)
-    found = script.function(NAME)
+    found, whole_dataset = script.function(NAME), _aggregate(script)
+    aggregate = None if whole_dataset is None else Aggregate(accepts_any=True)
+    if whole_dataset is not None and (found is None or found.node == whole_dataset):
+        description = whole(_description(script, whole_dataset))
+        return ALONE._replace(docstring=description, aggregate=aggregate)
     if found is None:
         raise EvaluatorError(f"{where} has no function `evaluate`{_near_miss(script)}; {DEFINE}")
     function = found.node
@@ -52,7 +56,20 @@ def read_typescript(source: str, where: str) -> Signature:
     parameters, accepts_any = _parameters(script, function, where, found.annotation)
     if len(parameters) > MOST:
         raise EvaluatorError(f"{where}:{_line(function)}: `evaluate` has more than {MOST} parameters")
-    return Signature(parameters, accepts_any, whole(_description(script, function)))
+    return Signature(parameters, accepts_any, whole(_description(script, function)), aggregate=aggregate)
+
+
+def _aggregate(script: Module) -> Node | None:
+    """The function `aggregate(results, …)`. One that does not take `results` first is the script's own."""
+    found = script.function(AGGREGATE)
+    if found is None or found.node.type not in FUNCTIONS:
+        return None
+    if found.how == "default":  # of another name it is `evaluate`
+        named = found.node.child_by_field_name("name")
+        if named is None or script.text(named) != AGGREGATE:
+            return None
+    formals = _formals(found.node)
+    return found.node if formals and script.text(formals[0].pattern, 20) == RESULTS else None
 
 
 class _Unseen(EvaluatorError):

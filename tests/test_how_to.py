@@ -47,6 +47,7 @@ PRINTED = {
 
 
 ELSEWHERE = {
+    "aggregates.md": "runner/test_aggregate.py",
     "air-gapped.md": "test_pages.py",
     "ci.md": "test_pages.py",
     "containers.md": "test_pages.py",

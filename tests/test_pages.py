@@ -43,6 +43,7 @@ RUN = [
 OTHERS = {
     "README.md": "tests/test_readme.py",
     "docs/backends.md": "tests/remote/test_readme.py",
+    "docs/how-to/aggregates.md": "tests/runner/test_aggregate.py",
     "docs/how-to/data-frames.md": "tests/test_how_to.py",
     "docs/how-to/functions.md": "tests/test_how_to.py",
     "docs/how-to/notebooks.md": "tests/test_how_to.py",

@@ -123,7 +123,8 @@ def cli(debug: bool) -> None:
     epilog="A GATE is METRIC OP NUMBER: --require 'mean>=0.9' and --fail-if 'mean<0.9' fail the run when the mean is "
     "below 0.9. METRIC: mean, median, min, max, passed, pass_rate (of the rows with a score), rows, scored, abstained, "
     "failed, lost, failed_rate (of all rows), or label:TEXT (a count). For a named output write NAME.mean, and so for "
-    "median, min, max, passed, pass_rate and label:TEXT. OP: > >= < <= == !=. Failed and lost rows have no score, so "
+    "median, min, max, passed, pass_rate and label:TEXT. METRIC may be a figure of the script's `aggregate`. OP: > >= "
+    "< <= == !=. Failed and lost rows have no score, so "
     "with such rows a gate on scores (mean to pass_rate) is not judged, and the run ends with 3. --max-failed 5% "
     "allows 5% of all rows to fail or be lost. Rows that abstained have no score either; they are told beside each "
     "gate. " + _epilog("a gate (--require, --fail-if, --max-failed, --max-abstained) failed"),

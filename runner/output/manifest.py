@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Literal
 
+from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.evaluators.mapping import bind
 from runner.request import Prepared
 from runner.results.summary import Summary
@@ -111,7 +112,7 @@ def _command(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--timeout", limits.get("timeout"))
     words += _given("--memory", limits["memory"] // MB if "memory" in limits else None)
     words += _given("--isolation", config.isolation)
-    if "aggregate_timeout" in request.model_fields_set:
+    if request.aggregate_timeout != AGGREGATE_TIMEOUT:
         words += _given("--aggregate-timeout", request.aggregate_timeout)
     words += _given("--jobs", config.jobs)
     words += _given("--with", config.packages)

@@ -174,7 +174,9 @@ def _no_value(gate: Gate, summary: Summary) -> str:
     if summary.aggregate_error is not None:
         return f"aggregate failed: {summary.aggregate_error.message}"
     name, had = printable(gate.figure, 60), listed(summary.aggregates) or "none"
-    return f"aggregate gave None for {name}" if gate.figure in summary.aggregates else f"there is no {name!r} among {had}"
+    return (
+        f"aggregate gave None for {name}" if gate.figure in summary.aggregates else f"there is no {name!r} among {had}"
+    )
 
 
 def _bounded(text: str, count: int, exceeded: bool, words: str, complete: bool) -> GateResult:
@@ -224,11 +226,9 @@ def parse_gate(
     text: str, outputs: Mapping[str, OutputConfig | Stats], *, required: bool = False, figures: bool = False
 ) -> Gate:
     """
-    Parse `METRIC OP NUMBER`, where METRIC may be `NAME.METRIC` for a named output.
+    Parse `METRIC OP NUMBER`, where METRIC may be `NAME.METRIC` for a named output, or with `figures` the name of one.
 
-    `figures`: METRIC may also be a figure of the script's `aggregate`, whose names are known only after the run;
-    `aggregate.NAME` is one that is called as a metric is. Raises InputError for anything else, and for a metric that
-    the outputs can never have.
+    `aggregate.NAME` is a figure that is called as a metric is. Raises InputError for a metric that there can never be.
     """
     named = f"the {'requirement' if required else 'gate'} {text!r}"
     found = _SHAPE.fullmatch(text)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import AsyncIterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -23,7 +26,9 @@ from runner.types import Evaluator, Result, ResultError, Score
 from sandboxes import Call, Execution, Limits, SandboxLostError
 from sandboxes.base import Language
 from sandboxes.fake import FakeProgram, ok
+from tests.cli.commands import evalcell, write_rows
 from tests.runner.scripted import Custom
+from tests.test_how_to import PAGES, blocks
 
 WASM = SandboxConfig(backend="wasm", jobs=1)
 ROWS = [{"output": n % 3, "reference": n % 2} for n in range(12)]
@@ -308,3 +313,21 @@ def test_its_time_is_the_requests() -> None:
     assert [gate.verdict for gate in found.gates] == ["unjudged"]
     with pytest.raises(InputError, match="aggregate_timeout"):
         report(body, aggregate_timeout=0)
+
+
+def test_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/how-to/aggregates.md"""
+    monkeypatch.chdir(tmp_path)
+    scripts = [*blocks(PAGES / "aggregates.md", "python"), *blocks(PAGES / "aggregates.md", "typescript")]
+    for text in scripts:
+        Path(text.split(maxsplit=2)[1]).write_text(text, encoding="utf-8")
+    rows = [("a", "a"), ("b", "b"), ("a", "a"), ("b", "a")]
+    write_rows(tmp_path / "data.jsonl", [{"output": a, "reference": b} for a, b in rows])
+    write_rows(tmp_path / "topics.jsonl", [{"topic": "x"}, {"topic": "y"}])
+    commands = [shlex.split(line)[1:] for block in blocks(PAGES / "aggregates.md", "") for line in block.splitlines()]
+    first, alone = (json.loads(evalcell(*words, "-j", "1", "--json").stdout) for words in commands)
+    assert (first["aggregates"], first["gates"][0]["verdict"]) == ({"agreement": 0.75, "kappa": 0.5}, "failed")
+    assert (alone["aggregates"], alone["gates"][0]["verdict"]) == ({"aggregate": 1.0}, "passed")
+    if find_spec("deno"):
+        typescript = evalcell("run", "kappa.ts", "data.jsonl", "-j", "1", "--json", "--set", "floor=0.8")
+        assert json.loads(typescript.stdout)["aggregates"] == {"agreement": 0.8}

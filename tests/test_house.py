@@ -15,7 +15,7 @@ ROOMS = (
     ("doctor",),
     ("api",),
     ("run", "parity_check", "report"),
-    ("output", "examples", "notebook", "reports"),
+    ("output", "examples", "notebook", "reports", "compare"),
     ("request",),
     ("engine",),
     ("results", "datasets"),

@@ -1,0 +1,137 @@
+"""
+Intervals and how much evidence a number of rows gives. All are two-sided, at 95 %.
+
+docs/decisions/0019-which-interval.md has the reasons and what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from math import exp, fsum, inf, isfinite, lgamma, log, log1p, sqrt
+from typing import NamedTuple
+
+LEVEL = 0.95
+_TAIL = 0.5 + LEVEL / 2
+_Z = 1.959963984540054  # the normal distribution's quantile of _TAIL
+_POWER = 0.8416212335729143  # and that of 0.8: the share of true differences that are to be seen
+
+
+class Interval(NamedTuple):
+    """A mean and Student's interval on it."""
+
+    mean: float
+    error: float
+    """The standard error of the mean."""
+    freedom: int
+    """Degrees of freedom."""
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+        return self.mean - t_quantile(_TAIL, self.freedom) * self.error
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return self.mean + t_quantile(_TAIL, self.freedom) * self.error
+
+    @property
+    def smallest_detectable(self) -> float:
+        """The true difference that so many rows show in 80 % of all samples: of many rows 2.8 standard errors."""
+        return (t_quantile(_TAIL, self.freedom) + _POWER) * self.error
+
+
+def interval(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> Interval | None:
+    """
+    Student's interval on the mean of the values. None for fewer than two values, or clusters.
+
+    With `clusters`, one for each value, the error is the clustered one of Miller 2024, arXiv 2411.00640, appendix A,
+    times C/(C-1) for its square, and with C-1 degrees of freedom for C clusters. None also for values so large that
+    their squares are no floats.
+    """
+    count = len(values)
+    if count < 2:
+        return None
+    mean = fsum(values) / count
+    if clusters is None:
+        sums = [value - mean for value in values]
+    else:
+        by: dict[Hashable, float] = {}
+        for value, cluster in zip(values, clusters, strict=True):
+            by[cluster] = by.get(cluster, 0.0) + value - mean
+        sums = list(by.values())
+    groups = len(sums)
+    try:
+        squares = fsum(one * one for one in sums)
+    except OverflowError:
+        return None
+    if groups < 2 or not isfinite(squares):
+        return None
+    return Interval(mean, sqrt(squares * groups / (groups - 1)) / count, groups - 1)
+
+
+def rows_for(difference: float, found: Interval, rows: int) -> int | None:
+    """About how many rows would show a true difference of this size in 80 % of all samples. None: no number would."""
+    if not difference or not found.error:
+        return None
+    needed = rows * ((_Z + _POWER) * found.error / difference) ** 2
+    return int(needed) + 1 if needed < 1e15 else None
+
+
+def wilson(successes: int, count: int) -> tuple[float, float]:
+    """Wilson's interval on a proportion: Wilson 1927, J. Am. Stat. Assoc. 22, 209-212. `count` is at least 1."""
+    share, square = successes / count, _Z * _Z
+    middle = share + square / (2 * count)
+    half = _Z * sqrt(share * (1 - share) / count + square / (4 * count * count))
+    low, high = ((middle + sign * half) / (1 + square / count) for sign in (-1, 1))
+    # Rounding must not take the end off a bound that it has by definition.
+    return (0.0 if successes == 0 else low), (1.0 if successes == count else high)
+
+
+def unseen(rows: int) -> float:
+    """The largest share of rows that may differ in truth where none of so many did: 1 - 0.025^(1/n)."""
+    return 1 - exp(log(1 - _TAIL) / rows)
+
+
+@lru_cache(maxsize=256)
+def t_quantile(share: float, freedom: int) -> float:
+    """The quantile of Student's distribution; `share` is above 0.5. To about 10 digits."""
+    low, high = 0.0, 1.0
+    while t_probability(high, freedom) < share:
+        low, high = high, high * 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_probability(middle, freedom) < share else (low, middle)
+    return (low + high) / 2
+
+
+def t_probability(value: float, freedom: int) -> float:
+    """The probability that Student's variable is at most `value`, which is not negative."""
+    return 1 - _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + value * value)) / 2
+
+
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """The regularised incomplete beta function: the continued fraction of DLMF 8.17.22, by Lentz's method."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):  # there the fraction of the mirrored function converges faster
+        return 1 - _incomplete_beta(b, a, 1 - x)
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a
+    tiny = 1e-300
+    c, d, value, last = 1.0, 0.0, 1.0, inf
+    step = 0
+    while abs(last - 1) > 1e-15 and step < 10_000:
+        m = step // 2
+        if step == 0:
+            term = 1.0
+        elif step % 2:
+            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        d = 1 / (1 + term * d or tiny)
+        c = 1 + term / c or tiny
+        last = c * d
+        value *= last
+        step += 1
+    return front * (value - 1)

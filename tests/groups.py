@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 MEMORY = 450
-"""MB that the group may have."""
+"""MB that the group may have, unless a test says otherwise."""
 
 
 @contextmanager
-def limited() -> Iterator[list[str]]:
+def limited(memory: int = MEMORY, processes: int | None = None) -> Iterator[list[str]]:
     """
     The group's folders, one for memory and one for processes, or one for both: a process enters by `cgroup.procs`.
 
@@ -30,11 +30,11 @@ def limited() -> Iterator[list[str]]:
             for folder in folders:
                 folder.mkdir()
                 made.callback(folder.rmdir)
-            (folders[0] / limit).write_text(str(MEMORY << 20))
+            (folders[0] / limit).write_text(str(memory << 20))
             for swap in ("memory.swap.max", "memory.memsw.limit_in_bytes"):
                 if (folders[0] / swap).exists():
-                    (folders[0] / swap).write_text("0" if "max" in swap else str(MEMORY << 20))
-            (folders[-1] / "pids.max").read_text()
+                    (folders[0] / swap).write_text("0" if "max" in swap else str(memory << 20))
+            (folders[-1] / "pids.max").write_text("max" if processes is None else str(processes))
         except OSError as e:
             pytest.skip(f"no group of processes with limits can be made here ({e})")
         yield [str(folder) for folder in folders]

@@ -10,7 +10,6 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.errors import SandboxError, SandboxLostError
@@ -19,6 +18,7 @@ from sandboxes.handle import own_handle
 from sandboxes.raw import Raw
 from sandboxes.shield import begin, finish, wait_for
 from sandboxes.wasm import frames
+from sandboxes.wasm.boot import FOLDERS, boot
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.native_code import NativeCode
 from sandboxes.wasm.restore import Reset
@@ -31,17 +31,6 @@ GRACE = 10.0
 
 _END = 5.0  # seconds for a killed worker to end
 _KEPT = 50 << 20  # bytes per second of a loaded script's memory that a slow machine can store
-
-FOLDERS = (str(Path(__file__).parents[1]), str(Path(__file__).parent))
-BOOT = """
-import sys
-for name, folder in ("sandboxes", sys.argv[1]), ("sandboxes.wasm", sys.argv[2]):
-    sys.modules[name] = package = type(sys)(name)
-    package.__path__ = [folder]
-from sandboxes.wasm.worker import main
-main(*sys.argv[3:])
-"""
-"""A start without the packages' own modules, whose imports take far longer than all that a worker needs."""
 
 
 class Lane(ABC):
@@ -170,8 +159,14 @@ class ProcessLane(Lane):
             host = own_handle()
             passed = () if host is None else (host,)
             try:
-                # -P: a module in the folder that evalcell is called from must not be taken for one of ours.
-                command = (sys.executable, "-P", "-c", BOOT, *self._arguments, *map(str, passed))
+                command = (
+                    sys.executable,
+                    "-P",
+                    "-c",
+                    boot("sandboxes.wasm.worker"),
+                    *self._arguments,
+                    *map(str, passed),
+                )
                 self._process = await asyncio.create_subprocess_exec(
                     *command, stdin=-1, stdout=-1, stderr=-1, limit=1 << 22, pass_fds=passed
                 )

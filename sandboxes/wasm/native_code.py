@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sandboxes.cache import VARIABLE, cache_dir, get_or_build, is_noexec
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.wasm.compiler import native
 
 Progress = Callable[[str], None]
 
@@ -46,13 +47,13 @@ def _part(part: str, progress: Progress, tried: bool = True) -> Path:
     name = f"{part}.wasm"
     digest = _digest(name)
 
-    def build() -> bytearray:
+    def build() -> bytes:
         if part == "code":
             progress(f"compiling the sandbox for this machine, once, which takes some seconds (kept in {cache_dir()})")
         source = guest_file(name)
         if hashlib.sha256(source).hexdigest() != digest:
             raise SandboxUnavailableError(f"{GUEST.name}/{name} is damaged; reinstall evalcell")
-        return _native(name, source)
+        return native(name, source)
 
     key = f"{part}-{_fingerprint(digest)}"
     path = get_or_build("wasm", key, SUFFIX, build)
@@ -65,17 +66,6 @@ def _part(part: str, progress: Progress, tried: bool = True) -> Path:
         path.unlink(missing_ok=True)
         path = get_or_build("wasm", key, SUFFIX, build)
     return path
-
-
-def _native(name: str, source: bytes) -> bytearray:
-    from wasmtime import Engine, Module, WasmtimeError
-
-    from sandboxes.wasm.engine import configure
-
-    try:
-        return Module(Engine(configure(parallel=True)), source).serialize()
-    except WasmtimeError as e:
-        raise SandboxUnavailableError(f"{GUEST.name}/{name} does not compile ({e}); reinstall evalcell") from e
 
 
 def guest_file(name: str) -> bytes:

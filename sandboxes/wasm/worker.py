@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-import select
 import signal
 import sys
 import threading
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from sandboxes.errors import SandboxError
+from sandboxes.handle import end_with
 from sandboxes.raw import Raw
 from sandboxes.wasm import frames
 from sandboxes.wasm.engine import THREAD_STACK, Engine
@@ -39,16 +39,9 @@ def main(reset: str, host: str = "") -> None:
     serve = threading.Thread(target=_serve, args=(reset, work, replies), daemon=True)
     serve.start()
     if host:
-        threading.Thread(target=_end_with, args=(int(host),), daemon=True).start()
+        threading.Thread(target=end_with, args=(int(host),), daemon=True).start()
     while frame := frames.read(requests):
         work.put(frame)
-    os._exit(0)
-
-
-def _end_with(host: int) -> None:
-    watched = select.poll()
-    watched.register(host, select.POLLIN)
-    watched.poll()
     os._exit(0)
 
 

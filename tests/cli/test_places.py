@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.disks import needs_mounts
+from tests.groups import limited
 
 ROOT = Path(__file__).parents[2]
 EVALCELL = f'"{sys.executable}" -P -c "from runner.__main__ import main; main()"'
@@ -27,6 +28,11 @@ def sh(script: str, *, mounts: bool = False, **env: str | None) -> subprocess.Co
     given = os.environ | {"PYTHONPATH": str(ROOT)} | env
     variables = {name: value for name, value in given.items() if value is not None}
     return subprocess.run([*(own if mounts else ()), "sh", "-c", script], env=variables, capture_output=True, text=True)
+
+
+def entering(groups: list[str]) -> str:
+    """What a shell does to enter a group of processes."""
+    return " ".join(f'echo 0 > "{folder}/cgroup.procs";' for folder in groups)
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -51,6 +57,20 @@ def test_a_cache_that_may_hold_no_large_file(tmp_path: Path) -> None:
     done = sh(f"ulimit -f 1000; {RUN} -j 1", EVALCELL_CACHE_DIR=str(tmp_path / "cache"))
     assert done.returncode == 3
     assert "File too large); raise the limit of a file's size: ulimit -f unlimited" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("sandbox", ["wasm", "process"])
+def test_a_container_of_150_mb_and_20_processes(sandbox: str) -> None:
+    with limited(150, 20) as groups:
+        done = sh(f"{entering(groups)} {RUN} --sandbox {sandbox}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.rotating("a container that is too small to compile in", "wasm")
+def test_a_container_that_is_too_small_to_compile_in(tmp_path: Path) -> None:
+    with limited(150) as groups:
+        done = sh(f"{entering(groups)} {RUN} -j 1", EVALCELL_CACHE_DIR=str(tmp_path / "cache"))
+    refused(done, "too little memory to compile the sandbox, which needs about 450 MB", "give it more")
 
 
 @needs_mounts

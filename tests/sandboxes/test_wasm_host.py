@@ -15,10 +15,10 @@ import pytest
 from sandboxes import Execution, Limits, SandboxError
 from sandboxes.cache import keep
 from sandboxes.wasm import WasmConfig, WasmSandbox
+from sandboxes.wasm.boot import FOLDERS, boot
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
-from sandboxes.wasm.lanes import BOOT, FOLDERS
 from sandboxes.wasm.native_code import compile_guest
 from sandboxes.wasm.restore import Reset
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate, run
@@ -125,7 +125,7 @@ def test_an_image_that_is_closed_is_never_left_out() -> None:
 
 def test_a_worker_imports_little() -> None:
     """All of these last longer than what it needs."""
-    shown = BOOT.replace("main(*sys.argv[3:])", "print(*sys.modules)")
+    shown = boot("sandboxes.wasm.worker").replace("main(*sys.argv[3:])", "print(*sys.modules)")
     command = [sys.executable, "-P", "-c", shown, *FOLDERS]
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert "sandboxes.wasm.guests" in loaded

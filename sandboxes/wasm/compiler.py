@@ -1,0 +1,60 @@
+"""Compiles a WebAssembly module in a process of its own: from standard input to standard output."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+from sandboxes.cache import VARIABLE
+from sandboxes.errors import SandboxUnavailableError
+from sandboxes.guest.supervisor.shortage import first_to_go, why
+from sandboxes.handle import end_with, own_handle
+from sandboxes.wasm.boot import FOLDERS, boot
+
+_NEEDED = "450 MB"  # measured: 400 to 430 MB at its peak, with one core and with two
+
+
+def native(name: str, source: bytes) -> bytes:
+    """
+    The module's native code, serialised. Raises SandboxUnavailableError.
+
+    In a small container the kernel ends the process that compiles, and this one can say so.
+    """
+    host = own_handle()
+    passed = () if host is None else (host,)
+    command = [sys.executable, "-P", "-c", boot("sandboxes.wasm.compiler"), *FOLDERS, *map(str, passed)]
+    pipe = subprocess.PIPE
+    try:
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=passed) as process:
+            first_to_go(process.pid)
+            code, said = process.communicate(source)
+    except OSError as e:
+        raise SandboxUnavailableError(f"the sandbox cannot be compiled: {why(e) or e.strerror}") from e
+    finally:
+        for descriptor in passed:
+            os.close(descriptor)
+    if process.returncode == -9:  # Windows has no name for it, and no such end
+        raise SandboxUnavailableError(
+            "the machine, or its container, has too little memory to compile the sandbox, which needs about "
+            f"{_NEEDED}, once; give it more, or fill the cache elsewhere and bring it here ({VARIABLE})"
+        )
+    if process.returncode or not code:
+        lines = said.decode(errors="replace").split("\n")
+        last = next((line for line in reversed(lines) if line), f"exit code {process.returncode}")
+        raise SandboxUnavailableError(f"_guest/{name} does not compile ({last}); reinstall evalcell")
+    return code
+
+
+def main(host: str = "") -> None:
+    """Compile what standard input holds. It ends with the process that `host` is a handle on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # not after the work, as Python's own handler would
+    if host:
+        threading.Thread(target=end_with, args=(int(host),), daemon=True).start()
+    from wasmtime import Engine, Module
+
+    from sandboxes.wasm.engine import configure
+
+    sys.stdout.buffer.write(Module(Engine(configure(parallel=True)), sys.stdin.buffer.read()).serialize())

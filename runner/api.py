@@ -71,7 +71,8 @@ def evaluate(
     packages are added to the script's own; without a backend, the one that fits is chosen. `mapping`, such as
     `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed` makes the script's
     random numbers repeat. `output` is one or several results files, or a folder: `run/`, or a Path without a suffix.
-    `report` is one or several files for reports, whose suffix decides: .xml (JUnit), .md or .codequality.json.
+    `report` is one or several files for reports, whose suffix decides: .html, .md, .xml (JUnit) or
+    .codequality.json (GitLab).
     The report shows the `worst` rows with their texts, or others by `show`. The summary has the results of all gates:
     those in `require` must be true, such as `mean>=0.8`, those in `gates` must not, such as `mean<0.8`. `max_failed`
     and `max_abstained` bound rows, such as `5%`. `aggregate_timeout` bounds the script's `aggregate`, in seconds. Works

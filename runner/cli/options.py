@@ -263,7 +263,7 @@ results = several(
         "reports",
         metavar="FILE",
         multiple=True,
-        help="Write a report: .xml (JUnit), .md, .codequality.json (GitLab).",
+        help="Write a report: .html, .md, .xml (JUnit) or .codequality.json (GitLab).",
     ),
     printed,
     option(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from runner.output.manifest import State
+from runner.results.overview import Verdict, verdict
 from runner.results.summary import Summary, passes
 from runner.results.worst import ShownRows, safe
 from runner.types import Case, Evaluator, Outcome, OutputConfig, Result
@@ -22,6 +23,7 @@ _MESSAGE = 600
 _LABEL = 60
 _LISTED_ID = 80
 _REMARK = 80
+_WORDS = {"done": "done", "failed": "a gate failed", "no verdict": "no verdict"}
 _PLACE = re.compile(r"(.*):(\d{1,15})", re.DOTALL)
 
 
@@ -50,6 +52,13 @@ class ListedRow(NamedTuple):
     """The beginning of its error or explanation."""
 
 
+class Ending(NamedTuple):
+    """A verdict, and in words how the run came to it."""
+
+    verdict: Verdict
+    words: str
+
+
 @dataclass(frozen=True)
 class RunContent:
     """One run, as a report shows it."""
@@ -70,6 +79,25 @@ class RunContent:
     """The first of all rows."""
     details: tuple[tuple[str, str], ...] = field(default=())
     """More facts about the run, as names and values."""
+
+    @property
+    def verdict(self) -> Ending:
+        """How the run ended."""
+        if self.state != "finished":
+            return Ending("no verdict", self.state)
+        found = verdict(self.summary)
+        words = "passed" if found == "done" and self.summary.gates else _WORDS[found]
+        return Ending(found, words)
+
+
+def distinct(contents: Sequence[RunContent]) -> list[str]:
+    """The names of the runs, with a number after one that an earlier run has."""
+    counts: dict[str, int] = {}
+    names = []
+    for content in contents:
+        counts[content.name] = count = counts.get(content.name, 0) + 1
+        names.append(content.name if count == 1 else f"{content.name} ({count})")
+    return names
 
 
 class Rows:

@@ -17,7 +17,7 @@ from runner.text import printable, whole
 
 Render = Callable[[Sequence[RunContent]], str]
 
-SUFFIXES = ".xml, .md, .codequality.json"
+SUFFIXES = ".html, .md, .xml, .codequality.json"
 _PATIENCE = 2.0
 """Seconds to write them after a run that was stopped."""
 
@@ -39,7 +39,7 @@ class ReportFiles:
         """Rows with their texts that the reports show."""
         self.failed = bool(kinds & {".xml", ".codequality.json"})
         """True if they name each failed row."""
-        self.listed = False
+        self.listed = ".html" in kinds
         """True if they list all rows."""
 
     def write(self, contents: Sequence[RunContent], *, patient: bool = True) -> None:
@@ -59,7 +59,7 @@ class ReportFiles:
             raise failures[0]
 
 
-ROWS = {".md": 50}
+ROWS = {".md": 50, ".html": 200}
 """Rows with their texts, by kind of report."""
 
 
@@ -69,6 +69,10 @@ def _renderer(kind: str) -> Render:
         from runner.reports.junit import junit
 
         return junit
+    if kind == ".html":
+        from runner.reports.html.page import html_report
+
+        return html_report
     if kind == ".md":
         from runner.reports.markdown import markdown_report
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from xml.etree import ElementTree as xml
 
-from runner.reports.content import FAILED, FailedRow, RunContent
+from runner.reports.content import FAILED, FailedRow, RunContent, distinct
 from runner.results import overview
 from runner.results.gates import gate_words
 from runner.text import printable, rows_of
@@ -23,11 +23,8 @@ _GATES = 500
 def junit(contents: Sequence[RunContent]) -> str:
     """The report of these runs."""
     root = xml.Element("testsuites")
-    names: dict[str, int] = {}
-    for content in contents:
-        names[content.name] = names.get(content.name, 0) + 1
-        again = f" ({names[content.name]})" if names[content.name] > 1 else ""
-        root.append(_suite(content, f"{content.name}{again}"))
+    for content, name in zip(contents, distinct(contents), strict=True):
+        root.append(_suite(content, name))
     for counted in ("tests", "failures", "errors", "skipped"):
         root.set(counted, str(sum(int(suite.get(counted, "0")) for suite in root)))
     xml.indent(root)

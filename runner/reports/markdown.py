@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from runner.reports.content import RunContent
 from runner.reports.markup import code, markdown
 from runner.results import overview
-from runner.results.gates import figure, gate_words
+from runner.results.gates import figure
 from runner.results.summary import GateResult, Summary
 from runner.results.worst import ShownRow
 from runner.text import rows_of
@@ -23,7 +23,6 @@ ROWS = 50
 """Rows that are shown at most."""
 
 _ICONS = {"done": "✅", "failed": "❌", "no verdict": "⚠️"}
-_WORDS = {"done": "done", "failed": "a gate failed", "no verdict": "no verdict"}
 _GATES = {"passed": "✅ passed", "failed": "❌ failed", "unjudged": "⚠️ not judged"}
 _NAME = 80
 _LINE = 400
@@ -86,9 +85,7 @@ class _Room:
 
 def _run(content: RunContent, room: _Room) -> None:
     summary = content.summary
-    found = overview.verdict(summary) if content.state == "finished" else "no verdict"
-    words = _WORDS[found] if content.state == "finished" else content.state
-    words = "passed" if words == "done" and summary.gates else words
+    found, words = content.verdict
     room.add(f"\n### {_ICONS[found]} {markdown(content.name, _NAME)}: {words}\n\n")
     source = f" of {markdown(content.source, _NAME)}" if content.source else ""
     room.add(f"{overview.outcome_words(summary).replace(' rows', f' rows{source}', 1)}\n\n")
@@ -129,7 +126,7 @@ def _figures(summary: Summary) -> Iterator[str]:
 
 
 def _gate(gate: GateResult) -> str:
-    words = gate_words(gate).partition(": ")[2] if gate.calls_for_words else ""
+    words = overview.gate_remark(gate)
     value = "" if gate.value is None else figure(gate.value)
     return f"| {markdown(gate.gate, 200)} | {_GATES[gate.verdict]} | {markdown(words, _LINE) or value} |\n"
 

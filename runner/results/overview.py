@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from runner.results.gates import figure, gate_words, missing_rows
 from runner.results.histogram import Histogram
-from runner.results.summary import Stats, Summary
+from runner.results.summary import GateResult, Stats, Summary
 from runner.text import printable, rows_of
 
 ERRORS = 8
@@ -75,6 +75,12 @@ def problems(summary: Summary) -> Iterator[str]:
     """What is wrong: rows, then gates that did not pass."""
     yield from errors(summary)
     yield from (gate_words(gate) for gate in summary.gates if gate.verdict != "passed")
+
+
+def gate_remark(gate: GateResult) -> str:
+    """What there is to say of a gate beside its verdict and value; else nothing."""
+    named = f"{'required' if gate.required else 'gate'} {gate.gate!r}"
+    return gate_words(gate).removeprefix(named).lstrip(": ") if gate.calls_for_words else ""
 
 
 def outputs(summary: Summary) -> Mapping[str, Stats]:

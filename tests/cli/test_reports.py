@@ -35,7 +35,7 @@ def test_reports_are_written_beside_the_results(here: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("r.json", "--report r.json: the suffix decides the format; end it with one of: .xml, .md"),
+        ("r.json", "--report r.json: the suffix decides the format; end it with one of: .html, .md, .xml, "),
         ("no/r.md", "--report no/r.md: there is no directory no; create it first"),
         ("folder.md", "--report folder.md is not a regular file"),
         ("data.md", "--report data.md would overwrite what the run reads"),

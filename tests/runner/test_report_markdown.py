@@ -36,7 +36,7 @@ def test_it_tells_the_verdict_the_figures_the_gates_and_the_worst_rows() -> None
         "3 rows of data.jsonl in 1.5 s: 2 scored, 1 failed",
         "mean median min max of passed 0.625 0.625 0.25 1 2 50.0% (1, threshold 0.5)",
         "max-failed 2 ✅ passed 1",
-        "rows>9 ❌ failed the value is 3",
+        "rows>9 ❌ failed is not met: the value is 3",
         "raised 1, as in row r3: ValueError: no",
         "The worst rows (3) row r3 · failed: raised output reference a b ValueError: no row r2 · missed · score 0.25",
     ):

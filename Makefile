@@ -31,7 +31,7 @@ $(PACKAGES): pyproject.toml tests/requirements.txt
 	@$(PYTHON) -m venv $(VENV)
 	@awk '/^[^ #]/ { wanted = /^uv==/ } wanted' tests/requirements.txt > $(VENV)/uv.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
-	@$(INSTALL) --compile-bytecode --require-hashes -r tests/requirements.txt
+	@$(INSTALL) --require-hashes -r tests/requirements.txt
 	@touch $@
 
 # Apart from the packages, so that lint and types are checked beside it.

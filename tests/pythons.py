@@ -52,7 +52,7 @@ def environment(version: Version, python: Path) -> Path:
     if not made.is_file() or made.read_bytes() != LOCK.read_bytes():
         uv: tuple[str | Path, ...] = (sys.executable, "-m", "uv", "--quiet")
         run([*uv, "venv", "--clear", "--python", python, place])
-        run([*uv, "pip", "install", "--python", inner, "--compile-bytecode", "--require-hashes", "-r", LOCK])
+        run([*uv, "pip", "install", "--python", inner, "--require-hashes", "-r", LOCK])
         run([*uv, "pip", "install", "--python", inner, "--no-deps", "--editable", ROOT])
         made.write_bytes(LOCK.read_bytes())
     return inner

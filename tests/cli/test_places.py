@@ -19,7 +19,7 @@ EVALCELL = f'"{sys.executable}" -P -c "from runner.__main__ import main; main()"
 RUN = f"{EVALCELL} run json-distance demo --limit 3 -q"
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only there are these limits")
 
-pytestmark = LINUX
+pytestmark = [LINUX, pytest.mark.rotating("odd places", "runner", "packages", "wasm", "process")]
 
 
 def sh(script: str, *, mounts: bool = False, **env: str | None) -> subprocess.CompletedProcess[str]:
@@ -66,7 +66,6 @@ def test_a_container_of_150_mb_and_20_processes(sandbox: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.rotating("a container that is too small to compile in", "wasm")
 def test_a_container_that_is_too_small_to_compile_in(tmp_path: Path) -> None:
     with limited(150) as groups:
         done = sh(f"{entering(groups)} {RUN} -j 1", EVALCELL_CACHE_DIR=str(tmp_path / "cache"))

@@ -43,6 +43,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rotating("other systems", "wasm", "remote")
 @pytest.mark.parametrize(
     "system", ["win32", pytest.param("darwin", marks=pytest.mark.thorough("the same on Windows, which has less"))]
 )

@@ -128,6 +128,7 @@ def test_hostile_scripts_side_by_side_in_worker_processes(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages are restored on Linux only")
+@pytest.mark.rotating("wasm", "wasm")
 def test_the_guest_that_is_used_again_is_byte_for_byte_the_snapshot() -> None:
     command = [sys.executable, "-m", "tests.sandboxes.hostile.compare"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)

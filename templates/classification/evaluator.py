@@ -37,13 +37,16 @@ side has is undefined: the label is `undefined` and there is no score, unless `z
 Accuracy is the part of the labels that are right. F1 of a label is 2 * both / (output's + reference's): how often both
 sides have it in the same place, and how often each has it.
 
-Source: Phoenix, code evaluator recipe token cosine, its variant for class labels; scikit-learn's accuracy_score and
-f1_score.
+Over the whole dataset, `aggregate` gives accuracy, and precision, recall and F1, macro and weighted: of all labels of
+all rows, as if they stood in one list. Where one side is missing, every label of the other one is wrong.
+
+Source: Phoenix, code evaluator recipe token cosine, its variant for class labels; scikit-learn's accuracy_score,
+f1_score and precision_recall_fscore_support.
 """
 
 import math
 
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
 
 
 def evaluate(
@@ -95,3 +98,24 @@ def binary_f1(found: list[object], wanted: list[object], positive: object, zero_
         )
     instead = math.nan if zero_division is None else zero_division
     return float(f1_score(wanted, found, pos_label=positive, zero_division=instead))
+
+
+def aggregate(results: list[dict[str, dict[str, object]]]) -> dict[str, float]:
+    found, wanted = [], []
+    for row in results:
+        one, other = labels(row["arguments"]["output"]), labels(row["arguments"]["reference"])
+        found += one or [None] * len(other)
+        wanted += other or [None] * len(one)
+    known = list(dict.fromkeys(label for label in (*wanted, *found) if label is not None))
+    if not known:
+        raise ValueError("no row has a label")
+    refuse_odd_labels(known)
+    # As numbers: true and 1 are one label, and what is missing is none of them on either side.
+    number = {label: at for at, label in enumerate(known)}
+    pair = [number.get(label, -1) for label in wanted], [number.get(label, -2) for label in found]
+    figures = {"accuracy": float(accuracy_score(*pair))}
+    for average in ("macro", "weighted"):
+        of = precision_recall_fscore_support(*pair, labels=range(len(known)), average=average, zero_division=0)
+        names = [f"{average}_{what}" for what in ("precision", "recall", "f1")]
+        figures |= dict(zip(names, map(float, of), strict=False))
+    return figures

@@ -13,6 +13,7 @@ from concurrent.futures import wait
 from contextlib import ExitStack, aclosing
 from typing import Any, TypeVar
 
+from runner.arguments import make_request, scorer
 from runner.call import Columns, with_whole_call
 from runner.datasets.dataset import Empty
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
@@ -23,7 +24,7 @@ from runner.notebook.progress import INTERVAL, NotebookBar, in_notebook
 from runner.output.manifest import State
 from runner.parity_check import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.report import Report
-from runner.request import Path, Rows, Scorer, make_request, prepare, scorer
+from runner.request import Path, Rows, Scorer, prepare
 from runner.results.diff import TOLERANCE
 from runner.results.worst import WORST, Show
 from runner.run import Run
@@ -53,6 +54,7 @@ def evaluate(
     show: Show = "worst",
     output: Path | Sequence[Path] = (),
     report: Path | Sequence[Path] = (),
+    resume: bool = False,
     require: Sequence[str] = (),
     gates: Sequence[str] = (),
     max_failed: int | str | None = None,
@@ -73,6 +75,7 @@ def evaluate(
     random numbers repeat. `output` is one or several results files, or a folder: `run/`, or a Path without a suffix.
     `report` is one or several files for reports, whose suffix decides: .html, .md, .xml (JUnit) or
     .codequality.json (GitLab).
+    With `resume` the run in that folder goes on after its last whole row, if it is the same run.
     The report shows the `worst` rows with their texts, or others by `show`. The summary has the results of all gates:
     those in `require` must be true, such as `mean>=0.8`, those in `gates` must not, such as `mean<0.8`. `max_failed`
     and `max_abstained` bound rows, such as `5%`. `aggregate_timeout` bounds the script's `aggregate`, in seconds. Works
@@ -83,9 +86,14 @@ def evaluate(
     results cannot be written; rows that were written before stay in the files.
     """
     given = dict(locals())
-    request, rows = make_request(**_without(given, "output", "report", "progress"))
+    request, rows = make_request(**_without(given, "output", "resume", "report", "progress"))
     files, reports = ([given] if isinstance(given, str | os.PathLike) else given for given in (output, report))
-    run = Run(prepare(request), files=[_results(file) for file in files], reports=[os.fspath(file) for file in reports])
+    run = Run(
+        prepare(request),
+        files=[_results(file) for file in files],
+        reports=[os.fspath(file) for file in reports],
+        resume=resume,
+    )
 
     results: list[Result] = []
 

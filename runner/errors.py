@@ -11,6 +11,7 @@ Errors of the caller. Each message is one line that names the file, row or optio
         MappingError      a name, path or literal that cannot be bound
           ColumnsError    a parameter for which the dataset has no column
         OutputError       a results file that cannot be written
+          ResumeError     a run that cannot go on
       PathError           a JSONPath; callers see it as one of those above
 """
 
@@ -57,6 +58,14 @@ class ColumnsError(MappingError):
 
 class OutputError(InputError):
     """Results cannot be written where they should go."""
+
+
+class ResumeError(OutputError):
+    """
+    A run cannot go on with the rows in its folder: something changed, or they are not what it wrote.
+
+    To start anew is the next step; each door says how.
+    """
 
 
 class PathError(ValueError):

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, BinaryIO, TypeAlias
 
-from pydantic import Field, PlainValidator, SerializeAsAny, ValidationError, field_serializer, field_validator
+from pydantic import Field, PlainValidator, SerializeAsAny, field_serializer, field_validator
 
-from runner.call import Columns, as_mapping
 from runner.datasets.dataset import Dataset, Empty, Reading, cases_from_rows, open_dataset
-from runner.datasets.frames import FrameRows, frame_rows
+from runner.datasets.frames import FrameRows
 from runner.datasets.lacking import Cases, refuse_lacking
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.row_columns import RowColumns, parse_column
 from runner.datasets.streams import refuse_encoding
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.local import Watch, refuse_unfit, score
-from runner.errors import InputError
+from runner.engine.row import MOST_REPEATS, Known
 from runner.evaluators.column import Source, needed_column
 from runner.evaluators.mapping import Binding, bind
 from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
 from runner.results.worst import WORST, Show
-from runner.text import shown
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Language, Limits, Model, Sandbox, SandboxConfig
 from sandboxes.registry import create
@@ -66,6 +64,8 @@ class RunRequest(Model):
     """Overrides the script's own."""
     seed: int | None = None
     """Makes the script's random numbers repeat."""
+    repeat: int = Field(default=1, ge=1, le=MOST_REPEATS)
+    """The number of results of each row, each with random numbers of its own."""
     limit: int | None = Field(default=None, ge=1)
     """The number of rows to score, from the first."""
     id: str | None = None
@@ -187,8 +187,19 @@ class Prepared:
             refuse_lacking_columns(dataset.name, dataset, [self])
             yield dataset
 
-    def score(self, cases: Iterable[Case], opened: Sandbox, watch: Watch | None = None) -> AsyncGenerator[Result, None]:
-        """The results of the cases, up to the request's `limit`. `opened` is the open sandbox."""
+    def score(
+        self,
+        cases: Iterable[Case],
+        opened: Sandbox,
+        watch: Watch | None = None,
+        known: Known | None = None,
+        open: Callable[[], Awaitable[None]] | None = None,
+    ) -> AsyncGenerator[Result, None]:
+        """
+        The results of the cases, up to the request's `limit`. `opened` is the open sandbox.
+
+        With results that are `known` it is opened by `open`, if a row needs it.
+        """
         request = self.request
         some = cases if request.limit is None else islice(cases, request.limit)
         return score(
@@ -200,6 +211,9 @@ class Prepared:
             seed=request.seed,
             keep=None if self.keep is None else self.keep.of,
             watch=watch,
+            repeat=request.repeat,
+            known=known,
+            open=open,
         )
 
 
@@ -242,55 +256,3 @@ def prepare(
     keep = RowColumns(request.keep) if request.keep else None
     id_source = None if request.id is None else parse_column("id", request.id)
     return Prepared(request, evaluator, sandbox, choice.why, binding, keep, id_source)
-
-
-def make_request(
-    evaluator: Scorer,
-    dataset: Path | Rows,
-    *,
-    sandbox: str | SandboxConfig | None = None,
-    limits: Limits | None = None,
-    mapping: Columns | None = None,
-    **more: Any,
-) -> tuple[RunRequest, Rows | None]:
-    """Make a request from a Python caller's arguments; also return the rows, if any. Raises InputError."""
-    if limits is not None and not isinstance(limits, Limits):
-        raise InputError(f"`limits` must be such as Limits(timeout=2), not {shown(limits, 60)}")
-    rows = None if isinstance(dataset, str | os.PathLike) else _rows(dataset)
-    config = SandboxConfig(backend=sandbox) if isinstance(sandbox, str) else sandbox or SandboxConfig()
-    try:
-        request = RunRequest(
-            evaluator=scorer(evaluator, config),
-            dataset=os.fspath(dataset) if isinstance(dataset, str | os.PathLike) else None,
-            sandbox=config,
-            limits=limits or Limits(),
-            mapping=as_mapping(mapping),
-            **more,
-        )
-    except ValidationError as e:
-        first = e.errors()[0]
-        raise InputError(f"`{first['loc'][0]}`: {first['msg']}, not {shown(first['input'], 60)}") from None
-    return request, rows
-
-
-def scorer(given: Scorer, config: SandboxConfig) -> str | Evaluator:
-    """The evaluator as a request has it. Raises EvaluatorError."""
-    if isinstance(given, str | Evaluator):
-        return given
-    if isinstance(given, os.PathLike):
-        return os.fspath(given)
-    if not callable(given):
-        find_evaluator(given)  # says what an evaluator is
-    from runner.evaluators.functions.read import read_function  # here: most evaluators are files
-
-    return read_function(given, packages=bool(config.packages or config.lock))
-
-
-def _rows(dataset: Rows) -> Rows:
-    """The rows of a data frame, or the rows themselves. Raises DatasetError for what has no rows."""
-    frame = frame_rows(dataset)
-    if frame is None:
-        from runner.datasets.not_rows import refuse_what_has_no_rows  # here: files need it not
-
-        refuse_what_has_no_rows(dataset)
-    return frame or dataset

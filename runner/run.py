@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from time import perf_counter
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from runner.datasets.dataset import Dataset
 from runner.datasets.frames import row_count
@@ -24,6 +24,10 @@ from runner.results.gates import judge, parse_gate, parse_most
 from runner.results.summary import Stats, Summary, Tally
 from runner.results.worst import ShownRows, Worst
 from runner.types import Case, OutputConfig, Result
+from sandboxes.base import Sandbox
+
+if TYPE_CHECKING:
+    from runner.output.resume import Resumed
 
 
 class Run:
@@ -31,8 +35,9 @@ class Run:
     One run, from its dataset to its summary. Use it once: `open`, then all of `results`, then `end`.
 
     `files` are the paths for the results: files, and at most one folder. `reports` are those for reports. `lock` is
-    the path that the request's lock was read from. `whole`: the script's `aggregate` is run after the last row. Raises
-    InputError for an invalid gate, OutputError for a path that cannot be written.
+    the path that the request's lock was read from. `whole`: the script's `aggregate` is run after the last row. With
+    `resume` the run in the folder goes on. Raises InputError for an invalid gate, OutputError for a path that cannot
+    be written.
     """
 
     def __init__(
@@ -43,6 +48,7 @@ class Run:
         reports: Sequence[str] = (),
         lock: str | None = None,
         whole: bool = True,
+        resume: bool = False,
     ) -> None:
         request, evaluator = prepared.request, prepared.evaluator
         self.prepared = prepared
@@ -65,23 +71,33 @@ class Run:
         self._count: int | None = None
         self._layout = Layout()
         self._seconds = 0.0
+        self._resume = resume
+        self.resumed: Resumed | None = None
+        """The rows that are there already, of a run that goes on."""
 
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[None]:
-        """Open the dataset, or use these rows. Raises DatasetError."""
+        """Open the dataset, or use these rows. Raises DatasetError, and ResumeError if the run cannot go on."""
         self._count = None if rows is None else row_count(rows)
-        with self.prepared.open(rows, stdin) as cases:
-            self._cases = cases
-            self._layout = self._table(cases)
-            yield
+        self._outputs.read(self.prepared)
+        try:
+            if self._resume:
+                self.resumed = self._outputs.resume(self.prepared)
+            with self.prepared.open(rows, stdin) as cases:
+                self._cases = cases
+                self._layout = self._table(cases)
+                yield
+        finally:
+            self._outputs.release()
 
     def _table(self, cases: Cases) -> Layout:
         """The columns of results files that are tables."""
         outputs, keep = tuple(self.prepared.evaluator.outputs), self.prepared.keep
+        repeats = self.prepared.request.repeat > 1
         if keep is None or not keep.all or not self._outputs.tables:
-            return layout(outputs, keep.names if keep else (), complete=True)
+            return layout(outputs, keep.names if keep else (), True, repeats)
         columns, complete = kept_columns(cases)
-        return layout(outputs, columns, complete)
+        return layout(outputs, columns, complete, repeats)
 
     @property
     def notes(self) -> Sequence[str]:
@@ -107,14 +123,38 @@ class Run:
 
         Opens and closes the sandbox. Raises what `score` does, OutputError and WriteError.
         """
-        async with self.prepared.sandbox as opened, self._outputs:
-            await self._outputs.begin(self.prepared, self._layout)
+        prepared, known, finished = self.prepared, self.resumed, self.resumed is not None and self.resumed.finished
+        sandbox: Sandbox | None = None
+        async with AsyncExitStack() as stack:
+
+            async def opened() -> Sandbox:
+                nonlocal sandbox
+                if sandbox is None:
+                    sandbox = await stack.enter_async_context(prepared.sandbox)
+                    if known is not None:
+                        known.check(sandbox)
+                return sandbox
+
+            async def needed() -> None:
+                """The sandbox is needed for a row that is not known."""
+                if known is not None:
+                    known.refuse_more()
+                await opened()
+                await self._outputs.go_on(prepared)
+
+            if known is None:
+                await opened()
+            if not finished:
+                await stack.enter_async_context(self._outputs)
+                await self._outputs.begin(prepared, self._layout)
             began = perf_counter()
             cases, reported = self._report_rows.located(self._cases), self._report_rows.wanted
-            async with aclosing(self.prepared.score(cases, opened, self._watch)) as found:
+            scored = prepared.score(cases, prepared.sandbox, self._watch, known, needed if known else None)
+            async with aclosing(scored) as found:
                 try:
                     async for result in found:
-                        self._outputs.add(result)
+                        if not finished:
+                            self._outputs.add(result)
                         self._tally.add(result)
                         self._worst.add(result)
                         if reported:
@@ -126,7 +166,7 @@ class Run:
                 finally:
                     self._seconds = perf_counter() - began
             if self._aggregation is not None:
-                await self._aggregation.run(opened)
+                await self._aggregation.run(await opened())
 
     @property
     def _watch(self) -> Watch:
@@ -158,6 +198,9 @@ class Run:
         summary = self._tally.summary(self._seconds)
         if self._aggregation is not None:
             summary = summary.model_copy(update=dict(self._aggregation.figures))
+        if self.resumed is not None and self._seconds:
+            fresh = max(0, summary.rows - self.resumed.kept.rows // self.prepared.request.repeat)
+            summary = summary.model_copy(update={"rows_per_second": round(fresh / self._seconds, 1)})
         if state != "finished":
             return summary
         complete = self._cases.complete if isinstance(self._cases, Dataset) else True

@@ -174,6 +174,8 @@ class Result(Model):
     id: str
     number: int
     """The row's number in the dataset, from 1."""
+    repeat: int = 1
+    """Which of the row's results it is, from 1, where a run makes several of each row."""
     evaluator: str
     version: str
     """The evaluator's version."""

@@ -16,7 +16,7 @@ ROOMS = (
     ("api",),
     ("run", "parity_check", "report"),
     ("output", "examples", "notebook", "reports", "compare"),
-    ("request",),
+    ("arguments", "request"),
     ("engine",),
     ("results", "datasets"),
     ("evaluators",),

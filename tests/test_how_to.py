@@ -54,6 +54,7 @@ ELSEWHERE = {
     "packages.md": "test_pages.py",
     "pytest.md": "test_pytest_plugin.py",
     "reports.md": "test_pages.py",
+    "resume-and-cache.md": "test_pages.py",
 }
 
 

@@ -35,6 +35,7 @@ RUN = [
     "docs/how-to/containers.md",
     "docs/how-to/packages.md",
     "docs/how-to/reports.md",
+    "docs/how-to/resume-and-cache.md",
     "docs/quickstart.md",
     "docs/security.md",
     "docs/troubleshooting.md",

@@ -15,6 +15,12 @@ def next_command(given: Sequence[str], error: ColumnsError) -> str:
     return f"{error.why}\nRun this, {how}:\n  {_command(given, error)}"
 
 
+def anew(given: Sequence[str]) -> str:
+    """The command that starts a run anew which cannot be resumed."""
+    words = shlex.join(whole(word) for word in given if word != "--resume")
+    return f"Run this to start anew, without the rows that are there:\n  {_printed(f'evalcell {words}')}"
+
+
 def _command(given: Sequence[str], error: ColumnsError) -> str:
     words = ["evalcell", *_without(given, error.paths)]
     added = [word for name, path in error.paths.items() for word in ("--map", f"{name}={path}")]

@@ -61,7 +61,7 @@ def _report(error: Exception, given: Sequence[str]) -> int:
     if isinstance(error, click.Abort):
         return INTERRUPTED
     from runner.cli.messages import in_options
-    from runner.errors import ColumnsError, InputError
+    from runner.errors import ColumnsError, InputError, ResumeError
     from runner.output.files import WriteError
     from sandboxes.errors import SandboxError, UnsupportedConfigError
     from sandboxes.guest.supervisor.shortage import why
@@ -70,6 +70,11 @@ def _report(error: Exception, given: Sequence[str]) -> int:
         from runner.cli.command_line import next_command
 
         click.echo(f"evalcell: {next_command(given, error)}", err=True)
+        return WRONG_USAGE
+    if isinstance(error, ResumeError):
+        from runner.cli.command_line import anew
+
+        click.echo(f"evalcell: {printable(in_options(str(error)), 1200)}\n{anew(given)}", err=True)
         return WRONG_USAGE
     # The messages of InputError may hold a source line and a caret under it.
     lines = "\n".join(printable(line, 600) for line in in_options(str(error)).splitlines()[:6])

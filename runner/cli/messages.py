@@ -26,6 +26,11 @@ _PHRASES = (
         "name two (--sandbox twice), or another script (--other)",
     ),
     (re.compile(r"\bleave the language out\b"), "leave --lang out"),
+    (re.compile(r"\bleave `resume` out\b"), "leave --resume out"),
+    (
+        re.compile(r"^`resume` goes on with a run in a folder; add one to the outputs, such as run/$"),
+        "--resume goes on with a run in a folder; add -o run/",
+    ),
     (re.compile(r"^the gate (?=['\"])"), "--fail-if "),
     (re.compile(r"^the requirement (?=['\"])"), "--require "),
     (re.compile(r"\bmax_abstained\b"), "--max-abstained"),

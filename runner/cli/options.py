@@ -265,6 +265,7 @@ results = several(
         multiple=True,
         help="Write a report: .html, .md, .xml (JUnit) or .codequality.json (GitLab).",
     ),
+    option(_RESULTS, "--resume", is_flag=True, help="Go on with the run in -o FOLDER/ after its last whole row."),
     printed,
     option(
         _RESULTS,

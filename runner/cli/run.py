@@ -35,6 +35,7 @@ class Options(SandboxOptions):
     show: Show
     files: tuple[str, ...]
     reports: tuple[str, ...]
+    resume: bool
     as_json: bool
     quiet: bool
     gates: tuple[str, ...]
@@ -64,11 +65,11 @@ def run(options: Options) -> int:
         **({} if options.aggregate_timeout is None else {"aggregate_timeout": options.aggregate_timeout}),
     )
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
-    work = Run(prepared, files=options.files, reports=options.reports, lock=options.lock)
+    work = Run(prepared, files=options.files, reports=options.reports, lock=options.lock, resume=options.resume)
     stdin = values.standard_input() if options.dataset == "-" else None
     with work.open(stdin=stdin):
         if not options.quiet:
-            render.err().say(render.text(f"sandbox: {prepared.why}", "dim"))
+            render.err().say(render.text(_begins(work), "dim"))
         progress = Progress(not options.quiet)
         progress.total = work.total() if progress.shown else None
         try:
@@ -78,6 +79,17 @@ def run(options: Options) -> int:
             raise
         _end(work, "interrupted" if interrupted else "finished")
         return _report(work, options, interrupted)
+
+
+def _begins(work: Run) -> str:
+    """Where the rows are scored, and how many are there already."""
+    sandbox = f"sandbox: {work.prepared.why}"
+    if (found := work.resumed) is None:
+        return sandbox
+    there = rows_of(found.kept.rows // work.prepared.request.repeat)
+    if found.finished:
+        return f"{found.folder} is finished, with {there}: nothing is scored again"
+    return f"{found.folder} goes on after {there}; {sandbox}"
 
 
 async def _score(work: Run, progress: Progress) -> None:
@@ -146,5 +158,6 @@ def _print(work: Run, summary: Summary, options: Options) -> None:
             if not shown.directed and shown.show == "worst" and summary.scored:
                 out.print(direction_hint(work.prepared.evaluator, summary))
         out.print(render.summary_view(summary))
-        for file in (*options.files, *options.reports):
+        files = () if work.resumed and work.resumed.finished else options.files
+        for file in (*files, *options.reports):
             out.say(render.text(f"written: {file}"))

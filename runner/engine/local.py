@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from hashlib import blake2b
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from packaging.specifiers import SpecifierSet
 
 from runner.engine.aggregate import Unscored
+from runner.engine.batches import BATCH_ROWS, SMALLEST, shared_batch
+from runner.engine.loading import Loading
 from runner.engine.prefetch import Prefetcher
-from runner.engine.row import Row
-from runner.errors import MappingError
+from runner.engine.row import Known, Row
+from runner.engine.rows import Keep, RowFactory
 from runner.evaluators.entrypoint import script
 from runner.evaluators.given import Fill, Hash, fill_and_hash
 from runner.results.outcome import ResultFactory
-from runner.text import weight, whole
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Call, Limits, Program, Sandbox
 from sandboxes.errors import SandboxLostError, UnsupportedConfigError
 from sandboxes.shield import finish
 
-Keep: TypeAlias = Callable[[Case], dict[str, Any]]
-"""The columns of a case that its result carries."""
 Watch: TypeAlias = Callable[[Result, Call], int]
 """Gets each result with its call, in any order; returns the characters that it holds until the result is handed out."""
 
-SMALLEST = 16
-"""Rows in the first batches whose state is shared; each second batch has twice as many, up to the sandbox's `batch`."""
-_BATCH_ROWS = 1024  # a batch that finds only broken rows ends here, so that these need not wait
 _AHEAD = 64  # rows read before they are needed
 _WINDOW_ROWS = 4096  # results that may wait for an earlier one
 _WINDOW_CHARS = 32_000_000  # and how much text in them
@@ -47,6 +42,9 @@ async def score(
     seed: int | None = None,
     keep: Keep | None = None,
     watch: Watch | None = None,
+    repeat: int = 1,
+    known: Known | None = None,
+    open: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[Result, None]:
     """
     One result a case, in the cases' order, each as soon as those before it are there.
@@ -54,7 +52,9 @@ async def score(
     `sandbox` is open, and stays so. `cases` are read in a thread of their own, a little ahead of need; their
     iterator is the caller's to close. The same `seed` gives the same random numbers in each case, in whatever
     order and number of batches. Memory does not grow with the number of cases. A `mapping` that is a function fills
-    each case's arguments in its own way. `keep` are the columns that each result carries.
+    each case's arguments in its own way. `keep` are the columns that each result carries. `repeat` is the number of
+    results of each case. `known` has results that need no run: the sandbox, which is not open then, is opened by `open`
+    for the first row that needs it.
 
     Raises MappingError and UnsupportedConfigError before the first case, SandboxError when the sandbox fails
     for good, and whatever `cases` raise, after the results of the cases before.
@@ -62,18 +62,26 @@ async def score(
     limits = limits or Limits()
     fill, hash_given = fill_and_hash(evaluator, mapping)
     refuse_unfit(evaluator, sandbox)
-    program: Program = Unscored()
-    if evaluator.evaluates:
-        program = await sandbox.load(script(evaluator.source, evaluator.language), limits)
+
+    async def load() -> Program:
+        if not evaluator.evaluates:
+            return Unscored()
+        return await sandbox.load(script(evaluator.source, evaluator.language), limits)
+
+    loading = Loading(load, open)
     try:
-        scoring = _Scoring(evaluator, cases, sandbox, program, fill, hash_given, limits, seed, keep, watch)
+        if known is None:
+            await loading.load()
+        scoring = _Scoring(
+            evaluator, cases, sandbox, loading, fill, hash_given, limits, seed, keep, watch, repeat, known
+        )
         try:
             while (result := await scoring.next()) is not None:
                 yield result
         finally:
             await finish(scoring.close)
     finally:
-        await finish(program.close)
+        await loading.close()
 
 
 def refuse_unfit(evaluator: Evaluator, sandbox: Sandbox) -> None:
@@ -90,22 +98,6 @@ def refuse_unfit(evaluator: Evaluator, sandbox: Sandbox) -> None:
         )
 
 
-def seed_of(seed: int, number: int) -> int:
-    """The seed of one case: 63 bits that depend on nothing but the run's seed and the case's number."""
-    digest = blake2b(f"{seed}:{number}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
-
-
-def shared_batch(number: int, most: int) -> int:
-    """
-    How many rows are in a batch whose state is shared; `number` counts the batches from 0.
-
-    It depends on nothing else, so that results do not depend on time or the number of workers. The first ones are
-    small, so that a small dataset keeps several workers busy.
-    """
-    return min(most, SMALLEST << min(number // 2, 16))
-
-
 class _Scoring:
     """The state of one `score`: a window of rows in order, and as many workers as the sandbox has use for."""
 
@@ -114,22 +106,22 @@ class _Scoring:
         evaluator: Evaluator,
         cases: Iterable[Case],
         sandbox: Sandbox,
-        program: Program,
+        loading: Loading,
         fill: Fill,
         hash_given: Hash,
         limits: Limits,
         seed: int | None,
         keep: Keep | None,
         watch: Watch | None,
+        repeat: int,
+        known: Known | None,
     ) -> None:
-        self._keep = keep
         self._watch = watch
-        self._program = program
-        self._fill = fill
-        self._hash_given = hash_given
+        self._repeat = repeat
+        self._known = known
+        self._loading = loading
         self._limits = limits
-        self._seed = seed
-        self._results = ResultFactory(evaluator, sandbox.identity, program.loaded)
+        self._results = ResultFactory(evaluator, (known and known.identity) or sandbox.identity)
         self._fixed = sandbox.isolation == "batch"
         self._most = sandbox.batch
         self._batches = 0
@@ -141,7 +133,10 @@ class _Scoring:
         self._progress = asyncio.Event()
         self._taking = asyncio.Lock()
         self._retrying = asyncio.Lock()
-        self._prefetcher = Prefetcher(self._rows(cases), _AHEAD if self._seconds < 1 else max(_AHEAD, 2 * self._most))
+        rows = RowFactory(
+            loading, self._results, fill, hash_given, seed=seed, keep=keep, repeat=repeat, known=known
+        ).rows(cases)
+        self._prefetcher = Prefetcher(rows, _AHEAD if self._seconds < 1 else max(_AHEAD, 2 * self._most))
         self._workers = [asyncio.create_task(self._work()) for _ in range(max(1, sandbox.concurrency))]
         for worker in self._workers:
             worker.add_done_callback(lambda _: self._progress.set())
@@ -156,6 +151,8 @@ class _Scoring:
                 self._room.set()
                 return result if row.kept is None else Result.trusted({**dict(result), "row": row.kept})
             self._raise_failure()
+            if self._loading.wanted and self._loading.program is None:
+                await self._loading.load()
             if not self._window and all(w.done() for w in self._workers):
                 if self._prefetcher.failure is not None:
                     raise self._prefetcher.failure
@@ -175,40 +172,21 @@ class _Scoring:
             if worker.done() and (error := worker.exception()):
                 raise error
 
-    def _rows(self, cases: Iterable[Case]) -> Iterator[Row]:
-        """Prepare rows, in the prefetching thread; uses nothing that changes."""
-        for index, case in enumerate(cases):
-            yield self._row(case, index)
-
-    def _row(self, case: Case, index: int) -> Row:
-        row = Row(whole(case.id), case.number)
-        if self._keep is not None:
-            row.kept = self._keep(case)
-            row.kept_size = weight(row.kept)
-        if case.broken is not None:
-            row.result = self._results.broken(case, case.broken)
-        elif self._program.loaded.status != "ok":
-            row.result = self._results.unloaded(row.id, row.number)
-        else:
-            try:
-                positional, arguments = self._fill(case)
-            except MappingError as e:
-                row.result = self._results.broken(case, str(e))
-            else:
-                row.given = self._hash_given(positional, arguments)
-                seed = None if self._seed is None else seed_of(self._seed, case.number)
-                row.call = Call.trusted({"id": index, "arguments": arguments, "positional": positional, "seed": seed})
-        return row
-
     async def _work(self) -> None:
         while (batch := await self._batch()) is not None:
             if not batch:
                 continue
-            began = perf_counter()
-            unanswered, why = await self._attempt(batch)
-            self._resize(len(batch), perf_counter() - began)
-            if unanswered:
-                await self._retry(unanswered, why)
+            program = await self._loading.wait(self._progress.set)
+            if program.loaded.status != "ok":
+                for row in batch:
+                    self._settle(row, self._results.unloaded(row, program.loaded))
+                continue
+            for part in self._parts(batch):
+                began = perf_counter()
+                unanswered, why = await self._attempt(part)
+                self._resize(len(part), perf_counter() - began)
+                if unanswered:
+                    await self._retry(unanswered, why)
 
     async def _batch(self) -> list[Row] | None:
         """
@@ -221,23 +199,46 @@ class _Scoring:
                 self._room.clear()
                 await self._room.wait()
             batch: list[Row] = []
-            size, seen = self._size, 0
+            size, seen, most = self._size, 0, BATCH_ROWS * self._repeat
             if self._fixed:
-                size = shared_batch(self._batches, self._most)
+                size = shared_batch(self._batches, self._most) * self._repeat
                 self._batches += 1
-            while len(batch) < size and seen < _BATCH_ROWS:
-                rows = await self._prefetcher.take(min(size - len(batch), _BATCH_ROWS - seen))
+            while len(batch) < size and seen < most:
+                rows = await self._prefetcher.take(min(size - len(batch), most - seen))
                 if not rows:
-                    return batch or None
+                    return self._unknown(batch) if batch else None
                 seen += len(rows)
                 self._window.extend(rows)
                 self._chars += sum(row.kept_size for row in rows)
-                batch += [row for row in rows if row.result is None]
+                wanted = [row for row in rows if row.result is None]
+                batch += wanted if self._fixed or self._known is None else self._unknown(wanted)
                 if len(batch) < seen:
                     self._progress.set()
                 if batch and not self._fixed:
                     break
-            return batch
+            return self._unknown(batch)
+
+    def _parts(self, batch: list[Row]) -> list[list[Row]]:
+        """The runs of a batch: where rows share their state, each repeat is a run of its own, as if it were alone."""
+        if not self._fixed or self._repeat == 1:
+            return [batch]
+        parts = ([row for row in batch if row.repeat == repeat] for repeat in range(1, self._repeat + 1))
+        return [part for part in parts if part]
+
+    def _unknown(self, rows: list[Row]) -> list[Row]:
+        """Settle the rows whose results are known; return the others. If rows share state, all or none."""
+        if self._known is None:
+            return rows
+        run = [row for row in rows if row.known is None]
+        if self._fixed:
+            repeats = {row.repeat for row in run}
+            run = [row for row in rows if row.repeat in repeats]
+        waiting = set(map(id, run))
+        for row in rows:
+            if id(row) not in waiting and row.known is not None:
+                self._settle(row, row.known)
+                row.call = None
+        return run
 
     def _resize(self, calls: int, seconds: float) -> None:
         if not self._fixed:
@@ -250,7 +251,7 @@ class _Scoring:
             for row in rows:
                 unanswered, again = await self._attempt([row])
                 if unanswered:
-                    self._settle(row, self._results.lost(row.id, row.number, row.given, again or why))
+                    self._settle(row, self._results.lost(row, again or why))
                     row.call = None
 
     async def _attempt(self, rows: list[Row]) -> tuple[list[Row], str]:
@@ -258,7 +259,8 @@ class _Scoring:
         asked = {row.call.id: row for row in rows if row.call}
         waiting = dict(asked)
         why = "it ended the run without an execution for the call"
-        executions = self._program.run([row.call for row in rows if row.call], self._limits)
+        assert self._loading.program is not None
+        executions = self._loading.program.run([row.call for row in rows if row.call], self._limits)
         try:
             async for execution in executions:
                 row = waiting.pop(execution.call, None)
@@ -266,7 +268,7 @@ class _Scoring:
                     self._take_back(asked.get(execution.call), waiting)
                     why = f"it gave an execution for call {execution.call} that nobody waited for"
                     break
-                self._settle(row, self._results.executed(row.id, row.number, row.given, execution))
+                self._settle(row, self._results.executed(row, execution))
         except SandboxLostError as e:
             why = str(e)
         finally:

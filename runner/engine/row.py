@@ -2,24 +2,79 @@
 
 from __future__ import annotations
 
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Protocol
 
 from runner.types import Result
-from sandboxes.base import Call
+from sandboxes.base import Call, Sandbox
+
+MOST_REPEATS = 1000
+"""Results of one row."""
 
 
 class Row:
-    """A case on its way. `call` is let go of once it has run: a result that waits holds no arguments."""
+    """
+    A case on its way, or one of its repeats, which count from 1.
 
-    __slots__ = ("call", "chars", "given", "id", "kept", "kept_size", "number", "result", "taken")
+    `call` is let go of once it has run: a result that waits holds no arguments. `known` is a result that needs no run.
+    """
 
-    def __init__(self, id: str, number: int) -> None:
+    __slots__ = (
+        "call",
+        "chars",
+        "given",
+        "id",
+        "kept",
+        "kept_size",
+        "key",
+        "known",
+        "number",
+        "repeat",
+        "result",
+        "taken",
+    )
+
+    def __init__(self, id: str, number: int, repeat: int = 1) -> None:
         self.id = id
         self.number = number
+        self.repeat = repeat
         self.call: Call | None = None
         self.given: str | None = None
         self.result: Result | None = None
+        self.known: Result | None = None
+        self.key: bytes | None = None
+        """The row's key in the score cache."""
         self.chars = 0
         self.taken = False
         self.kept: dict[str, Any] | None = None
         self.kept_size = 0
+
+
+class Known(Protocol):
+    """Results that are there before the run: those of a run that goes on, those of the score cache."""
+
+    @property
+    def identity(self) -> str | None:
+        """The sandbox of these results. None: there are none."""
+
+    def find(self, row: Row) -> Result | None:
+        """The row's result, if it is known. Called in the dataset's order, for broken rows too, in a thread."""
+
+    def check(self, sandbox: Sandbox) -> None:
+        """Raise if the sandbox, which was opened for the first row that is not known, is not the one of `identity`."""
+
+    def learn(self, row: Row) -> None:
+        """Take the result of a row that was run."""
+
+    def end(self) -> None:
+        """All rows were read. Raise if there are more results than rows."""
+
+
+def seed_of(seed: int, number: int, repeat: int = 1) -> int:
+    """
+    The seed of one case: 63 bits that depend on nothing but the run's seed and the case's number.
+
+    Repeats differ; the first is that of a run that repeats nothing.
+    """
+    place = f"{seed}:{number}" if repeat == 1 else f"{seed}:{number}:{repeat}"
+    return int.from_bytes(blake2b(place.encode(), digest_size=8).digest(), "big") >> 1

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from runner.errors import OutputError
 from runner.output.parquet_writer import ParquetWriter
-from runner.output.row_cells import Layout
+from runner.output.row_cells import REPEAT, Layout
 from runner.output.spool import Spool
 from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, Row, Writer
 from runner.types import Result
@@ -58,6 +58,7 @@ class ResultsFiles:
         for number, path in enumerate(paths):
             _check(path, inputs, [*taken, *paths[:number]])
         self._paths = tuple(paths)
+        self._repeats = False
         self._spools: list[Spool] = []
         self._closed = False
 
@@ -71,11 +72,19 @@ class ResultsFiles:
         """True if a file was left unfinished, because its disk or reader hangs."""
         return self._closed and not all(spool.closed for spool in self._spools)
 
-    async def open(self, layout: Layout) -> None:
-        """Create the files. Raises OutputError, and WriteError where there is no room."""
+    async def open(self, layout: Layout, kept: tuple[int, int] | None = None) -> None:
+        """
+        Create the files. Raises OutputError, and WriteError where there is no room.
+
+        `kept` are the bytes and rows with which a file in JSON lines begins, and which stay.
+        """
+        self._repeats = layout.repeats
         for path in self._paths:
             new = not os.path.lexists(path)
-            spool = Spool(path, _WRITERS[_suffix(path)](layout))
+            writer = _WRITERS[_suffix(path)](layout)
+            if kept is not None and isinstance(writer, JsonlWriter):
+                writer.keep(*kept)
+            spool = Spool(path, writer)
             self._spools.append(spool)
             try:
                 await spool.open()
@@ -88,7 +97,7 @@ class ResultsFiles:
     def add(self, result: Result) -> None:
         """Take one result for all files, without waiting. Raises WriteError."""
         if self._spools:
-            row = as_row(result)
+            row = as_row(result, self._repeats)
             for spool in self._spools:
                 if spool.failure is not None:
                     raise _write_error(spool)
@@ -131,10 +140,15 @@ class ResultsFiles:
             await self.close(_LATE if issubclass(kind, Exception) else _HURRY)
 
 
-def as_row(result: Result) -> Row:
-    """A result as a row of a file: these keys, in this order; `outputs` only if there are several, `row` if kept."""
+def as_row(result: Result, repeats: bool = False) -> Row:
+    """
+    A result as a row of a file: these keys, in this order; `outputs` only if there are several, `row` if kept.
+
+    `repeats`: each row of the dataset has several results, which are numbered.
+    """
     row: Row = {
         "id": result.id,
+        **({REPEAT: result.repeat} if repeats else {}),
         "evaluator": result.evaluator,
         "version": result.version,
         "sandbox": result.sandbox,

@@ -11,14 +11,20 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from runner.engine.threads import Detached
 from runner.errors import OutputError
+from runner.output.digests import Digests
 from runner.output.files import ResultsFiles, WriteError, same_file
+from runner.output.folder_lock import FolderLock
 from runner.output.row_cells import Layout
+from runner.request import Prepared
 from runner.text import printable
 from runner.types import Result
+
+if TYPE_CHECKING:
+    from runner.output.resume import Resumed
 
 ROWS, MANIFEST, LOCK = "results.jsonl", "manifest.json", "requirements.lock"
 _RESERVED = 64 << 10
@@ -46,6 +52,10 @@ class ResultsFolder:
         self._writing = threading.Lock()
         """A run that is stopped may write how it ended while its beginning is still being written."""
         self._begun = self._over = False
+        self._held = FolderLock(self._folder)
+        self._resumed: Resumed | None = None
+        self._known = 0
+        """Results that are still to come, and whose rows the folder has."""
         _check_folder(path, self._folder)
         self._keeps_lock = lock is not None and same_file(lock, self.lock)
         for name in (ROWS, MANIFEST):
@@ -72,15 +82,48 @@ class ResultsFolder:
         """True if its rows file was left unfinished."""
         return self._rows is not None and self._rows.hang
 
-    async def open(self, manifest: Mapping[str, Any], lock: str | None) -> None:
-        """Make the folder if it is missing, empty the rows and write the rest. Raises OutputError and WriteError."""
+    def resume(self, prepared: Prepared, digests: Digests) -> Resumed | None:
+        """
+        The run in the folder, which is to go on; None if nothing was begun. Raises OutputError.
+
+        From now on no other run writes there, until `release`.
+        """
+        from runner.output.resume import find_resumed  # here: most runs begin anew
+
+        if self._folder.is_dir():
+            self._held.take()
+            manifest, rows = self._folder / MANIFEST, self._folder / ROWS
+            self._resumed = find_resumed(self.path, manifest, rows, prepared, digests)
+        return self._resumed
+
+    def release(self) -> None:
+        """Let others write there. Safe twice."""
+        self._held.release()
+
+    async def open(self, manifest: Mapping[str, Any], lock: str | None, layout: Layout) -> None:
+        """
+        Make the folder if it is missing, empty the rows and write the rest. Raises OutputError and WriteError.
+
+        Of a run that goes on the rows stay, and the manifest until `go_on`.
+        """
         self._rows = await Detached(self._make, "evalcell-folder").get()
-        await self._rows.open(Layout())
+        if self._resumed is not None:
+            self._known = self._resumed.kept.rows
+            await self._rows.open(layout, self._resumed.kept)
+            self._begun = True
+            return
+        await self._rows.open(layout)
         await Detached(lambda: self._begin(manifest, lock), "evalcell-folder").get()
+
+    async def go_on(self, manifest: Mapping[str, Any]) -> None:
+        """All that the folder has was found to be right: its run goes on. Raises WriteError."""
+        await Detached(lambda: self._begin(manifest, None), "evalcell-folder").get()
 
     def add(self, result: Result) -> None:
         """Take one row, without waiting. Raises WriteError."""
-        if self._rows is not None:
+        if self._known:
+            self._known -= 1
+        elif self._rows is not None:
             self._rows.add(result)
 
     async def room(self) -> None:
@@ -122,6 +165,7 @@ class ResultsFolder:
     def _make(self) -> ResultsFiles:
         try:
             self._folder.mkdir(exist_ok=True)
+            self._held.take()
         except OSError as e:
             raise OutputError(f"-o {self.path} cannot be made ({e.strerror}); choose another place") from e
         return ResultsFiles([str(self._folder / ROWS)], inputs=self._read)

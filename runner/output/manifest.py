@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.evaluators.mapping import bind
+from runner.output.digests import Digests
 from runner.request import Prepared
 from runner.results.summary import Summary
 from runner.types import Evaluator
@@ -20,23 +21,47 @@ from sandboxes.base import MB
 
 State = Literal["unfinished", "finished", "interrupted", "failed"]
 
+_NONE = Digests()
 
-def begun(prepared: Prepared, lock: str) -> dict[str, Any]:
+
+def begun(prepared: Prepared, lock: str, digests: Digests = _NONE) -> dict[str, Any]:
     """
     The manifest of a run that goes on, and of one that was killed. Its sandbox is open.
 
     `lock` is the path at which the sandbox's lock is kept. Of variables it has the names alone.
     """
-    request, evaluator, sandbox = prepared.request, prepared.evaluator, prepared.sandbox
-    config = sandbox.config
+    sandbox = prepared.sandbox
     kept = lock if sandbox.lock is not None else None
+    decided = conditions(prepared, digests)
+    dataset = decided["dataset"] | {"rows": None, "notes": []}
     return {
-        "evalcell": installed(),
+        "evalcell": None,  # the first of the conditions
         "state": "unfinished",
         "error": None,
         "started": _written(_now()),
         "finished": None,
-        "command": shlex.join(_command(prepared, kept)),
+        "command": command(prepared, kept),
+        **decided,
+        "dataset": dataset,
+        "lock": kept,
+        "sandbox": sandbox.manifest,
+        "summary": None,
+    }
+
+
+def resumed(old: dict[str, Any], prepared: Prepared, digests: Digests, *, opened: bool) -> dict[str, Any]:
+    """The manifest of a run that goes on, from the one that it left. `opened`: its sandbox was needed again."""
+    made = begun(prepared, "", digests) | {"started": old["started"], "lock": old["lock"]}
+    made["command"] = command(prepared, old["lock"])
+    return made if opened else made | {"sandbox": old["sandbox"]}
+
+
+def conditions(prepared: Prepared, digests: Digests) -> dict[str, Any]:
+    """What decides the rows' results, but for the sandbox's identity and lock, which are known once it is open."""
+    request, evaluator, sandbox = prepared.request, prepared.evaluator, prepared.sandbox
+    config = sandbox.config
+    return {
+        "evalcell": installed(),
         "evaluator": {
             "name": evaluator.name,
             "version": evaluator.version,
@@ -45,26 +70,24 @@ def begun(prepared: Prepared, lock: str) -> dict[str, Any]:
         },
         "dataset": {
             "path": request.dataset,
+            "sha256": digests.dataset,
             "id": request.id,
             "encoding": request.encoding,
             "empty": request.empty,
             "keep": list(request.keep),
             "limit": request.limit,
-            "rows": None,
-            "notes": [],
         },
         "mapping": bind(evaluator, request.mapping).mapping.model_dump(mode="json"),
         "limits": request.limits.model_dump(mode="json"),
         "seed": request.seed,
+        "repeat": request.repeat,
         "isolation": sandbox.isolation,
         "packages": list(config.packages),
-        "lock": kept,
         "files": config.files,
+        "file_sha256": dict(digests.files),
         "env": list(config.env),
         "network": config.network,
         "allow_weak_isolation": config.allow_weak_isolation,
-        "sandbox": sandbox.manifest,
-        "summary": None,
     }
 
 
@@ -88,14 +111,23 @@ def ended(
     return begun | {"state": state, "error": error, "finished": finished, "dataset": dataset, "summary": figures}
 
 
+def seconds_since(started: str) -> float:
+    """Seconds since a time that a manifest has; none if the machine's date was set back."""
+    return max(0.0, (_now() - datetime.fromisoformat(started)).total_seconds())
+
+
 def elapsed() -> float:
     """Seconds of a monotonic clock, which includes the time that the machine sleeps if the system has such a clock."""
     asleep_too = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if asleep_too is None else time.clock_gettime(asleep_too)
 
 
-def _command(prepared: Prepared, lock: str | None) -> list[str]:
+def command(prepared: Prepared, lock: str | None) -> str:
     """The command that repeats the run, without its options for output."""
+    return shlex.join(_words(prepared, lock))
+
+
+def _words(prepared: Prepared, lock: str | None) -> list[str]:
     request, config = prepared.request, prepared.request.sandbox
     limits = request.limits.model_dump(exclude_unset=True)
     words = ["evalcell", "run", _named(request.evaluator), request.dataset or "-"]
@@ -109,6 +141,7 @@ def _command(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--keep", request.keep)
     words += _given("--limit", request.limit)
     words += _given("--seed", request.seed)
+    words += _given("--repeat", None if request.repeat == 1 else request.repeat)
     words += _given("--timeout", limits.get("timeout"))
     words += _given("--memory", limits["memory"] // MB if "memory" in limits else None)
     words += _given("--isolation", config.isolation)

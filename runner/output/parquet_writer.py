@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from io import BufferedWriter
 from typing import TYPE_CHECKING, Any
 
-from runner.output.row_cells import OWN, Layout
+from runner.output.row_cells import PARTS, REPEAT, Layout
 from runner.output.writers import NO_ROOM, Row, Writer
 from runner.text import whole
 
@@ -40,7 +40,7 @@ class ParquetWriter(Writer[Row]):
 
         self.whole = False
         self._file = open(path, "wb")  # noqa: SIM115  (closed by `close`)
-        self._schema = _schema(self._layout.outputs, self._names)
+        self._schema = _schema(self._layout, self._names)
         self._reserve(self._table([]))
         self._parquet = pq.ParquetWriter(self._file, self._schema)
 
@@ -125,7 +125,7 @@ def _size(row: Row) -> int:
     return sum(len(value) for value in row.values() if isinstance(value, str))
 
 
-def _schema(outputs: Sequence[str], names: Sequence[str]) -> pa.Schema:
+def _schema(layout: Layout, names: Sequence[str]) -> pa.Schema:
     import pyarrow as pa
 
     score: list[tuple[str, pa.DataType]] = [
@@ -133,15 +133,16 @@ def _schema(outputs: Sequence[str], names: Sequence[str]) -> pa.Schema:
         ("score", pa.float64()),
         ("explanation", pa.string()),
     ]
-    fields: list[tuple[str, pa.DataType]] = [(name, pa.string()) for name in OWN[:-3]]
+    own = layout.own[: -len(PARTS)]
+    fields: list[tuple[str, pa.DataType]] = [(name, pa.int64() if name == REPEAT else pa.string()) for name in own]
     fields += score
     fields += [
         ("error", pa.struct([("kind", pa.string()), ("message", pa.string())])),
         ("stdout", pa.string()),
         ("duration_ms", pa.float64()),
     ]
-    if outputs:
-        fields.append(("outputs", pa.struct([(name, pa.struct(score)) for name in outputs])))
+    if layout.outputs:
+        fields.append(("outputs", pa.struct([(name, pa.struct(score)) for name in layout.outputs])))
     return pa.schema([*fields, *((name, pa.string()) for name in names)])
 
 

@@ -10,6 +10,7 @@ MOST = 1000
 """Columns of the dataset that get a column of their own."""
 OTHERS = "other columns"
 
+REPEAT = "repeat"
 PARTS = ("label", "score", "explanation")
 OWN = ("id", "evaluator", "version", "sandbox", "given", "outcome", *PARTS)
 TAKEN = (*OWN, "error", "error_kind", "error_message", "stdout", "duration_ms", "outputs")
@@ -20,16 +21,22 @@ class Layout(NamedTuple):
     The columns of a results file, beside those that each has.
 
     `outputs` are the names of the outputs where there are several. `columns` are columns of the dataset. With `others`,
-    a row's further columns are one column, as JSON.
+    a row's further columns are one column, as JSON. With `repeats` each row has several results, which are numbered.
     """
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The columns that each file has, up to the parts of the score."""
+        return (OWN[0], REPEAT, *OWN[1:]) if self.repeats else OWN
 
     outputs: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     others: bool = False
+    repeats: bool = False
 
     def names(self) -> list[str]:
         """The names of the dataset's columns in the file: one that is taken gets `row.` in front."""
-        used = {*TAKEN, *(f"{name}.{part}" for name in self.outputs for part in PARTS)}
+        used = {*TAKEN, *self.own, *(f"{name}.{part}" for name in self.outputs for part in PARTS)}
         found = []
         for name in (*self.columns, *([OTHERS] if self.others else [])):
             while name in used:
@@ -48,11 +55,11 @@ class Layout(NamedTuple):
         return found
 
 
-def layout(outputs: Sequence[str], columns: Sequence[str], complete: bool) -> Layout:
+def layout(outputs: Sequence[str], columns: Sequence[str], complete: bool, repeats: bool = False) -> Layout:
     """`complete`: no row has other columns."""
     few = tuple(dict.fromkeys(columns))[:MOST]
     several = tuple(outputs) if len(outputs) > 1 else ()
-    return Layout(several, few, others=not complete or len(few) < len(set(columns)))
+    return Layout(several, few, others=not complete or len(few) < len(set(columns)), repeats=repeats)
 
 
 def _cell(value: Any) -> str | None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from runner.engine.threads import Detached
 from runner.errors import OutputError
+from runner.output.digests import Digests, digests
 from runner.output.files import ResultsFiles, WriteError
 from runner.output.folder import ResultsFolder, is_folder
-from runner.output.manifest import State, begun, elapsed, ended
+from runner.output.manifest import State, begun, elapsed, ended, resumed, seconds_since
 from runner.output.row_cells import Layout
 from runner.request import Prepared
 from runner.results.summary import Summary
 from runner.types import Result
+
+if TYPE_CHECKING:
+    from runner.output.resume import Resumed
 
 _PATIENCE = 2.0
 """Seconds to write the manifest of a run that was stopped."""
@@ -43,25 +47,64 @@ class Outputs:
         """True if some file is a table, whose columns must be known before the first row."""
         self._manifest: dict[str, Any] | None = None
         self._began = 0.0
+        self._digests: Detached[Digests] | None = None
+        self._resumed: Resumed | None = None
+        self._went_on = False
 
     @property
     def rows(self) -> dict[str, int]:
         """The number of whole rows in each file and the folder, by path."""
         return self._files.rows | (self._folder.rows if self._folder else {})
 
+    def read(self, prepared: Prepared) -> None:
+        """Read the run's files in another thread, so that the manifest tells which they were."""
+        if self._folder is not None:
+            dataset, files = prepared.dataset, dict(prepared.sandbox.config.files)
+            self._digests = Detached(lambda: digests(dataset, files), "evalcell-digests")
+
+    def resume(self, prepared: Prepared) -> Resumed | None:
+        """The run in the folder, which is to go on; None if nothing was begun there. Raises OutputError."""
+        if self._folder is None:
+            raise OutputError("`resume` goes on with a run in a folder; add one to the outputs, such as run/")
+        assert self._digests is not None
+        self._resumed = self._folder.resume(prepared, self._digests.wait(None))
+        return self._resumed
+
+    def release(self) -> None:
+        """Let other runs write to the folder. Safe twice."""
+        if self._folder is not None:
+            self._folder.release()
+
     async def begin(self, prepared: Prepared, layout: Layout) -> None:
-        """Create all of it; `layout` is that of tables. The sandbox is open. Raises OutputError and WriteError."""
+        """
+        Create all of it; `layout` is that of tables. Raises OutputError and WriteError.
+
+        The sandbox is open, but for a run that goes on.
+        """
         await self._files.open(layout)
         if self._folder is not None:
-            manifest, self._began = begun(prepared, self._folder.lock), elapsed()
+            found = Digests() if self._digests is None else await self._digests.get()
+            if self._resumed is not None:
+                manifest = resumed(self._resumed.manifest, prepared, found, opened=False)
+                self._began = elapsed() - seconds_since(self._resumed.manifest["started"])
+            else:
+                manifest, self._began = begun(prepared, self._folder.lock, found), elapsed()
             try:
-                await self._folder.open(manifest, prepared.sandbox.lock)
+                await self._folder.open(manifest, prepared.sandbox.lock, layout)
             except Exception:
                 raise
             except BaseException:
                 self._manifest = manifest  # it is stopped while the folder's thread goes on, so there may be one by now
                 raise
             self._manifest = manifest
+
+    async def go_on(self, prepared: Prepared) -> None:
+        """The sandbox of a run that goes on is open, as what the folder has is right. Raises WriteError."""
+        if self._folder is None or self._resumed is None or self._digests is None:
+            return
+        self._manifest = resumed(self._resumed.manifest, prepared, await self._digests.get(), opened=True)
+        self._went_on = True
+        await self._folder.go_on(self._manifest)
 
     def add(self, result: Result) -> None:
         """Take one result for all outputs, without waiting. Raises WriteError."""
@@ -92,6 +135,8 @@ class Outputs:
         folder, manifest = self._folder, self._manifest
         if folder is None or manifest is None:
             return
+        if self._resumed is not None and not self._went_on and state != "finished":
+            return  # nothing was added, and the manifest that is there still holds
         last = ended(manifest, state, summary, notes, elapsed() - self._began, error)
         patience = None if state == "finished" else _TRY if folder.hangs else _PATIENCE
         try:

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from runner.output.cells import cell
-from runner.output.row_cells import OWN, PARTS, Layout
+from runner.output.row_cells import PARTS, Layout
 from sandboxes.json_text import writer
 
 Row = dict[str, Any]
@@ -133,10 +133,28 @@ class TextWriter(Writer[bytes]):
 
 
 class JsonlWriter(TextWriter):
-    """One object a line."""
+    """One object a line. After `keep` the file's beginning stays."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout)
+        self._kept: tuple[int, int] | None = None
+
+    def keep(self, bytes: int, rows: int) -> None:
+        """Keep so many bytes of the file, which are whole rows. To be called before `open`."""
+        self._kept = bytes, rows
+
+    def open(self, path: str) -> None:
+        if self._kept is None:
+            super().open(path)
+            return
+        size, self.rows = self._kept
+        file = self._file = FileIO(path, "r+")
+        self._can_be_cut = True
+        file.truncate(size)
+        self._at = size
 
     def encode(self, row: Row) -> tuple[bytes, int]:
-        line = _json(row) + b"\n"
+        line = encoded(row) + b"\n"
         return line, len(line)
 
 
@@ -146,7 +164,7 @@ class JsonWriter(TextWriter):
     _START, _BETWEEN, _END = b"[\n", b",\n", b"\n]\n"
 
     def encode(self, row: Row) -> tuple[bytes, int]:
-        text = _json(row)
+        text = encoded(row)
         return text, len(text)
 
 
@@ -160,12 +178,12 @@ class CsvWriter(TextWriter):
     def _start(self) -> bytes:
         layout = self._layout
         named = [f"{name}.{part}" for name in layout.outputs for part in PARTS]
-        return _line([*OWN, "error_kind", "error_message", "stdout", "duration_ms", *named, *layout.names()])
+        return _line([*layout.own, "error_kind", "error_message", "stdout", "duration_ms", *named, *layout.names()])
 
     def encode(self, row: Row) -> tuple[bytes, int]:
         error = row["error"] or {"kind": None, "message": None}
         cells = [
-            *(row[c] for c in OWN),
+            *(row[c] for c in self._layout.own),
             error["kind"],
             error["message"],
             row["stdout"],
@@ -178,7 +196,8 @@ class CsvWriter(TextWriter):
         return line, len(line)
 
 
-def _json(row: Row) -> bytes:
+def encoded(row: Row) -> bytes:
+    """The row as it stands in a results file."""
     text = _write(row)
     if not text.isascii():
         text = _LINE_OR_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

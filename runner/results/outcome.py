@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from runner.results.normalize import InvalidResultError, ScoreTuple, normalize
 from runner.text import printable, whole
-from runner.types import Case, ErrorKind, Evaluator, Outcome, Result, ResultError, Score
+from runner.types import ErrorKind, Evaluator, Outcome, Result, ResultError, Score
 from sandboxes.base import Execution, ScriptError, Status
 
 KINDS: Mapping[Status, ErrorKind] = {
@@ -25,80 +25,78 @@ _PYTHON_FRAME = re.compile(r'File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+)')
 _TYPESCRIPT_FRAME = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):\d+\)?$", re.MULTILINE)
 
 
-class ResultFactory:
-    """Makes the results of one evaluator in one sandbox. `loaded` is the outcome of loading its script."""
+class Place(Protocol):
+    """A row, as its result tells of it."""
 
-    def __init__(self, evaluator: Evaluator, identity: str, loaded: Execution) -> None:
+    id: str
+    number: int
+    repeat: int
+    given: str | None
+
+
+class ResultFactory:
+    """Makes the results of one evaluator in one sandbox."""
+
+    def __init__(self, evaluator: Evaluator, identity: str) -> None:
         self._name = evaluator.name
         self._version = evaluator.version
         self._outputs = evaluator.outputs
         self._language = evaluator.language
         self._identity = identity
-        self._loaded = loaded
 
-    def executed(self, id: str, number: int, given: str | None, execution: Execution) -> Result:
-        """The result of an execution: scored, abstained or failed. `given` is the hash of the call's arguments."""
+    def executed(self, row: Place, execution: Execution) -> Result:
+        """The result of an execution: scored, abstained or failed."""
         if execution.status != "ok":
             message = error_text(execution.status, execution.error)
-            return self._result(id, number, "failed", KINDS[execution.status], message, execution, given)
+            return self._result(row, "failed", KINDS[execution.status], message, execution)
         try:
             normalized = normalize(execution.value, self._outputs, self._language)
         except InvalidResultError as e:
-            return self._result(id, number, "failed", "invalid_result", _line(str(e), _ADVICE), execution, given)
-        return self._scored(id, number, given, normalized.outcome, normalized.scores, execution)
+            return self._result(row, "failed", "invalid_result", _line(str(e), _ADVICE), execution)
+        return self._scored(row, normalized.outcome, normalized.scores, execution)
 
-    def unloaded(self, id: str, number: int) -> Result:
-        """The failed result of a row whose script did not load."""
-        loaded = self._loaded
+    def unloaded(self, row: Place, loaded: Execution) -> Result:
+        """The failed result of a row whose script did not load; `loaded` is the outcome of loading it."""
         message = f"the script does not load: {error_text(loaded.status, loaded.error)}"
         kind = KINDS.get(loaded.status, "raised")
-        return self._result(id, number, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
+        return self._result(row, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
 
-    def broken(self, case: Case, why: str) -> Result:
+    def broken(self, row: Place, why: str) -> Result:
         """The failed result of a row that could not be made into a call."""
-        return self._result(whole(case.id), case.number, "failed", "mapping", _line(why, _ADVICE))
+        return self._result(row, "failed", "mapping", _line(why, _ADVICE))
 
-    def lost(self, id: str, number: int, given: str | None, why: str) -> Result:
+    def lost(self, row: Place, why: str) -> Result:
         """The result of a row on which the sandbox failed twice."""
         message = f"the sandbox was lost twice on this row ({_line(why)}); run it again"
-        return self._result(id, number, "lost", "lost", message, given=given)
+        return self._result(row, "lost", "lost", message)
 
-    def _scored(
-        self,
-        id: str,
-        number: int,
-        given: str | None,
-        outcome: Outcome,
-        scores: Mapping[str, ScoreTuple],
-        execution: Execution,
-    ) -> Result:
+    def _scored(self, row: Place, outcome: Outcome, scores: Mapping[str, ScoreTuple], execution: Execution) -> Result:
         label, score, explanation = next(iter(scores.values()))
-        said: dict[str, Any] = {"given": given, "label": label, "score": score, "explanation": explanation}
+        said: dict[str, Any] = {"label": label, "score": score, "explanation": explanation}
         if len(scores) > 1:
             said["outputs"] = {name: Score(**one._asdict()) for name, one in scores.items()}
-        return self._made(id, number, outcome, execution, **said)
+        return self._made(row, outcome, execution, **said)
 
     def _result(
         self,
-        id: str,
-        number: int,
+        row: Place,
         outcome: Outcome,
         kind: ErrorKind,
         message: str,
         execution: Execution | None = None,
-        given: str | None = None,
     ) -> Result:
-        return self._made(id, number, outcome, execution, given=given, error=ResultError(kind=kind, message=message))
+        return self._made(row, outcome, execution, error=ResultError(kind=kind, message=message))
 
-    def _made(self, id: str, number: int, outcome: Outcome, execution: Execution | None, **said: Any) -> Result:
+    def _made(self, row: Place, outcome: Outcome, execution: Execution | None, **said: Any) -> Result:
         return Result.trusted(
             {
-                "id": id,
-                "number": number,
+                "id": row.id,
+                "number": row.number,
+                "repeat": row.repeat,
                 "evaluator": self._name,
                 "version": self._version,
                 "sandbox": self._identity,
-                "given": None,
+                "given": row.given,
                 "outcome": outcome,
                 "label": None,
                 "score": None,

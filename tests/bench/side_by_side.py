@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runner.engine.local import shared_batch
+from runner.engine.batches import shared_batch
 from sandboxes import Call, Isolation, Limits, Program
 from sandboxes.boxes.host_files import view
 from sandboxes.process import ProcessConfig, ProcessSandbox

@@ -58,7 +58,8 @@ def test_the_manifest_says_how_the_run_was_done(here: Path) -> None:
     about = {"name": "length", "version": digest[:12], "path": "length.py", "sha256": digest}
     assert found["evaluator"] == about
     reading: dict[str, Any] = {"id": None, "encoding": None, "empty": "text", "keep": []}
-    assert found["dataset"] == {"path": "data.jsonl", **reading, "limit": 3, "rows": 3, "notes": []}
+    content = {"sha256": sha256(Path("data.jsonl").read_bytes()).hexdigest()}
+    assert found["dataset"] == {"path": "data.jsonl", **content, **reading, "limit": 3, "rows": 3, "notes": []}
     assert found["mapping"] == {"paths": {"output": "$.output"}, "literals": {"weight": 2}}
     assert (found["limits"]["timeout"], found["limits"]["memory"]) == (2.5, 128 << 20)
     assert (found["seed"], found["isolation"], found["packages"], found["lock"]) == (7, "call", [], None)

@@ -10,7 +10,9 @@ from itertools import count
 
 import pytest
 
-from runner.engine.local import score, seed_of, shared_batch
+from runner.engine.batches import shared_batch
+from runner.engine.local import score
+from runner.engine.row import seed_of
 from runner.types import Case, Result
 from sandboxes.base import Call, Execution, Limits, SandboxConfig
 from sandboxes.fake import FakeProgram, FakeSandbox, ok

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner import InputError, InputMapping, evaluate
-from runner.request import RunRequest, make_request, prepare
+from runner.arguments import make_request
+from runner.request import RunRequest, prepare
 from sandboxes import Limits, SandboxConfig, UnsupportedConfigError
 
 SCRIPT = "def evaluate(output, by=1):\n    return len(output) * by\n"

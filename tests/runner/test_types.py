@@ -12,6 +12,7 @@ def test_a_trusted_object_is_as_a_validated_one() -> None:
     validated = Result(
         id="a",
         number=1,
+        repeat=1,
         evaluator="e",
         version="v",
         sandbox="s",

@@ -1,0 +1,45 @@
+"""The program of a run, loaded before the first row, or when the first row needs it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from sandboxes.base import Program
+from sandboxes.shield import finish
+
+
+class Loading:
+    """
+    Loads a script once. `open`, if there is one, opens the sandbox first.
+
+    What is opened is opened and closed in the caller's task, never in that of a worker.
+    """
+
+    def __init__(self, load: Callable[[], Awaitable[Program]], open: Callable[[], Awaitable[None]] | None) -> None:
+        self.program: Program | None = None
+        self.wanted = False
+        """True once a worker waits for the program."""
+        self._load, self._open = load, open
+        self._done = asyncio.Event()
+
+    async def load(self) -> None:
+        """Load the script. Raises UnsupportedConfigError, SandboxError, and what `open` does."""
+        if self._open is not None:
+            await self._open()
+        self.program = await self._load()
+        self._done.set()
+
+    async def wait(self, tell: Callable[[], object]) -> Program:
+        """The program; `tell` is called if it must be loaded first."""
+        if self.program is None:
+            self.wanted = True
+            tell()
+            await self._done.wait()
+        assert self.program is not None
+        return self.program
+
+    async def close(self) -> None:
+        """Close the program, if it was loaded. Safe twice."""
+        if self.program is not None:
+            await finish(self.program.close)

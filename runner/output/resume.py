@@ -1,0 +1,260 @@
+"""`resume`: what a results folder has of a run that was stopped, and whether the run that goes on is the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from runner.datasets.rows import DECODER
+from runner.engine.row import Row
+from runner.errors import ResumeError
+from runner.output.digests import Digests
+from runner.output.manifest import conditions
+from runner.output.stored_rows import Kept, StoredRow, place, stored_rows, whole_batches, whole_lines
+from runner.output.writers import encoded
+from runner.request import Prepared
+from runner.text import printable, read_bounded, shown, whole
+from runner.types import Evaluator, Result
+from sandboxes.base import Sandbox
+
+_ANEW = "to start anew, leave `resume` out"
+_OR = "or leave `resume` out to start anew"
+LOCK = "requirements.lock"
+_MANIFEST_BYTES = 16 << 20
+_LOCK_BYTES = 8 << 20
+_SHOWN = 60  # characters of a value
+
+
+class Resumed:
+    """
+    The rows of a run that goes on, and its manifest. It gives the engine each row's result, in order, after comparing.
+
+    Nothing in the folder is trusted: the manifest must say what this run says, and each row what its case says.
+    """
+
+    def __init__(self, folder: str, rows: Path, kept: Kept, manifest: dict[str, Any], evaluator: Evaluator) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self.kept = kept
+        self.identity: str = manifest["sandbox"]["sandbox"]
+        self.finished = manifest["state"] == "finished" and manifest["dataset"]["rows"] == kept.rows
+        self._path = rows
+        self._evaluator = evaluator
+        self._line = 0
+        self._stored: Iterator[tuple[int, StoredRow]] = stored_rows(rows, kept, evaluator)
+
+    def find(self, row: Row) -> Result | None:
+        """The row's result, if the folder has it. Raises ResumeError if it is another row's, or none at all."""
+        if self._line == self.kept.rows:
+            return None
+        self._line += 1
+        try:
+            stored = next(self._stored)[1]
+        except OSError as e:
+            raise ResumeError(f"{self._path} cannot be read on ({e.strerror}); {_ANEW}") from None
+        except ResumeError as e:
+            raise ResumeError(f"{e}; put the line right, {_OR}") from None
+        result = row.result or self._result(stored, row)
+        self._compare(stored, row, result)
+        return None if row.result is not None else result
+
+    def check(self, sandbox: Sandbox) -> None:
+        """Raises ResumeError unless the sandbox and its packages are those of the beginning."""
+        if sandbox.identity != self.identity:
+            raise _changed(self.folder, [_was("the sandbox", self.identity, sandbox.identity)])
+        if sandbox.lock is not None and sandbox.config.lock is None and sandbox.lock != self._lock():
+            raise ResumeError(
+                f"{self.folder} cannot be resumed: the packages resolve to other versions than those of its "
+                f"requirements.lock; give that one as SandboxConfig(lock=…), {_OR}"
+            )
+
+    def _lock(self) -> str | None:
+        lock = self.manifest["lock"]
+        return None if lock is None else read_bounded("the lock", str(self._path.parent / LOCK), _LOCK_BYTES)
+
+    def refuse_more(self) -> None:
+        """A row is not known. Raises ResumeError if the run was finished."""
+        if self.finished:
+            raise ResumeError(f"{self.folder} is finished, and the dataset has more rows now; {_ANEW}")
+
+    def learn(self, row: Row) -> None:
+        """Nothing: the rows file has it."""
+
+    def end(self) -> None:
+        """Raises ResumeError if there are more results than rows."""
+        if self._line < self.kept.rows:
+            raise ResumeError(
+                f"{place(self._path, self._line + 1)}: the dataset has no such row; put the file right, {_OR}"
+            )
+
+    def _result(self, stored: StoredRow, row: Row) -> Result:
+        return Result.trusted(
+            {
+                "id": row.id,
+                "number": row.number,
+                "repeat": row.repeat,
+                "evaluator": self._evaluator.name,
+                "version": self._evaluator.version,
+                "sandbox": self.identity,
+                "given": row.given,
+                "outcome": stored.outcome,
+                "label": stored.label,
+                "score": stored.score,
+                "explanation": stored.explanation,
+                "outputs": stored.outputs,
+                "error": stored.error,
+                "stdout": stored.stdout,
+                "truncated": False,
+                "duration_ms": stored.duration_ms,
+                "row": {},
+            }
+        )
+
+    def _compare(self, stored: StoredRow, row: Row, result: Result) -> None:
+        own = dict(stored)
+        own["row"] = row.kept or {}
+        expected = dict(result) | {"row": own["row"]}
+        for name in ("id", "repeat", "evaluator", "version", "sandbox", "given", "error"):
+            if own[name] != expected[name]:
+                raise self._unlike(name, own[name], expected[name])
+        mapped = stored.error is not None and stored.error.kind == "mapping"
+        if mapped and row.result is None:
+            raise self._unlike("outcome", "a row that could not be mapped", "one that can")
+        if encoded(stored.row) != encoded(own["row"]):
+            raise self._unlike("row", stored.row, own["row"])
+
+    def _unlike(self, name: str, stored: object, expected: object) -> ResumeError:
+        where = place(self._path, self._line)
+        return ResumeError(
+            f"{where}: `{name}` is {shown(stored, _SHOWN)}, and should be {shown(expected, _SHOWN)}: it is not the row "
+            f"that this run wrote; put the line right, {_OR}"
+        )
+
+
+def find_resumed(folder: str, manifest: Path, rows: Path, prepared: Prepared, digests: Digests) -> Resumed | None:
+    """
+    What can be resumed; None where nothing was begun. Raises ResumeError if it is not the same run, or not intact.
+    """
+    if prepared.dataset is not None and digests.dataset is None:
+        named = (
+            "standard input" if prepared.dataset == "-" else f"{printable(whole(prepared.dataset))}, no regular file,"
+        )
+        raise ResumeError(
+            f"{named} cannot be read a second time, so that no run of it can be resumed; save it as a file"
+        )
+    try:
+        kept = whole_lines(rows)
+    except FileNotFoundError:
+        kept = Kept()
+    except OSError as e:
+        raise ResumeError(f"{rows} cannot be read ({e.strerror}); {_ANEW}") from None
+    if not manifest.exists():
+        if kept.rows:
+            raise ResumeError(f"{folder} has rows, but no {manifest.name} that tells what they are of; {_ANEW}")
+        return None
+    old = _manifest(manifest)
+    if changes := list(_changes(old, prepared, digests)):
+        raise _changed(folder, changes)
+    evaluator, sandbox = prepared.evaluator, prepared.sandbox
+    found = Resumed(folder, rows, kept, old, evaluator)
+    if sandbox.isolation == "batch" and not found.finished:
+        kept = whole_batches(rows, kept, evaluator, sandbox.batch, prepared.request.repeat)
+        found = Resumed(folder, rows, kept, old, evaluator)
+    return found
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    """The manifest, with the parts that are used. Raises ResumeError."""
+    where = printable(whole(str(path)))
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MANIFEST_BYTES + 1)
+        if len(data) > _MANIFEST_BYTES:
+            raise ValueError(f"larger than {_MANIFEST_BYTES >> 20} MB")
+        found = DECODER.decode(data.decode())
+    except OSError as e:
+        raise ResumeError(f"{where} cannot be read ({e.strerror}); {_ANEW}") from None
+    except json.JSONDecodeError as e:
+        raise ResumeError(f"{where}:{e.lineno}: not JSON: {e.msg} at column {e.colno}; {_ANEW}") from None
+    except (ValueError, RecursionError) as e:
+        raise ResumeError(f"{where}: not a manifest: {printable(str(e), 120)}; {_ANEW}") from None
+    for name, kind in (
+        (("state",), str),
+        (("started",), str),
+        (("lock",), str | None),
+        (("evaluator",), dict),
+        (("dataset",), dict),
+        (("sandbox", "sandbox"), str),
+    ):
+        if not isinstance(_at(found, name), kind):
+            raise ResumeError(f"{where}: not a manifest: `{'.'.join(name)}` is {shown(_at(found, name), 40)}; {_ANEW}")
+    try:
+        if datetime.fromisoformat(found["started"]).tzinfo is None:
+            raise ValueError
+    except ValueError:
+        raise ResumeError(f"{where}: `started` is {shown(found['started'], 40)}, which is no time; {_ANEW}") from None
+    made: dict[str, Any] = found
+    return made
+
+
+def _changes(old: dict[str, Any], prepared: Prepared, digests: Digests) -> Iterator[str]:
+    """What is not as it was, in words."""
+    new = conditions(prepared, digests)
+    name = old["sandbox"]["sandbox"].partition("/")[0]
+    if name != prepared.sandbox.name:
+        yield _was("the sandbox", name, prepared.sandbox.name)
+    for spot in _leaves(new):
+        before, now = _at(old, spot), _at(new, spot)
+        if spot == ("evaluator", "path"):
+            continue
+        if spot == ("dataset", "path") and isinstance(before, str) and isinstance(now, str):
+            before, now = Path(before).name, Path(now).name  # it is in messages about rows
+        if before == now and type(before) is type(now):
+            continue
+        if spot == ("evaluator", "sha256"):
+            yield _was(
+                "the evaluator", f"version {old['evaluator'].get('version')}", f"version {new['evaluator']['version']}"
+            )
+        elif spot == ("dataset", "sha256"):
+            yield "the dataset has another content"
+        elif spot[0] == "file_sha256":
+            yield f"the file {spot[-1]} has another content"
+        elif spot != ("evaluator", "version"):
+            yield _was(_WORDS.get(spot, f"`{'.'.join(spot)}`"), before, now)
+    for group in ("mapping", "files", "file_sha256"):
+        for spot in _leaves({group: old.get(group)}):
+            if _at(new, spot) is _NOTHING:
+                yield _was(f"`{'.'.join(spot)}`", _at(old, spot), _NOTHING)
+
+
+_WORDS = {("evaluator", "name"): "the evaluator's name", ("dataset", "path"): "the dataset", ("evalcell",): "evalcell"}
+_NOTHING = type("_Nothing", (), {"__repr__": lambda _: "nothing"})()
+
+
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, Mapping) and value and len(path) < 3:
+        for name, inner in value.items():
+            yield from _leaves(inner, (*path, name))
+    elif path and not (isinstance(value, Mapping) and not value):
+        yield path
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        value = value.get(name, _NOTHING) if isinstance(value, Mapping) else _NOTHING
+    return value
+
+
+def _was(what: str, before: object, now: object) -> str:
+    said = [
+        value if isinstance(value, str) and value.isprintable() else shown(value, _SHOWN) for value in (before, now)
+    ]
+    return f"{printable(what, 80)} was {printable(said[0], _SHOWN)} and is {printable(said[1], _SHOWN)}"
+
+
+def _changed(folder: str, changes: list[str]) -> ResumeError:
+    more = f", and {len(changes) - 5} more" if len(changes) > 5 else ""
+    return ResumeError(f"{folder} cannot be resumed: {', '.join(changes[:5])}{more}; undo that, {_OR}")

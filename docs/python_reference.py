@@ -23,7 +23,7 @@ from sandboxes import models
 
 PAGE = Path(__file__).parent / "reference" / "python.md"
 PARTS = {
-    "Functions": ("evaluate", "stream", "check_examples", "parity", "read_evaluator"),
+    "Functions": ("evaluate", "evaluate_all", "stream", "check_examples", "parity", "read_evaluator"),
     "What they return": ("Report", "Summary", "Result", "ExamplesReport", "Parity"),
     "Evaluators and settings": (
         *("Evaluator", "InputMapping", "Limits", "SandboxConfig"),

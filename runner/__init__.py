@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from runner.api import check_examples, evaluate, parity, stream
+    from runner.api_suite import evaluate_all
     from runner.errors import (
         DatasetError,
         EvaluatorError,
@@ -65,6 +66,7 @@ __all__ = [
     "WriteError",
     "check_examples",
     "evaluate",
+    "evaluate_all",
     "parity",
     "read_evaluator",
     "stream",
@@ -72,6 +74,7 @@ __all__ = [
 
 _MODULES = {
     "runner.api": ("check_examples", "parity", "evaluate", "stream"),
+    "runner.api_suite": ("evaluate_all",),
     "runner.errors": (
         "DatasetError",
         "EvaluatorError",

@@ -34,10 +34,10 @@ class Run:
     """
     One run, from its dataset to its summary. Use it once: `open`, then all of `results`, then `end`.
 
-    `files` are the paths for the results: files, and at most one folder. `reports` are those for reports. `lock` is
-    the path that the request's lock was read from. `whole`: the script's `aggregate` is run after the last row. With
-    `resume` the run in the folder goes on. Raises InputError for an invalid gate, OutputError for a path that cannot
-    be written.
+    `files` are the paths for the results: files, and at most one folder. `reports` are those for reports, or what the
+    caller writes for several runs. `lock` is the path that the request's lock was read from. `whole`: the script's
+    `aggregate` is run after the last row. With `resume` the run in the folder goes on. Raises InputError for an invalid
+    gate, OutputError for a path that cannot be written.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Run:
         prepared: Prepared,
         *,
         files: Sequence[str] = (),
-        reports: Sequence[str] = (),
+        reports: Sequence[str] | ReportFiles = (),
         lock: str | None = None,
         whole: bool = True,
         resume: bool = False,
@@ -62,7 +62,12 @@ class Run:
         )
         inputs = prepared.inputs if files or reports else ()
         self._outputs = Outputs(files, inputs=inputs, lock=lock)
-        self._reports = ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])], taken=files)
+        self._shared = isinstance(reports, ReportFiles)
+        self._reports = (
+            reports
+            if isinstance(reports, ReportFiles)
+            else ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])], taken=files)
+        )
         self._report_rows = ReportRows(evaluator, failed=self._reports.failed, listed=self._reports.listed)
         self._tally = Tally(evaluator.outputs)
         self._worst = Worst(evaluator, max(request.worst, self._reports.rows), request.show)
@@ -74,6 +79,10 @@ class Run:
         self._resume = resume
         self.resumed: Resumed | None = None
         """The rows that are there already, of a run that goes on."""
+        self.state: State | None = None
+        """How it ended. None: it did not."""
+        self.error: str | None = None
+        """What it failed with."""
 
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[None]:
@@ -213,13 +222,15 @@ class Run:
         If that fails, raises WriteError for a finished run, and returns it for a run that failed before.
         """
         failures: list[WriteError] = []
+        self.state, self.error = state, error
         content = self.content(state, error)
         try:
             self._outputs.end(state, content.summary, self.notes, error)
         except WriteError as e:
             failures.append(e)
         try:
-            self._reports.write([content], patient=state == "finished")
+            if not self._shared:
+                self._reports.write([content], patient=state == "finished")
         except WriteError as e:
             failures.append(e)
         if failures and state == "finished":

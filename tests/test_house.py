@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[1]
 ROOMS = (
     ("cli", "pytest_plugin", "__main__"),
     ("doctor",),
+    ("api_suite",),
     ("api",),
+    ("suite",),
     ("run", "parity_check", "report"),
     ("output", "examples", "notebook", "reports", "compare"),
     ("arguments", "request"),

@@ -134,8 +134,9 @@ def cli(debug: bool) -> None:
     "allows 5% of all rows to fail or be lost. Rows that abstained have no score either; they are told beside each "
     "gate. " + _epilog("a gate (--require, --fail-if, --max-failed, --max-abstained) failed"),
 )
-@options.evaluator("evaluator")
-@options.dataset("dataset")
+@options.evaluator("evaluator", required=False)
+@options.dataset("dataset", required=False)
+@options.evaluators
 @options.rows
 @options.limits
 @options.resources
@@ -156,10 +157,19 @@ def run(**given: Any) -> int:
     A Python script runs in the wasm sandbox. If it needs packages, files, variables or the network, the first
     sandbox that has them is used. TypeScript runs in deno. The run names the sandbox. --with, --file, --env, -o,
     --keep, --require and --fail-if may be repeated.
+
+    Several evaluators score the same rows one after another: -e json-distance -e contains DATASET. --set, --map and
+    gates are for all of them, or for one with its name in front: --set contains.words=…, --require
+    'contains.mean>=0.8'. -o run/ then gets a folder for each.
     """
     from runner.cli import run
 
-    return run.run(run.Options(**given))
+    asked = run.Options(**given)
+    if asked.evaluators:
+        from runner.cli import several  # not for one evaluator
+
+        return several.run(asked)
+    return run.run(asked)
 
 
 @cli.command(cls=options.Command, epilog=_epilog("a type error"))

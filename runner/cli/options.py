@@ -82,9 +82,9 @@ def offered(kind: str) -> Callable[[click.Context, click.Parameter, str], list[A
     return offer
 
 
-def evaluator(name: str) -> _Decorator:
+def evaluator(name: str, *, required: bool = True) -> _Decorator:
     """Declare the argument that names a script or a template."""
-    return click.argument(name, shell_complete=offered("evaluators"))
+    return click.argument(name, required=required, shell_complete=offered("evaluators"))
 
 
 def dataset(name: str, *, required: bool = True) -> _Decorator:
@@ -140,6 +140,17 @@ reading = several(
         default="text",
         help="An empty cell of a CSV file is empty text, or null.",
     ),
+)
+
+evaluators = option(
+    _ROWS,
+    "-e",
+    "--evaluator",
+    "evaluators",
+    metavar="[NAME=]EVALUATOR",
+    multiple=True,
+    shell_complete=offered("evaluators"),
+    help="One of several evaluators; then DATASET is the only argument.",
 )
 
 rows = several(

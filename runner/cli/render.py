@@ -118,11 +118,11 @@ def summary_view(summary: Summary) -> RenderableType:
     return facts(rows)
 
 
-def gate_line(result: GateResult) -> Text:
-    """The line about a gate."""
+def gate_line(result: GateResult, of: str = "") -> Text:
+    """The line about a gate. `of` begins it: one of several evaluators."""
     step = "; fix them, or allow some with --max-failed 5%" if result.missing_rows else ""
     style = {"failed": "bold red", "unjudged": "yellow", "passed": "green"}[result.verdict]
-    return text(f"{gate_words(result)}{step}", style)
+    return text(f"{of}{gate_words(result)}{step}", style)
 
 
 def _outcomes(summary: Summary) -> Text:

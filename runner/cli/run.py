@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import BinaryIO
+
+import click
 
 from runner.cli import render, signals, values
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
@@ -13,20 +16,22 @@ from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.step import tell_step
 from runner.evaluators.resolve import find_evaluator
 from runner.output.manifest import State
-from runner.request import prepare
+from runner.request import RunRequest, prepare
 from runner.results.overview import nothing_scored, verdict
 from runner.results.summary import Summary
 from runner.results.worst import WORST, Show
 from runner.run import Run
 from runner.text import rows_of
+from runner.types import Evaluator
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SandboxOptions):
     """The command line of `run`, as click parsed it."""
 
-    evaluator: str
-    dataset: str
+    evaluator: str | None
+    dataset: str | None
+    evaluators: tuple[str, ...]
     seed: int | None
     limit: int | None
     id: str | None
@@ -47,11 +52,27 @@ class Options(SandboxOptions):
 
 def run(options: Options) -> int:
     """Score a dataset; return the exit code. Raises what `evaluate` does, OutputError and WriteError."""
+    if options.evaluator is None or options.dataset is None:
+        raise click.UsageError(f"Missing argument '{'EVALUATOR' if options.evaluator is None else 'DATASET'}'.")
     evaluator = find_evaluator(options.evaluator, options.language)
-    request = options.request(
-        options.evaluator,
-        options.dataset,
+    request = request_of(options, options.evaluator, options.dataset, evaluator)
+    prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
+    work = Run(prepared, files=options.files, reports=options.reports, lock=options.lock, resume=options.resume)
+    stdin = values.standard_input() if options.dataset == "-" else None
+    try:
+        interrupted = execute(work, stdin, quiet=options.quiet)
+    finally:
+        if work.state is not None:
+            tell_step(lambda: [work.content(work.state or "finished", work.error)])
+    return report(work, options, interrupted)
+
+
+def request_of(options: Options, evaluator: str, dataset: str, read: Evaluator) -> RunRequest:
+    """The request that the options make. Raises InputError and UnsupportedConfigError."""
+    return options.request(
         evaluator,
+        dataset,
+        read,
         seed=options.seed,
         limit=options.limit,
         id=options.id,
@@ -64,21 +85,22 @@ def run(options: Options) -> int:
         max_abstained=options.max_abstained,
         **({} if options.aggregate_timeout is None else {"aggregate_timeout": options.aggregate_timeout}),
     )
-    prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
-    work = Run(prepared, files=options.files, reports=options.reports, lock=options.lock, resume=options.resume)
-    stdin = values.standard_input() if options.dataset == "-" else None
+
+
+def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
+    """Score all rows, and write how it ended; return whether it was interrupted. Raises as `run`."""
     with work.open(stdin=stdin):
-        if not options.quiet:
+        if not quiet:
             render.err().say(render.text(_begins(work), "dim"))
-        progress = Progress(not options.quiet)
+        progress = Progress(not quiet)
         progress.total = work.total() if progress.shown else None
         try:
-            interrupted = signals.run(_score(work, progress), quiet=options.quiet)
+            interrupted = signals.run(_score(work, progress), quiet=quiet)
         except Exception as e:
             _end(work, "failed", str(e))
             raise
         _end(work, "interrupted" if interrupted else "finished")
-        return _report(work, options, interrupted)
+        return interrupted
 
 
 def _begins(work: Run) -> str:
@@ -100,11 +122,8 @@ async def _score(work: Run, progress: Progress) -> None:
 
 
 def _end(work: Run, state: State, error: str | None = None) -> None:
-    try:
-        if beside := work.end(state, error):
-            render.err().say(render.text(f"evalcell: {beside}", "bold red", render.ERROR))
-    finally:
-        tell_step(lambda: [work.content(state, error)])
+    if beside := work.end(state, error):
+        render.err().say(render.text(f"evalcell: {beside}", "bold red", render.ERROR))
 
 
 def _kept(work: Run, rows: int) -> str:
@@ -117,27 +136,28 @@ def _kept(work: Run, rows: int) -> str:
     return "; ".join([*([f"they are in {', '.join(have)}"] if have else []), *short])
 
 
-def _report(work: Run, options: Options, interrupted: bool) -> int:
+def report(work: Run, options: Options, interrupted: bool, of: str = "") -> int:
+    """Print the figures; return the exit code. `of` begins what is said on stderr: one of several evaluators."""
     summary, err = work.summary("interrupted" if interrupted else "finished"), render.err()
     if not options.quiet:
         for note in work.notes:
-            err.say(render.text(f"note: {note}"))
+            err.say(render.text(f"{of}note: {note}"))
     if interrupted:
         when = (
             f"after {rows_of(summary.rows)}; {_kept(work, summary.rows)}"
             if summary.rows
             else "before the first row was scored"
         )
-        err.say(render.text(f"interrupted {when}", "yellow"))
+        err.say(render.text(f"{of}interrupted {when}", "yellow"))
         err.print(render.summary_view(summary))
         return INTERRUPTED
     _print(work, summary, options)
     if not summary.judged:
-        err.say(render.text(nothing_scored(summary), "bold red", render.ERROR))
+        err.say(render.text(of + nothing_scored(summary), "bold red", render.ERROR))
     else:
         for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged
             if result.verdict != "passed" or (result.calls_for_words and not options.quiet):
-                err.say(render.gate_line(result))
+                err.say(render.gate_line(result, of))
     return exit_code(summary)
 
 

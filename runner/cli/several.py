@@ -1,0 +1,130 @@
+"""Several evaluators in one command: each is a run of its own, and the exit code is that of all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from tempfile import NamedTemporaryFile
+
+import click
+
+from runner.cli import render, values
+from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.messages import in_options
+from runner.cli.run import Options, execute, report, request_of
+from runner.cli.step import tell_step
+from runner.evaluators.resolve import find_evaluator
+from runner.output.files import WriteError
+from runner.suite import Part, Suite, folder_of, own, refuse_names, shared
+from runner.types import Evaluator
+from sandboxes.errors import SandboxError
+
+_ORDER = (INTERRUPTED, GATE_FAILED, COULD_NOT_JUDGE, DONE)
+"""Of exit codes: the first that one of the runs has is that of all."""
+_NAMED = re.compile(r"([\w-]+)=(.+)", re.DOTALL)
+
+
+def run(options: Options) -> int:
+    """Score a dataset with each evaluator; return the exit code. Raises as `run` of one does, before any has run."""
+    if options.dataset is not None or options.evaluator is None:
+        what = "with -e, give the dataset alone" if options.dataset is not None else "Missing argument 'DATASET'"
+        raise click.UsageError(f"{what}: evalcell run -e json-distance -e contains data.jsonl.")
+    found = _evaluators(options)
+    return run_all(Suite(_parts(options, options.evaluator, found), options.reports, resume=options.resume), options)
+
+
+def run_all(suite: Suite, options: Options) -> int:
+    """Run all of it, also what comes after one that fails; return the exit code. Raises DatasetError and WriteError."""
+    suite.check()
+    one = replace(options, as_json=False, quiet=options.quiet or options.as_json)
+    codes: list[int] = []
+    with _standard_input(suite) as path:
+        for name, work in suite.runs.items():
+            of = f"{name}: "
+            try:
+                if path is None or work.prepared.request.dataset != "-":
+                    interrupted = execute(work, None, quiet=one.quiet)
+                else:
+                    with open(path, "rb") as stdin:
+                        interrupted = execute(work, stdin, quiet=one.quiet)
+            except (SandboxError, WriteError) as error:
+                render.err().say(render.text(f"evalcell: {of}{in_options(str(error))}", "bold red", render.ERROR))
+                codes.append(COULD_NOT_JUDGE)
+                continue
+            codes.append(report(work, replace(one, files=tuple(work.written), reports=()), interrupted, of))
+            if interrupted:
+                break
+    ended = {name: (work, work.state) for name, work in suite.runs.items() if work.state is not None}
+    contents = [replace(work.content(state, work.error), name=name) for name, (work, state) in ended.items()]
+    try:
+        suite.report(contents)
+    finally:
+        tell_step(lambda: contents)
+    if options.as_json:
+        shown = {name: work.summary(state).model_dump(mode="json") for name, (work, state) in ended.items()}
+        render.out().out(json.dumps({"runs": shown}, ensure_ascii=True), highlight=False)
+    return next(code for code in _ORDER if code in codes)
+
+
+@contextmanager
+def _standard_input(suite: Suite) -> Iterator[str | None]:
+    """A file with what stands on stdin, for runs that read it; each reads it from its beginning."""
+    if all(work.prepared.request.dataset != "-" for work in suite.runs.values()):
+        yield None
+        return
+    with NamedTemporaryFile(prefix="evalcell-", suffix=".jsonl") as file:
+        if (stdin := values.standard_input()) is not None:
+            with stdin:
+                shutil.copyfileobj(stdin, file)
+        file.flush()
+        yield file.name
+
+
+def _evaluators(options: Options) -> dict[str, tuple[str, Evaluator]]:
+    """By its name, what `-e` names, and the evaluator."""
+    names, found = [], {}
+    for given in options.evaluators:
+        named = None if os.path.exists(given) else _NAMED.fullmatch(given)
+        path = named[2] if named else given
+        evaluator = find_evaluator(path, options.language)
+        name = named[1] if named else evaluator.name
+        names.append(name)
+        found[name] = path, evaluator.model_copy(update={"name": name})
+    refuse_names(names)
+    return found
+
+
+def _parts(options: Options, dataset: str, found: dict[str, tuple[str, Evaluator]]) -> list[Part]:
+    evaluators = {name: evaluator for name, (_, evaluator) in found.items()}
+    paths, literals = (_shared(pairs, evaluators) for pairs in (options.paths, options.literals))
+    parts = []
+    for name, (path, evaluator) in found.items():
+        mine = replace(
+            options,
+            paths=paths[name],
+            literals=literals[name],
+            require=_own(options.require, evaluators, name),
+            gates=_own(options.gates, evaluators, name),
+        )
+        files = folder_of(options.files, name)
+        parts.append(Part(name, request_of(mine, path, dataset, evaluator), evaluator, files, options.lock))
+    return parts
+
+
+def _shared(pairs: Sequence[str], evaluators: dict[str, Evaluator]) -> dict[str, tuple[str, ...]]:
+    """The words of `--map` or `--set` for each evaluator."""
+    by_name: dict[str, tuple[str, ...]] = dict.fromkeys(evaluators, ())
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        for name, given in shared(evaluators, {key.strip(): value}, evaluators).items():
+            by_name[name] += tuple(f"{parameter}{equals}{value}" for parameter in given)
+    return by_name
+
+
+def _own(gates: Sequence[str], evaluators: dict[str, Evaluator], name: str) -> tuple[str, ...]:
+    return tuple(mine for gate in gates if (mine := own(evaluators, name, gate)) is not None)

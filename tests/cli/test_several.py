@@ -1,0 +1,130 @@
+"""`evalcell run -e A -e B`: each evaluator is a run of its own; gates, files and the exit code say which."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from runner import InputError, InputMapping, OutputError, evaluate_all
+from runner.suite import own, refuse_names
+from tests.cli.commands import LENGTH, run, write_rows
+
+SAME = "def evaluate(output, reference='xxx'):\n    return float(output == reference)\n"
+FAILS = "def evaluate(output):\n    return 1 / (len(output) - 1)\n"
+ROWS = [{"id": "a", "output": "x"}, {"id": "b", "output": "xxx"}]
+TWO = ("-e", "length.py", "-e", "same.py", "rows.jsonl")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("length", LENGTH), ("same", SAME), ("fails", FAILS)):
+        (tmp_path / f"{name}.py").write_text(text)
+    write_rows(tmp_path / "rows.jsonl", ROWS)
+    return tmp_path
+
+
+def test_each_evaluator_has_its_own_figures_and_folder(here: Path) -> None:
+    done = run(*TWO, "--json", "-o", "out/", "--report", "report.md")
+    assert done.exit_code == 0, done.output
+    runs = json.loads(done.stdout)["runs"]
+    assert {name: summary["mean"] for name, summary in runs.items()} == {"length": 2, "same": 0.5}
+    for name in runs:
+        rows = (here / "out" / name / "results.jsonl").read_text().splitlines()
+        assert [json.loads(row)["evaluator"] for row in rows] == [name, name]
+        manifest = json.loads((here / "out" / name / "manifest.json").read_text())
+        assert (manifest["state"], manifest["evaluator"]["path"]) == ("finished", f"{name}.py")
+    assert all(name in (here / "report.md").read_text() for name in runs)
+
+
+def test_what_stands_on_stdin_is_read_by_all() -> None:
+    text = "".join(json.dumps(row) + "\n" for row in ROWS)
+    done = run("-e", "length.py", "-e", "same.py", "-", "--json", input=text)
+    assert [summary["rows"] for summary in json.loads(done.stdout)["runs"].values()] == [2, 2]
+
+
+def test_values_and_gates_are_for_one_or_for_all() -> None:
+    done = run(*TWO, "--json", "--set", "length.weight=3", "--set", 'reference="x"', "--require", "length.mean>=6")
+    runs = json.loads(done.stdout)["runs"]
+    assert [summary["mean"] for summary in runs.values()] == [6, 0.5]
+    assert [[gate["gate"] for gate in summary["gates"]] for summary in runs.values()] == [["mean>=6"], []]
+    assert done.exit_code == 0
+    both = run(*TWO, "--require", "mean>=1", "--fail-if", "same.max>9", "-q")
+    assert both.exit_code == 1
+    assert both.stderr == "same: required 'mean>=1' is not met: the value is 0.5\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("-e", "fails.py", "-e", "same.py", "--require", "mean>=0"), 3),
+        (("-e", "fails.py", "-e", "same.py", "--require", "mean>=1"), 1),
+        (("-e", "length.py", "-e", "fails.py", "--fail-if", "length.mean>0", "--require", "fails.mean>0"), 1),
+        (("-e", "length.py", "-e", "fails.py", "--fail-if", "length.mean<0"), 0),
+    ],
+)
+def test_a_failed_gate_wins_over_what_could_not_be_judged(words: tuple[str, ...], code: int) -> None:
+    assert run(*words, "rows.jsonl").exit_code == code
+
+
+def test_one_evaluator_twice_has_two_names() -> None:
+    done = run("-e", "a=length.py", "-e", "b=length.py", "rows.jsonl", "--set", "b.weight=2", "--json")
+    runs = json.loads(done.stdout)["runs"]
+    assert {name: (summary["evaluator"], summary["mean"]) for name, summary in runs.items()} == {
+        "a": ("a", 2),
+        "b": ("b", 4),
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-e", "length.py", "-e", "length.py", "rows.jsonl"), "two evaluators are called 'length'"),
+        (("-e", "length.py", "same.py", "rows.jsonl"), "with -e, give the dataset alone"),
+        (("-e", "length.py"), "Missing argument 'DATASET'"),
+        ((*TWO, "-o", "out.jsonl"), "the results of several evaluators go to a folder, not to out.jsonl"),
+        ((*TWO, "--set", "nope=1"), "none of `length`, `same` has a parameter `nope`"),
+        ((*TWO, "--set", "same.nope=1"), "has no parameter `nope`"),
+        ((*TWO, "--require", "other.mean>1"), "there is no metric 'other.mean'"),
+        (("-e", "length.py", "-e", "nope.py", "rows.jsonl"), "no script nope.py"),
+        ((*TWO, "--map", "output=nope"), "has no column `nope`"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_runs(words: tuple[str, ...], said: str, here: Path) -> None:
+    done = run(*words)
+    assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (here / "out").exists() or not list((here / "out").iterdir())
+
+
+def test_python_has_the_same(here: Path) -> None:
+    found = evaluate_all(
+        {"length": "length.py", "twice": "length.py", "same": "same.py"},
+        iter(ROWS),
+        mapping=InputMapping(literals={"twice.weight": 2, "reference": "x"}),
+        require=["twice.mean>=4", "rows==2"],
+        output=here / "out",
+        sandbox="wasm",
+    )
+    assert {name: report.summary.mean for name, report in found.items()} == {"length": 2, "twice": 4, "same": 0.5}
+    gates = {name: [gate.gate for gate in report.summary.gates] for name, report in found.items()}
+    assert gates == {"length": ["rows==2"], "twice": ["mean>=4", "rows==2"], "same": ["rows==2"]}
+    assert (here / "out" / "twice" / "manifest.json").is_file()
+    with pytest.raises(InputError, match="two evaluators are called 'same'"):
+        evaluate_all(["same.py", "same.py"], ROWS)
+    with pytest.raises(OutputError, match="cannot be made"):
+        evaluate_all(["same.py"], ROWS, output=here / "no" / "out")
+
+
+def test_the_longest_name_is_meant() -> None:
+    assert own(["a", "a.b"], "a.b", "a.b.mean>1") == "mean>1"
+    assert own(["a", "a.b"], "a", "a.b.mean>1") is None
+    assert own(["a"], "a", "mean>1") == "mean>1"
+
+
+@pytest.mark.parametrize("name", ["", "../x", ".", "a/b", "-x", "a\nb", "x" * 101])
+def test_a_name_is_that_of_a_folder(name: str) -> None:
+    with pytest.raises(InputError, match="needs a plain name"):
+        refuse_names([name])

@@ -132,7 +132,7 @@ class Run:
 
         Opens and closes the sandbox. Raises what `score` does, OutputError and WriteError.
         """
-        prepared, known, finished = self.prepared, self.resumed, self.resumed is not None and self.resumed.finished
+        prepared, known = self.prepared, self.resumed
         sandbox: Sandbox | None = None
         async with AsyncExitStack() as stack:
 
@@ -153,17 +153,15 @@ class Run:
 
             if known is None:
                 await opened()
-            if not finished:
-                await stack.enter_async_context(self._outputs)
-                await self._outputs.begin(prepared, self._layout)
+            await stack.enter_async_context(self._outputs)
+            await self._outputs.begin(prepared, self._layout)
             began = perf_counter()
             cases, reported = self._report_rows.located(self._cases), self._report_rows.wanted
             scored = prepared.score(cases, prepared.sandbox, self._watch, known, needed if known else None)
             async with aclosing(scored) as found:
                 try:
                     async for result in found:
-                        if not finished:
-                            self._outputs.add(result)
+                        self._outputs.add(result)
                         self._tally.add(result)
                         self._worst.add(result)
                         if reported:

@@ -178,6 +178,6 @@ def _print(work: Run, summary: Summary, options: Options) -> None:
             if not shown.directed and shown.show == "worst" and summary.scored:
                 out.print(direction_hint(work.prepared.evaluator, summary))
         out.print(render.summary_view(summary))
-        files = () if work.resumed and work.resumed.finished else options.files
-        for file in (*files, *options.reports):
+        stays = work.resumed.folder if work.resumed and work.resumed.finished else None
+        for file in (*(file for file in options.files if file != stays), *options.reports):
             out.say(render.text(f"written: {file}"))

@@ -79,10 +79,10 @@ class Outputs:
         """
         Create all of it; `layout` is that of tables. Raises OutputError and WriteError.
 
-        The sandbox is open, but for a run that goes on.
+        The sandbox is open, but for a run that goes on. The folder of a finished run stays as it is.
         """
         await self._files.open(layout)
-        if self._folder is not None:
+        if self._folder is not None and not (self._resumed is not None and self._resumed.finished):
             found = Digests() if self._digests is None else await self._digests.get()
             if self._resumed is not None:
                 manifest = resumed(self._resumed.manifest, prepared, found, opened=False)

@@ -126,6 +126,7 @@ def test_nothing_to_go_on_with_is_a_beginning(here: Path) -> None:
 
 def test_a_finished_run_is_judged_and_nothing_else(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = score("full", "--max-failed", "5")
+    score("other", files=TABLES)
     before = {path: path.read_bytes() for path in Path("full").iterdir()}
 
     async def none(_: object) -> None:
@@ -137,9 +138,11 @@ def test_a_finished_run_is_judged_and_nothing_else(here: Path, monkeypatch: pyte
         assert (result.exit_code, first.exit_code) == (code, 0), result.stderr
         assert "full/ is finished, with 60 rows: nothing is scored again" in result.stderr
         assert result.stdout.partition("time ")[0] == first.stdout.partition("time ")[0], "the worst rows, the figures"
-        assert "written" not in result.stdout
+        assert "written: full/" not in result.stdout
+        assert "written: full.x.csv" in result.stdout, "other files are written, from its rows"
     assert {path: path.read_bytes() for path in Path("full").iterdir()} == before
-    assert not list(here.glob("full.x.*"))
+    for name in (".x.csv", ".x.json"):
+        assert untimed(f"full{name}") == untimed(f"other{name}")
 
 
 def test_a_finished_run_that_was_begun_again_goes_on(here: Path) -> None:

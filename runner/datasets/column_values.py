@@ -18,6 +18,8 @@ MAX_DEPTH = 500
 """Nested lists and objects. Beyond this, most code that handles a row runs out of stack."""
 
 
+UNDECODED = 0xFE
+"""The byte that stands for what could not be decoded, where a file has another encoding than UTF-8."""
 UTF8_STEP = 'save the file as UTF-8, or give its encoding, such as encoding="cp1252"'
 
 
@@ -39,6 +41,8 @@ def decoded(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
+        if data[error.start] == UNDECODED:  # never in UTF-8: the encoding may be another one
+            raise RowError(f"it has bytes that are no text in the file's encoding; {UTF8_STEP}") from None
         raise RowError(f"not UTF-8 at byte {error.start + 1}; {UTF8_STEP}") from None
 
 
@@ -101,7 +105,9 @@ def _plain(value: Any) -> Any:
         return dict(value)
     if callable(getattr(value, "tolist", None)):
         return value.tolist()
-    raise RowError(f"a value of type {printable(type(value).__name__, 60)} cannot be written as JSON")
+    raise RowError(
+        f"a value of type {printable(type(value).__name__, 60)} cannot be written as JSON; make it text or a number"
+    )
 
 
 def _number(value: Decimal) -> float | int:

@@ -6,6 +6,7 @@ import codecs
 from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO, cast
 
+from runner.datasets.column_values import UNDECODED
 from runner.errors import DatasetError
 
 BUFFER = 1 << 16
@@ -23,8 +24,8 @@ _BOM = b"\xef\xbb\xbf"
 _MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 """Byte order marks; the longer one counts where another begins alike."""
 
-# The character that becomes the byte 0xFF, which is not UTF-8: the row that it is in is refused, and no other.
-codecs.register_error(_BAD, lambda error: ("\udcff", getattr(error, "end", 0)))
+# The character that becomes this byte, which is not UTF-8: the row that it is in is refused, and no other.
+codecs.register_error(_BAD, lambda error: (chr(0xDC00 + UNDECODED), getattr(error, "end", 0)))
 
 
 def as_utf8(file: BufferedReader, name: str, encoding: str | None) -> tuple[BufferedReader, str | None]:

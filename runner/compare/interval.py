@@ -48,12 +48,15 @@ def interval(values: Sequence[float], clusters: Sequence[Hashable] | None = None
 
     With `clusters`, one for each value, the error is the clustered one of Miller 2024, arXiv 2411.00640, appendix A,
     times C/(C-1) for its square, and with C-1 degrees of freedom for C clusters. None also for values so large that
-    their squares are no floats.
+    their sum is no float.
     """
     count = len(values)
     if count < 2:
         return None
-    mean = fsum(values) / count
+    try:
+        mean = fsum(values) / count
+    except OverflowError:
+        return None
     if clusters is None:
         sums = [value - mean for value in values]
     else:
@@ -62,20 +65,20 @@ def interval(values: Sequence[float], clusters: Sequence[Hashable] | None = None
             by[cluster] = by.get(cluster, 0.0) + value - mean
         sums = list(by.values())
     groups = len(sums)
-    try:
-        squares = fsum(one * one for one in sums)
-    except OverflowError:
+    # In units of the largest: the squares of very large and very small floats are none.
+    unit = max(map(abs, sums)) or 1.0
+    if groups < 2 or not isfinite(unit):
         return None
-    if groups < 2 or not isfinite(squares):
-        return None
-    return Interval(mean, sqrt(squares * groups / (groups - 1)) / count, groups - 1)
+    squares = fsum((one / unit) ** 2 for one in sums)
+    return Interval(mean, unit * sqrt(squares * groups / (groups - 1)) / count, groups - 1)
 
 
 def rows_for(difference: float, found: Interval, rows: int) -> int | None:
     """About how many rows would show a true difference of this size in 80 % of all samples. None: no number would."""
     if not difference or not found.error:
         return None
-    needed = rows * ((_Z + _POWER) * found.error / difference) ** 2
+    errors = abs((_Z + _POWER) * found.error / difference)
+    needed = rows * errors * errors
     return int(needed) + 1 if needed < 1e15 else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ FEW = 10
 _EQUAL = (
     1e-9  # two scores are tied that differ by this share alone: the order of a sum changes more than the last digit
 )
+_LARGEST = sys.float_info.max
 
 
 class Pairs(NamedTuple):
@@ -101,15 +103,18 @@ def _without_variance(
     if not changed:
         share = unseen(count)
         reason = f"no score changed; by chance that may be so while up to {share:.1%} of all rows differ"
-        return ("no worse" if pairs.span * share <= tolerance else "not enough evidence"), reason
-    reason = "every score changed by the same amount, so there is no variance to judge by"
+        # A span of 0 tells nothing of what a row may score: all that were seen are equal, and there are no bounds.
+        within = pairs.span > 0 and pairs.span * share <= tolerance
+        return ("no worse" if within else "not enough evidence"), reason
+    every = "score" if pairs.clusters is None else "cluster"
+    reason = f"every {every} changed by the same amount, so there is no variance to judge by"
     if count < FEW:
         return "not enough evidence", reason
     return ("worse" if mean < -tolerance else "no worse"), reason
 
 
 def _difference(base: float, new: float) -> float:
-    difference = new - base
+    difference = max(-_LARGEST, min(_LARGEST, new - base))
     return 0.0 if abs(difference) <= _EQUAL * max(abs(base), abs(new)) else difference
 
 

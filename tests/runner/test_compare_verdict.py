@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -74,6 +75,32 @@ def test_that_no_score_changed_shows_little_with_few_rows() -> None:
     assert "up to 16.8% of all rows" in few.reason
     assert compared([0.0] * 400, 0, span=1).verdict == "not enough evidence"
     assert compared([0.0] * 20, 0, span=1, unchanged=True).verdict == "no worse"
+
+
+def test_equal_scores_without_bounds_do_not_say_how_far_apart_others_are() -> None:
+    assert compared([0.0] * 2).verdict == "not enough evidence"
+    assert compared([0.0] * 400, 0.1).verdict == "not enough evidence"
+
+
+def test_clusters_that_changed_equally_have_no_variance() -> None:
+    found = compared([1.0, 0.0] * 20, clusters=[str(n // 2) for n in range(40)])
+    assert (found.verdict, found.ties) == ("no worse", 20)
+    assert found.reason == "every cluster changed by the same amount, so there is no variance to judge by"
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-170, 1e170, 1e306])
+def test_scores_of_any_size_are_judged(size: float) -> None:
+    base = [0.0] * 40
+    found = Difference(**figures(Pairs(base, [size * d for d in GAIN]), "maximize"))
+    assert found.verdict == "better"
+    assert found.ci_low == pytest.approx(size * 0.1338, rel=1e-3)
+
+
+def test_scores_whose_difference_is_no_float_are_no_evidence() -> None:
+    most = sys.float_info.max
+    for new in ([most] * 20, [most, -most] * 10):
+        found = Difference(**figures(Pairs([-most] * 20, new), "maximize"))
+        assert (found.verdict, found.ci_low) == ("not enough evidence", None)
 
 
 @pytest.mark.parametrize("differences", [[], [0.5]])

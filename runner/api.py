@@ -44,6 +44,7 @@ def evaluate(
     limits: Limits | None = None,
     mapping: Columns | None = None,
     seed: int | None = None,
+    repeat: int = 1,
     language: Language | None = None,
     limit: int | None = None,
     id: str | None = None,
@@ -72,7 +73,8 @@ def evaluate(
     `keep` are columns that each result carries in its `row`, or `all`. `sandbox` is a backend's name or a config, whose
     packages are added to the script's own; without a backend, the one that fits is chosen. `mapping`, such as
     `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed` makes the script's
-    random numbers repeat. `output` is one or several results files, or a folder: `run/`, or a Path without a suffix.
+    random numbers repeat. Each row is scored `repeat` times, and averaged in the summary. `output` is one or several
+    results files, or a folder: `run/`, or a Path without a suffix.
     `report` is one or several files for reports, whose suffix decides: .html, .md, .xml (JUnit) or
     .codequality.json (GitLab).
     With `resume` the run in that folder goes on after its last whole row, if it is the same run.
@@ -130,6 +132,7 @@ async def stream(
     limits: Limits | None = None,
     mapping: Columns | None = None,
     seed: int | None = None,
+    repeat: int = 1,
     language: Language | None = None,
     id: str | None = None,
     encoding: str | None = None,
@@ -198,6 +201,7 @@ def parity(
     *,
     sandboxes: Sequence[str | SandboxConfig] = (),
     other: Scorer | None = None,
+    twice: bool = False,
     limits: Limits | None = None,
     mapping: Columns | None = None,
     seed: int | None = None,
@@ -212,13 +216,14 @@ def parity(
     Run one dataset in several sandboxes, and report the rows that differ.
 
     In each sandbox a template runs in the first of its languages that the sandbox supports. With `other`, the first
-    sandbox runs `evaluator` and the last one runs `other`. `dataset` may also be `demo`, or `cases` for the
-    evaluator's worked examples. The other parameters and the exceptions are those of `evaluate`.
+    sandbox runs `evaluator` and the last one runs `other`. With `twice` one sandbox runs `evaluator` two times.
+    `dataset` may also be `demo`, or `cases` for the evaluator's worked examples. The other parameters and the
+    exceptions are those of `evaluate`.
     """
     given = dict(locals())
-    request, rows = make_request(**_without(given, "sandboxes", "other", "tolerance", "language"))
+    request, rows = make_request(**_without(given, "sandboxes", "other", "twice", "tolerance", "language"))
     second = None if other is None else scorer(other, request.sandbox)
-    sides = prepare_sides(request, sandboxes, second, language)
+    sides = prepare_sides(request, sandboxes, second, language, twice=twice)
     with with_whole_call(parity, given):
         cases = open_cases(request, rows, sides)
     tally = ParityTally(sides, tolerance)

@@ -22,7 +22,7 @@ from runner.examples.check import fill_example
 from runner.examples.load import Example, find_examples, for_language, read_examples
 from runner.request import Path as Named
 from runner.request import Prepared, Rows, RunRequest, prepare, refuse_lacking_columns
-from runner.results.diff import KEPT, TOLERANCE, fields, same, windows
+from runner.results.diff import KEPT, TOLERANCE, unlike, windows
 from runner.text import printable, whole
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Language, Model, Sandbox, SandboxConfig
@@ -81,13 +81,19 @@ def pair(
     other: Named | Evaluator | None,
     sandboxes: Sequence[str | SandboxConfig],
     language: Language | None = None,
+    *,
+    twice: bool = False,
 ) -> list[tuple[str | Evaluator, Evaluator, str | SandboxConfig | None]]:
     """
     For each side, the script's name, the evaluator, and its sandbox. None: the sandbox is still to be chosen.
 
     In each sandbox a template runs in `language`, else in the first of its languages that the sandbox supports. `other`
-    runs in the last of at most two sandboxes, `evaluator` in the first. Raises InputError.
+    runs in the last of at most two sandboxes, `evaluator` in the first; `twice`: both are alike. Raises InputError.
     """
+    if twice:
+        if other is not None or len(sandboxes) > 1:
+            raise InputError("a script that is run twice is compared with itself; name one sandbox and no other script")
+        return [_found(evaluator, language, sandboxes[0] if sandboxes else None)] * 2
     if other is not None:
         if len(sandboxes) > 2:
             raise InputError("two scripts are compared in two sandboxes at most; leave the others out")
@@ -106,16 +112,17 @@ def prepare_sides(
     *,
     lock: str = "the lock",
     mapping: Callable[[Evaluator], InputMapping] | None = None,
+    twice: bool = False,
 ) -> list[Prepared]:
     """
-    Prepare each side: the request's evaluator in each of the sandboxes, or `other` in the last of at most two.
+    Prepare each side: the evaluator in each of the sandboxes, `other` in the last of at most two, or one side `twice`.
 
     A name replaces the request's backend, a config replaces its whole config. `mapping` makes the mapping for each
     evaluator; without it, all use the request's. Raises InputError, and what `prepare` does.
     """
     files = find_files(request.dataset, request.evaluator)
     sides = []
-    for name, evaluator, wanted in pair(request.evaluator, other, sandboxes, language):
+    for name, evaluator, wanted in pair(request.evaluator, other, sandboxes, language, twice=twice):
         update: dict[str, Any] = {
             "evaluator": name,
             "language": evaluator.language,
@@ -204,7 +211,7 @@ class ParityTally:
         if any(result.outcome == "lost" for result in row):
             self._lost += 1
             return
-        values = self._unlike(row)
+        values = unlike(row, self._tolerance)
         for field in values:
             self._fields[field] = self._fields.get(field, 0) + 1
         if not values:
@@ -237,16 +244,6 @@ class ParityTally:
             fields=self._fields,
             differences=tuple(self._shown),
         )
-
-    def _unlike(self, row: Sequence[Result]) -> dict[str, tuple[Any, ...]]:
-        every = [fields(result) for result in row]
-        names = list(dict.fromkeys(name for each in every for name in each))
-        found = {}
-        for name in names:
-            values = tuple(each.get(name) for each in every)
-            if not all(same(values[0], value, self._tolerance) for value in values[1:]):
-                found[name] = values
-        return {"outcome": found["outcome"]} if "outcome" in found else found
 
 
 def _found(

@@ -21,6 +21,7 @@ from runner.reports.content import RunContent
 from runner.reports.files import ReportFiles
 from runner.request import Prepared, Rows
 from runner.results.gates import judge, parse_gate, parse_most
+from runner.results.repeats import Repeats
 from runner.results.summary import Stats, Summary, Tally
 from runner.results.worst import ShownRows, Worst
 from runner.types import Case, OutputConfig, Result
@@ -70,10 +71,13 @@ class Run:
         )
         self._report_rows = ReportRows(evaluator, failed=self._reports.failed, listed=self._reports.listed)
         self._tally = Tally(evaluator.outputs)
+        self._repeats = Repeats(request.repeat)
+        self.count = 0
+        """Results so far: a row has one, or as many as it is repeated."""
         self._worst = Worst(evaluator, max(request.worst, self._reports.rows), request.show)
         self._aggregation = _aggregation(prepared) if whole and figures else None
         self._cases: Iterable[Case] = ()
-        self._count: int | None = None
+        self._total: int | None = None
         self._layout = Layout()
         self._seconds = 0.0
         self._resume = resume
@@ -87,7 +91,7 @@ class Run:
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[None]:
         """Open the dataset, or use these rows. Raises DatasetError, and ResumeError if the run cannot go on."""
-        self._count = None if rows is None else row_count(rows)
+        self._total = None if rows is None else row_count(rows)
         self._outputs.read(self.prepared)
         try:
             if self._resume:
@@ -114,12 +118,10 @@ class Run:
         return self._cases.notes if isinstance(self._cases, Dataset) else ()
 
     def total(self) -> int | None:
-        """The number of rows to score, if it is known before they are read."""
-        total, limit = (
-            self._cases.total() if isinstance(self._cases, Dataset) else self._count,
-            self.prepared.request.limit,
-        )
-        return total if limit is None or total is None else min(total, limit)
+        """The number of results to come, if it is known before the rows are read."""
+        request = self.prepared.request
+        total = self._cases.total() if isinstance(self._cases, Dataset) else self._total
+        return None if total is None else min(total, request.limit or total) * request.repeat
 
     @property
     def written(self) -> dict[str, int]:
@@ -162,12 +164,14 @@ class Run:
                 try:
                     async for result in found:
                         self._outputs.add(result)
-                        self._tally.add(result)
-                        self._worst.add(result)
-                        if reported:
-                            self._report_rows.add(result)
-                        if self._aggregation is not None:
-                            self._aggregation.add(result)
+                        self.count += 1
+                        if (row := self._repeats.add(result)) is not None:
+                            self._tally.add(row)
+                            self._worst.add(row)
+                            if reported:
+                                self._report_rows.add(row)
+                            if self._aggregation is not None:
+                                self._aggregation.add(row)
                         yield result
                         await self._outputs.room()
                 finally:
@@ -203,6 +207,10 @@ class Run:
     def summary(self, state: State = "finished") -> Summary:
         """The summary of the rows so far. Gates are judged only when all rows are done."""
         summary = self._tally.summary(self._seconds)
+        if (repeats := self._repeats).repeat > 1:
+            share = repeats.unstable / repeats.rows if repeats.rows else None
+            found = {"repeat": repeats.repeat, "unstable": repeats.unstable, "unstable_rate": share}
+            summary = summary.model_copy(update=found)
         if self._aggregation is not None:
             summary = summary.model_copy(update=dict(self._aggregation.figures))
         if self.resumed is not None and self._seconds:

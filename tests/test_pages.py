@@ -240,11 +240,22 @@ def test_the_reference_of_results_has_what_a_run_writes(here: Path) -> None:
     head = "".join(f"# [tool.evalcell.outputs.{name}]\n# kind = 'freeform'\n" for name in "ab")
     Path("two.py").write_text(f"# /// script\n{head}# ///\ndef evaluate(output):\n    return {{'a': 1, 'b': 2}}\n")
     Path("data.json").write_text('[{"output": "x", "kind": "y"}]')
-    assert evalcell("run", "two.py", "data.json", "--keep", "kind", "-o", "run/", "-o", "out.csv").exit_code == 0
-    row, manifest = (json.loads(Path("run", name).read_text("utf-8")) for name in ("results.jsonl", "manifest.json"))
+    assert (
+        evalcell(
+            "run", "two.py", "data.json", "--keep", "kind", "--repeat", "2", "-o", "run/", "-o", "out.csv"
+        ).exit_code
+        == 0
+    )
+    (row, _), (manifest,) = (
+        [json.loads(line) for line in lines]
+        for lines in (
+            Path("run/results.jsonl").read_text("utf-8").splitlines(),
+            [Path("run/manifest.json").read_text("utf-8")],
+        )
+    )
     assert row.keys() == keys(page, "A row")
     assert manifest.keys() == keys(page, "The manifest")
-    (first, _) = csv.reader(Path("out.csv").read_text("utf-8").splitlines())
+    (first, *_) = csv.reader(Path("out.csv").read_text("utf-8").splitlines())
     named = {"error_kind", "error_message", *(f"{n}.{p}" for n in "ab" for p in ("label", "score", "explanation"))}
     assert set(first) == row.keys() - {"error", "outputs", "row"} | named | {"kind"}
 

@@ -138,6 +138,7 @@ def cli(debug: bool) -> None:
 @options.dataset("dataset", required=False)
 @options.evaluators
 @options.rows
+@options.repeat
 @options.limits
 @options.resources
 @options.results
@@ -231,6 +232,7 @@ def test(**given: Any) -> int:
 @options.rows
 @options.tolerance
 @options.other
+@options.twice
 @options.sandboxes
 @options.bounds
 @options.resources
@@ -241,7 +243,7 @@ def parity(**given: Any) -> int:
 
     If a template has several languages, each sandbox runs the first one that it supports. --other compares two
     scripts: the first --sandbox runs EVALUATOR, the last one runs the other. Without --sandbox, each script runs
-    in the sandbox that fits it.
+    in the sandbox that fits it. --twice shows which rows do not repeat: 0 rows should differ.
 
     DATASET is a file, `demo`, or `cases` for the worked examples of `evalcell test`. Outcome, label, score,
     explanation and the kind of an error must agree; error messages may differ.

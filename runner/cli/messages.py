@@ -23,7 +23,11 @@ _PHRASES = (
     (re.compile(r"\badd (`dependencies = \[\"([^\"]+)\"\]`)"), r"add --with \2, or \1"),
     (
         re.compile(r"\bname two sandboxes, or another script$"),
-        "name two (--sandbox twice), or another script (--other)",
+        "name two (--sandbox twice), or another script (--other), or run it --twice",
+    ),
+    (
+        re.compile(r"^a script that is run twice is compared with itself; name one sandbox and no other script$"),
+        "--twice compares a script with itself; give --sandbox once at most, and no --other",
     ),
     (re.compile(r"\bleave the language out\b"), "leave --lang out"),
     (re.compile(r"\bleave `resume` out\b"), "leave --resume out"),

@@ -1,4 +1,4 @@
-"""The options that commands share, and their order in the help: click knows no groups."""
+"""The options that commands share, and their order in the help."""
 
 from __future__ import annotations
 
@@ -9,65 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from click.types import OptionHelpExtra
+from runner.cli.headings import Command as Command
+from runner.cli.headings import Decorator, option, several
+from runner.cli.headings import Plain as Plain
 
+if TYPE_CHECKING:
     from sandboxes.base import Language
 
-_Decorator = Callable[[Any], Any]
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LANGUAGES: dict[str, Language] = {"py": "python", "ts": "typescript"}
-
-
-class Plain(click.Option):
-    """An option without its range in the help."""
-
-    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
-        """Called by click. The ranges are so wide that they are not worth the space."""
-        extra = super().get_help_extra(ctx)
-        extra.pop("range", None)
-        return extra
-
-
-class Option(Plain):
-    """An option under a heading in the help."""
-
-    def __init__(self, *words: Any, heading: str, **settings: Any) -> None:
-        super().__init__(*words, **settings)
-        self.heading = heading
-
-
-class Command(click.Command):
-    """Lists its options under their headings, in the order in which the headings first come."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Called by click."""
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
-            if record is not None:
-                groups.setdefault(getattr(parameter, "heading", "Other"), []).append(record)
-        width = max(len(first) for group in groups.values() for first, _ in group)
-        for heading, records in groups.items():
-            with formatter.section(heading):
-                # The same width in each group, so that all texts are in one column.
-                formatter.write_dl([(first.ljust(width), text) for first, text in records])
-
-
-def option(heading: str, *words: str, **settings: Any) -> _Decorator:
-    """Declare an option under a heading."""
-    return click.option(*words, cls=Option, heading=heading, **settings)
-
-
-def several(*options: _Decorator) -> _Decorator:
-    """Declare options; the help shows them in this order."""
-
-    def decorate(command: Any) -> Any:
-        for one in reversed(options):
-            command = one(command)
-        return command
-
-    return decorate
 
 
 def offered(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
@@ -82,17 +32,17 @@ def offered(kind: str) -> Callable[[click.Context, click.Parameter, str], list[A
     return offer
 
 
-def evaluator(name: str, *, required: bool = True) -> _Decorator:
+def evaluator(name: str, *, required: bool = True) -> Decorator:
     """Declare the argument that names a script or a template."""
     return click.argument(name, required=required, shell_complete=offered("evaluators"))
 
 
-def dataset(name: str, *, required: bool = True) -> _Decorator:
+def dataset(name: str, *, required: bool = True) -> Decorator:
     """Declare the argument that names a dataset, or examples."""
     return click.argument(name, required=required, shell_complete=offered("datasets"))
 
 
-def seconds(heading: str, *words: str, help: str) -> _Decorator:
+def seconds(heading: str, *words: str, help: str) -> Decorator:
     """Declare an option for a time in seconds, at most a day."""
     return option(heading, *words, type=click.FloatRange(0, 86_400, min_open=True), metavar="S", help=help)
 
@@ -113,7 +63,7 @@ def _language(_: click.Context, __: click.Parameter, given: str | None) -> Langu
 _ROWS, _SANDBOX, _PACKAGES, _ALLOWED, _RESULTS = "Rows", "Sandbox", "Packages", "What the script may use", "Results"
 
 
-def language(help: str) -> _Decorator:
+def language(help: str) -> Decorator:
     """Declare `--lang`."""
     return option(_ROWS, "--lang", "language", type=click.Choice([*_LANGUAGES]), callback=_language, help=help)
 
@@ -161,6 +111,15 @@ rows = several(
     option(_ROWS, "--seed", type=int, metavar="N", help="Make the script's random numbers repeat."),
 )
 
+repeat = option(
+    _ROWS,
+    "--repeat",
+    type=click.IntRange(1, 1000),
+    default=1,
+    metavar="K",
+    help="Score each row K times.",
+)
+
 tolerance = option(
     _ROWS,
     "--tolerance",
@@ -172,6 +131,8 @@ tolerance = option(
 other = option(
     _ROWS, "--other", metavar="SCRIPT", help="Compare with this evaluator, which runs in the last --sandbox."
 )
+
+twice = option(_ROWS, "--twice", is_flag=True, help="Run it two times in one sandbox, and compare these.")
 
 sandbox = option(
     _SANDBOX,

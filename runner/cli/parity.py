@@ -33,6 +33,7 @@ class Options(SandboxOptions):
     evaluator: str
     dataset: str
     other: str | None
+    twice: bool
     sandboxes: tuple[str, ...]
     tolerance: float | None
     seed: int | None
@@ -52,6 +53,7 @@ def parity(options: Options) -> int:
         options.language,
         lock=options.lock_named,
         mapping=options.mapping,
+        twice=options.twice,
     )
     cases = open_cases(request, None, sides)
     tally = ParityTally(sides, TOLERANCE if options.tolerance is None else options.tolerance)

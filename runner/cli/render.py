@@ -103,6 +103,10 @@ def summary_view(summary: Summary) -> RenderableType:
     rows.append(("rows", _outcomes(summary)))
     if summary.rows:
         rows.append(("", outcome_bar(summary)))
+    if summary.unstable is not None and summary.unstable_rate is not None:
+        words = f"{summary.repeat:,} of each row; {summary.unstable:,} of {rows_of(summary.rows)} did not repeat"
+        style = "yellow" if summary.unstable else "green"
+        rows.append(("repeats", text(f"{words} ({summary.unstable_rate:.1%})", style)))
     if summary.failed or summary.lost:
         rows.append(("left out", text(f"{missing_rows(summary)}: in neither the mean nor any other score", "red")))
     for name, stats in (summary.outputs or {"": summary}).items():

@@ -33,6 +33,7 @@ class Options(SandboxOptions):
     dataset: str | None
     evaluators: tuple[str, ...]
     seed: int | None
+    repeat: int
     limit: int | None
     id: str | None
     keep: tuple[str, ...]
@@ -74,6 +75,7 @@ def request_of(options: Options, evaluator: str, dataset: str, read: Evaluator) 
         dataset,
         read,
         seed=options.seed,
+        repeat=options.repeat,
         limit=options.limit,
         id=options.id,
         keep=options.keep,
@@ -126,9 +128,9 @@ def _end(work: Run, state: State, error: str | None = None) -> None:
         render.err().say(render.text(f"evalcell: {beside}", "bold red", render.ERROR))
 
 
-def _kept(work: Run, rows: int) -> str:
+def _kept(work: Run) -> str:
     """Where the rows are, in words."""
-    written = work.written
+    written, rows = work.written, work.count
     if not written:
         return "use -o FILE to keep them"
     short = [f"{path} has {rows_of(count)}" for path, count in written.items() if count != rows]
@@ -143,11 +145,7 @@ def report(work: Run, options: Options, interrupted: bool, of: str = "") -> int:
         for note in work.notes:
             err.say(render.text(f"{of}note: {note}"))
     if interrupted:
-        when = (
-            f"after {rows_of(summary.rows)}; {_kept(work, summary.rows)}"
-            if summary.rows
-            else "before the first row was scored"
-        )
+        when = f"after {rows_of(summary.rows)}; {_kept(work)}" if summary.rows else "before the first row was scored"
         err.say(render.text(f"{of}interrupted {when}", "yellow"))
         err.print(render.summary_view(summary))
         return INTERRUPTED

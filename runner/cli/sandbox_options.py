@@ -28,6 +28,7 @@ class More(TypedDict, total=False):
     """The options that only some of the commands have."""
 
     seed: int | None
+    repeat: int
     limit: int | None
     id: str | None
     keep: tuple[str, ...]

@@ -40,7 +40,7 @@ class Resumed:
         self.manifest = manifest
         self.kept = kept
         self.identity: str = manifest["sandbox"]["sandbox"]
-        self.finished = manifest["state"] == "finished" and manifest["dataset"]["rows"] == kept.rows
+        self.finished = manifest["state"] == "finished" and _results_of(manifest) == kept.rows
         self._path = rows
         self._evaluator = evaluator
         self._line = 0
@@ -164,6 +164,11 @@ def find_resumed(folder: str, manifest: Path, rows: Path, prepared: Prepared, di
         kept = whole_batches(rows, kept, evaluator, sandbox.batch, prepared.request.repeat)
         found = Resumed(folder, rows, kept, old, evaluator)
     return found
+
+
+def _results_of(manifest: dict[str, Any]) -> int | None:
+    rows = manifest["dataset"].get("rows")
+    return rows * manifest["repeat"] if isinstance(rows, int) else None
 
 
 def _manifest(path: Path) -> dict[str, Any]:

@@ -52,6 +52,18 @@ def same(a: Any, b: Any, tolerance: float) -> bool:
     return bool(a == b)
 
 
+def unlike(results: Sequence[Result], tolerance: float) -> dict[str, tuple[Any, ...]]:
+    """The fields in which they differ, with the value of each. If the outcomes differ, nothing else is compared."""
+    every = [fields(result) for result in results]
+    names = list(dict.fromkeys(name for each in every for name in each))
+    found = {}
+    for name in names:
+        values = tuple(each.get(name) for each in every)
+        if not all(same(values[0], value, tolerance) for value in values[1:]):
+            found[name] = values
+    return {"outcome": found["outcome"]} if "outcome" in found else found
+
+
 def difference(field: str, expected: Any, got: Any) -> Difference:
     """Two values that differ, bounded in size."""
     expected, got = windows((expected, got), KEPT)

@@ -109,6 +109,12 @@ class Summary(Figures, Stats, Counts):
     """Each output's statistics by name, with the first one's, if the outputs have names."""
     errors: tuple[ErrorCount, ...] = ()
     """The most frequent first."""
+    repeat: int = 1
+    """The number of results of each row; with several, all figures are of rows, each with the mean of its scores."""
+    unstable: int | None = None
+    """Rows whose results differ from each other. None where each row has one."""
+    unstable_rate: float | None = None
+    """Their share of all rows."""
     gates: tuple[GateResult, ...] = ()
     """The results of the run's gates; empty before the last row is done."""
     complete: bool = True

@@ -87,8 +87,9 @@ def manifest(folder: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("isolation", ["call", "batch"])
-def test_it_ends_as_if_it_had_not_been_stopped(here: Path, isolation: str) -> None:
-    more = ("--isolation", isolation)
+@pytest.mark.parametrize("repeat", [(), ("--repeat", "3")], ids=["once", "thrice"])
+def test_it_ends_as_if_it_had_not_been_stopped(here: Path, isolation: str, repeat: tuple[str, ...]) -> None:
+    more = ("--isolation", isolation, *repeat)
     assert score("full", *more, files=TABLES).exit_code == 0
     whole = Path("full/results.jsonl").read_bytes()
     ends = [n + 1 for n, byte in enumerate(whole) if byte == 10]
@@ -187,6 +188,7 @@ CHANGED: list[tuple[Any, str]] = [
     (["--keep", "id"], "`dataset.keep` was ['who'] and is ['who', 'id']"),
     (["--limit", "70"], "`dataset.limit` was None and is 70"),
     (["--id", "who"], "`dataset.id` was None and is who"),
+    (["--repeat", "2"], "`repeat` was 1 and is 2"),
     (["--empty", "null"], "`dataset.empty` was text and is null"),
 ]
 

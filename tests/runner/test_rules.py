@@ -26,6 +26,7 @@ from runner.evaluators.mapping import bind
 from runner.output.cells import escaped
 from runner.results.gates import judge, parse_gate, parse_most
 from runner.results.normalize import InvalidResultError, normalize
+from runner.results.repeats import Repeats
 from runner.results.summary import Tally
 from runner.types import Case, Continuous, Evaluator, InputMapping, Outcome, OutputConfig, Result
 from tests.runner.parsing import parsed, refusal
@@ -65,6 +66,20 @@ def rows(heading: str, least: int) -> list[Any]:
 
 def outputs(config: str) -> dict[str, OutputConfig]:
     return {} if config == "none" else {"": CONFIGS[config]}
+
+
+@pytest.mark.parametrize(("several", "row"), rows("results of a row | the row", 7))
+def test_several_results_of_a_row(several: str, row: str) -> None:
+    from tests.runner.test_repeats import result
+
+    given, expected = json.loads(several), json.loads(row)
+    repeats = Repeats(len(given))
+    found = [repeats.add(result(one, repeat=number)) for number, one in enumerate(given, 1)]
+    last = found.pop()
+    assert last is not None
+    assert found == [None] * (len(given) - 1)
+    assert last.score == (None if expected["score"] is None else pytest.approx(expected["score"], abs=1e-15))
+    assert (last.outcome, repeats.unstable, repeats.rows) == (expected["outcome"], expected.get("unstable", False), 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""Options under headings in the help: click knows no groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from click.types import OptionHelpExtra
+
+Decorator = Callable[[Any], Any]
+
+
+class Plain(click.Option):
+    """An option without its range in the help."""
+
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        """Called by click. The ranges are so wide that they are not worth the space."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
+
+class Option(Plain):
+    """An option under a heading in the help."""
+
+    def __init__(self, *words: Any, heading: str, **settings: Any) -> None:
+        super().__init__(*words, **settings)
+        self.heading = heading
+
+
+class Command(click.Command):
+    """Lists its options under their headings, in the order in which the headings first come."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Called by click."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                groups.setdefault(getattr(parameter, "heading", "Other"), []).append(record)
+        width = max(len(first) for group in groups.values() for first, _ in group)
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                # The same width in each group, so that all texts are in one column.
+                formatter.write_dl([(first.ljust(width), text) for first, text in records])
+
+
+def option(heading: str, *words: str, **settings: Any) -> Decorator:
+    """Declare an option under a heading."""
+    return click.option(*words, cls=Option, heading=heading, **settings)
+
+
+def several(*options: Decorator) -> Decorator:
+    """Declare options; the help shows them in this order."""
+
+    def decorate(command: Any) -> Any:
+        for one in reversed(options):
+            command = one(command)
+        return command
+
+    return decorate

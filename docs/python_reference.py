@@ -23,8 +23,8 @@ from sandboxes import models
 
 PAGE = Path(__file__).parent / "reference" / "python.md"
 PARTS = {
-    "Functions": ("evaluate", "evaluate_all", "stream", "check_examples", "parity", "read_evaluator"),
-    "What they return": ("Report", "Summary", "Result", "ExamplesReport", "Parity"),
+    "Functions": ("evaluate", "evaluate_all", "stream", "compare_runs", "check_examples", "parity", "read_evaluator"),
+    "What they return": ("Report", "Summary", "Result", "Comparison", "ExamplesReport", "Parity"),
     "Evaluators and settings": (
         *("Evaluator", "InputMapping", "Limits", "SandboxConfig"),
         *("Categorical", "Continuous", "Freeform", "Case"),
@@ -32,7 +32,7 @@ PARTS = {
     "Errors": (
         *("InputError", "EvaluatorError", "DatasetError", "ExamplesError", "MappingError", "OutputError"),
         *("WriteError", "UnsupportedConfigError", "SandboxError", "SandboxUnavailableError", "SandboxLostError"),
-        "RequirementError",
+        *("RequirementError", "NotComparableError"),
     ),
 }
 """All public names, in the page's order."""

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
     from runner.api import check_examples, evaluate, parity, stream
     from runner.api_suite import evaluate_all
+    from runner.compare.runs import compare_runs
+    from runner.compare.types import Comparison
     from runner.errors import (
         DatasetError,
         EvaluatorError,
         ExamplesError,
         InputError,
         MappingError,
+        NotComparableError,
         OutputError,
         RequirementError,
     )
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Case",
     "Categorical",
+    "Comparison",
     "Continuous",
     "DatasetError",
     "Evaluator",
@@ -52,6 +56,7 @@ __all__ = [
     "InputMapping",
     "Limits",
     "MappingError",
+    "NotComparableError",
     "OutputError",
     "Parity",
     "Report",
@@ -65,6 +70,7 @@ __all__ = [
     "UnsupportedConfigError",
     "WriteError",
     "check_examples",
+    "compare_runs",
     "evaluate",
     "evaluate_all",
     "parity",
@@ -75,12 +81,15 @@ __all__ = [
 _MODULES = {
     "runner.api": ("check_examples", "parity", "evaluate", "stream"),
     "runner.api_suite": ("evaluate_all",),
+    "runner.compare.runs": ("compare_runs",),
+    "runner.compare.types": ("Comparison",),
     "runner.errors": (
         "DatasetError",
         "EvaluatorError",
         "ExamplesError",
         "InputError",
         "MappingError",
+        "NotComparableError",
         "OutputError",
         "RequirementError",
     ),

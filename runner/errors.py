@@ -13,6 +13,7 @@ Errors of the caller. Each message is one line that names the file, row or optio
         OutputError       a results file that cannot be written
           ResumeError     a run that cannot go on
       PathError           a JSONPath; callers see it as one of those above
+    NotComparableError    exit 3: two runs of which nothing can be said, such as a baseline that is missing
 """
 
 
@@ -74,3 +75,7 @@ class PathError(ValueError):
 
 class RequirementError(AssertionError):
     """A report does not meet a requirement, or it cannot be judged whether it does."""
+
+
+class NotComparableError(Exception):
+    """Two runs cannot be compared: one is missing, empty, damaged or of another dataset."""

@@ -16,7 +16,7 @@ ROOMS = (
     ("api_suite",),
     ("api",),
     ("suite",),
-    ("run", "parity_check", "report"),
+    ("run", "parity_check", "compare_datasets", "report"),
     ("output", "examples", "notebook", "reports", "compare"),
     ("arguments", "request"),
     ("engine",),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,6 +35,10 @@ class Option(Plain):
 class Command(click.Command):
     """Lists its options under their headings, in the order in which the headings first come."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Called by click, which would take what stands behind an option with an optional number for the number."""
+        return super().parse_args(ctx, [*_with_numbers(args)])
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Called by click."""
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -62,3 +67,9 @@ def several(*options: Decorator) -> Decorator:
         return command
 
     return decorate
+
+
+def _with_numbers(args: list[str]) -> Iterator[str]:
+    for word, following in zip(args, [*args[1:], ""], strict=True):
+        bare = word == "--fail-if-worse" and not re.fullmatch(r"\d*\.?\d+(e-?\d+)?", following)
+        yield f"{word}=0" if bare else word

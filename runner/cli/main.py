@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from runner.cli import authoring, options, sandboxes, signals, streams
+from runner.cli import authoring, comparing, options, sandboxes, signals, streams
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE
 from runner.version import installed
 
@@ -61,7 +61,7 @@ def _report(error: Exception, given: Sequence[str]) -> int:
     if isinstance(error, click.Abort):
         return INTERRUPTED
     from runner.cli.messages import in_options
-    from runner.errors import ColumnsError, InputError, ResumeError
+    from runner.errors import ColumnsError, InputError, NotComparableError, ResumeError
     from runner.output.files import WriteError
     from sandboxes.errors import SandboxError, UnsupportedConfigError
     from sandboxes.guest.supervisor.shortage import why
@@ -81,7 +81,7 @@ def _report(error: Exception, given: Sequence[str]) -> int:
     if isinstance(error, InputError | UnsupportedConfigError):
         click.echo(f"evalcell: {lines}", err=True)
         return WRONG_USAGE
-    if isinstance(error, SandboxError | WriteError):
+    if isinstance(error, SandboxError | WriteError | NotComparableError):
         click.echo(f"evalcell: {lines}", err=True)
         return COULD_NOT_JUDGE
     if isinstance(error, Exception) and (short := why(error)):
@@ -255,7 +255,7 @@ def parity(**given: Any) -> int:
 
 for _command in (
     *(authoring.templates, authoring.show, authoring.new, authoring.init, authoring.completion),
-    *(sandboxes.sandboxes, sandboxes.doctor, sandboxes.reap, sandboxes.cache),
+    *(comparing.compare, sandboxes.sandboxes, sandboxes.doctor, sandboxes.reap, sandboxes.cache),
 ):
     cli.add_command(_command)
 

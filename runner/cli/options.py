@@ -210,6 +210,13 @@ printed = several(
 
 verbose = option(_RESULTS, "-v", "--verbose", is_flag=True, help="Also print what passed.")
 
+max_failed = option(
+    _RESULTS,
+    "--max-failed",
+    metavar="N|P%",
+    help="Exit with 1 if more rows fail or are lost. Without it, gates on scores allow none.",
+)
+
 results = several(
     option(_RESULTS, "--worst", type=click.IntRange(0, 1000), metavar="N", help="Show the N worst rows.  [default: 5]"),
     option(
@@ -249,12 +256,7 @@ results = several(
     option(
         _RESULTS, "--fail-if", "gates", metavar="GATE", multiple=True, help="Exit with 1 if it is true: 'mean<0.9'."
     ),
-    option(
-        _RESULTS,
-        "--max-failed",
-        metavar="N|P%",
-        help="Exit with 1 if more rows fail or are lost. Without it, gates on scores allow none.",
-    ),
+    max_failed,
     option(_RESULTS, "--max-abstained", metavar="N|P%", help="Exit with 1 if more rows abstain."),
     seconds(_RESULTS, "--aggregate-timeout", help="Seconds the script's `aggregate` may take.  [default: 60]"),
 )

@@ -191,8 +191,8 @@ def gate_words(result: GateResult) -> str:
     """The result of one gate, in words, with the rows that abstained."""
     gate = f"required {result.gate!r}" if result.required else f"gate {result.gate!r}"
     if result.verdict == "passed":
-        words = f"{gate} {'is met' if result.required else 'passed'}"
-        words += "" if result.value is None else f": the value is {figure(result.value)}"
+        value = result.reason or ("" if result.value is None else f"the value is {figure(result.value)}")
+        words = f"{gate} {'is met' if result.required else 'passed'}{': ' if value else ''}{value}"
     elif result.verdict == "failed":
         words = f"{gate} {'is not met' if result.required else 'failed'}: {result.reason}"
     else:

@@ -55,7 +55,7 @@ def test_the_manifest_says_how_the_run_was_done(here: Path) -> None:
     assert datetime.fromisoformat(found["started"]) <= datetime.fromisoformat(found["finished"])
     assert datetime.fromisoformat(found["started"]).utcoffset() is not None
     digest = sha256(LENGTH.encode()).hexdigest()
-    about = {"name": "length", "version": digest[:12], "path": "length.py", "sha256": digest}
+    about = {"name": "length", "version": digest[:12], "path": "length.py", "sha256": digest, "outputs": {}}
     assert found["evaluator"] == about
     reading: dict[str, Any] = {"id": None, "encoding": None, "empty": "text", "keep": []}
     content = {"sha256": sha256(Path("data.jsonl").read_bytes()).hexdigest()}

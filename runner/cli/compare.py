@@ -1,0 +1,132 @@
+"""`evalcell compare`: is the new run better than the base? Two finished runs, or one evaluator on two datasets."""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+
+from runner.cli import render
+from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.sandbox_options import SandboxOptions
+from runner.compare.gate import worse_gate
+from runner.compare.runs import compare_runs
+from runner.compare.types import Comparison
+from runner.errors import InputError
+from runner.results.gates import parse_most
+from runner.results.summary import GateResult
+from runner.types import Direction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(SandboxOptions):
+    """The command line of `compare`, as click parsed it."""
+
+    sources: tuple[str, ...]
+    direction: Direction | None
+    evaluator: str | None
+    by: str | None
+    cluster: str | None
+    ignore_input: bool
+    strict: bool
+    tolerance: float | None
+    seed: int | None
+    limit: int | None
+    id: str | None
+    fail_if_worse: float | None
+    allow_inconclusive: bool
+    max_failed: str | None
+    as_json: bool
+    quiet: bool
+
+
+def compare(options: Options) -> int:
+    """Compare; return the exit code. Raises NotComparableError and InputError, and what `evaluate` does."""
+    most = None if options.max_failed is None else parse_most(options.max_failed)
+    gated = options.fail_if_worse is not None
+    if not gated and (options.allow_inconclusive or options.max_failed):
+        raise InputError("--allow-inconclusive and --max-failed belong to a gate; add --fail-if-worse")
+    made = _compared(options)
+    if made is None:
+        return INTERRUPTED
+    gate = worse_gate(made, most, allow_inconclusive=options.allow_inconclusive) if gated else None
+    show(made, gate, as_json=options.as_json, quiet=options.quiet)
+    if gate is None:
+        return DONE if made.compared else COULD_NOT_JUDGE
+    return {"failed": GATE_FAILED, "unjudged": COULD_NOT_JUDGE}.get(gate.verdict, DONE)
+
+
+def _compared(options: Options) -> Comparison | None:
+    """None: it was interrupted."""
+    tolerance = options.fail_if_worse or options.tolerance or 0.0
+    if options.fail_if_worse and options.tolerance is not None and options.tolerance != options.fail_if_worse:
+        raise InputError("--tolerance and the value of --fail-if-worse are the same thing; give one of them")
+    if len(options.sources) == 2:
+        base, new = options.sources
+        return compare_runs(
+            base,
+            new,
+            tolerance=tolerance,
+            direction=options.direction,
+            evaluator=options.evaluator,
+            language=options.language,
+            by=options.by,
+            cluster=options.cluster,
+            ignore_input=options.ignore_input,
+            strict=options.strict,
+        )
+    if len(options.sources) != 3:
+        raise InputError(
+            "name two runs, BASE NEW, or an evaluator and two datasets: EVALUATOR BASE_DATASET NEW_DATASET"
+        )
+    return _datasets(options, tolerance)
+
+
+def _datasets(options: Options, tolerance: float) -> Comparison | None:
+    from runner.cli import signals  # none of this for runs that are finished
+    from runner.cli.progress import Progress
+    from runner.compare_datasets import DatasetComparison
+    from runner.evaluators.resolve import find_evaluator
+
+    name, base, new = options.sources
+    evaluator = find_evaluator(name, options.language)
+    request = options.request(name, new, evaluator, seed=options.seed, limit=options.limit, id=options.id)
+    columns = tuple(column for column in (options.by, options.cluster) if column is not None)
+    work = DatasetComparison(request, base, evaluator=evaluator, columns=columns, lock=options.lock_named)
+    if not options.quiet:
+        render.err().say(render.text(f"sandbox: {work.why}", "dim"))
+
+    async def score() -> None:
+        with Progress(not options.quiet) as progress:
+            async with aclosing(work.score(folder)) as found:
+                async for result in found:
+                    progress.add(result)
+
+    with TemporaryDirectory(prefix="evalcell-compare-") as folder:
+        if signals.run(score(), quiet=options.quiet):
+            render.err().say(render.text("interrupted before all rows were scored", "yellow"))
+            return None
+        return work.compare(
+            folder,
+            tolerance=tolerance,
+            direction=options.direction,
+            by=options.by,
+            cluster=options.cluster,
+            ignore_input=options.ignore_input,
+            strict=options.strict,
+        )
+
+
+def show(made: Comparison, gate: GateResult | None, *, as_json: bool, quiet: bool) -> None:
+    """Print a comparison on stdout, and what a gate says of it on stderr."""
+    out = render.out()
+    if as_json:
+        found = made.model_dump(mode="json") | ({} if gate is None else {"gate": gate.model_dump(mode="json")})
+        out.out(json.dumps(found, ensure_ascii=True), highlight=False)
+    elif not quiet:
+        from runner.cli.compare_view import comparison_view
+
+        out.print(comparison_view(made, out.width))
+    if gate is not None and (gate.verdict != "passed" or not quiet):
+        render.err().say(render.gate_line(gate))

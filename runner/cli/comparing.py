@@ -1,0 +1,83 @@
+"""`compare`: its options, and the gate that `run` has too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from runner.cli import options
+
+_COMPARED = "Comparison"
+
+_printed = options.several(
+    options.option("Results", "--json", "as_json", is_flag=True, help="Print the comparison as one JSON object only."),
+    options.option("Results", "-q", "--quiet", is_flag=True, help="Print nothing but errors."),
+)
+
+_runs = click.argument("sources", nargs=-1, metavar="SOURCES...")
+
+_compared = options.several(
+    options.option(
+        _COMPARED,
+        "--direction",
+        type=click.Choice(["maximize", "minimize"]),
+        help="Which scores are better.  [default: by the manifest, or the template]",
+    ),
+    options.option(_COMPARED, "--evaluator", metavar="SCRIPT", help="Take it from this evaluator's header."),
+    options.option(_COMPARED, "--by", metavar="COLUMN", help="Figures also by the values of a kept column."),
+    options.option(_COMPARED, "--cluster", metavar="COLUMN", help="Rows with the same value are not independent."),
+    options.option(_COMPARED, "--ignore-input", is_flag=True, help="Pair rows by id alone, whatever their input."),
+    options.option(_COMPARED, "--strict", is_flag=True, help="Exit with 3 if anything does not pair, or is another."),
+    options.option(
+        _COMPARED,
+        "--tolerance",
+        type=click.FloatRange(0, 1e300, max_open=True),
+        metavar="D",
+        help="A mean that is worse by up to D is no worse.",
+    ),
+)
+
+worse = options.several(
+    options.option(
+        _COMPARED,
+        "--fail-if-worse",
+        type=click.FloatRange(0, 1e300, max_open=True),
+        is_flag=False,
+        flag_value=0.0,
+        metavar="[D]",
+        help="Exit with 1 if it is worse, by more than D; with 3 without enough evidence.",
+    ),
+    options.option(_COMPARED, "--allow-inconclusive", is_flag=True, help="Exit with 0 without enough evidence, too."),
+)
+
+_EPILOG = (
+    "The verdict is by Student's 95% interval on the mean difference of the pairs. better: all of it is above 0, and "
+    "10 rows or more changed. no worse: all of it is within the tolerance. worse: all of it is beyond. not enough "
+    "evidence: anything else. Exit codes: 0 done; 1 it is worse (with --fail-if-worse); 2 wrong usage; 3 no verdict: "
+    "not enough evidence (with --fail-if-worse), or nothing to compare; 130 interrupted."
+)
+
+
+@click.command(cls=options.Command, epilog=_EPILOG)
+@_runs
+@options.rows
+@_compared
+@options.limits
+@options.resources
+@_printed
+@options.max_failed
+@worse
+def compare(**given: Any) -> int:
+    """
+    Tell whether a new run is better than a base: better, no worse, worse, or not enough evidence.
+
+    With two SOURCES, BASE NEW, each is a results file (.jsonl, .json, .csv or .parquet) or a run's folder. With
+    three, EVALUATOR BASE_DATASET NEW_DATASET, both datasets are scored first, in one sandbox.
+
+    Rows pair by id, and by a hash of what the evaluator was given beside the output. What does not pair is named
+    and counted. To see outputs side by side, run with --keep output --keep reference.
+    """
+    from runner.cli import compare
+
+    return compare.compare(compare.Options(**given))

@@ -1,0 +1,203 @@
+"""Results files and run folders, read as a side of a comparison. What is in them is not trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from runner.compare.side import Side
+from runner.datasets.column_values import RowError, decoded
+from runner.datasets.formats import csv_rows, jsonl_rows, lines
+from runner.datasets.json_array import array_rows
+from runner.datasets.parquet import ParquetRows
+from runner.datasets.rows import Row, columns, parse_json
+from runner.errors import DatasetError, InputError, NotComparableError
+from runner.output.folder import LOCK, MANIFEST, ROWS
+from runner.text import close_name, printable, read_bounded, whole, why
+from runner.types import OutputConfig
+
+SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+_MANIFEST = 32 << 20
+_LOCK = 4 << 20
+_CODE = re.compile(r"\\\\|\\u([0-9a-f]{4})")
+_CONFIGS: TypeAdapter[dict[str, OutputConfig]] = TypeAdapter(dict[str, OutputConfig])
+
+
+class Source(NamedTuple):
+    """A results file, and what the manifest beside it tells."""
+
+    name: str
+    path: Path
+    manifest: dict[str, Any]
+    """Empty where there is none."""
+    lock: str | None
+    """A hash of the lock of the run's packages."""
+
+    @property
+    def state(self) -> str | None:
+        """How the run ended."""
+        state = self.manifest.get("state")
+        return printable(state, 40) if isinstance(state, str) else None
+
+    @property
+    def outputs(self) -> dict[str, OutputConfig]:
+        """The output configs of the evaluator; empty if they are not known."""
+        evaluator = self.manifest.get("evaluator")
+        found = evaluator.get("outputs") if isinstance(evaluator, dict) else None
+        try:
+            return {} if found is None else _CONFIGS.validate_python(found)
+        except ValidationError:
+            raise NotComparableError(
+                f"{self.name}: the evaluator's outputs in its {MANIFEST} are not as a run writes them"
+            ) from None
+
+
+def find_source(path: str | os.PathLike[str]) -> Source:
+    """Find the rows of a results file or a run folder. Raises NotComparableError for what is neither."""
+    place = Path(path)
+    name = printable(whole(os.fspath(path)))
+    try:
+        folder = place if place.is_dir() else None
+        file = place if folder is None else place / ROWS
+        if not file.is_file():
+            if folder is not None:
+                raise NotComparableError(
+                    f"{name} has no {ROWS}; name a folder that a run has written, or a results file"
+                )
+            if not os.path.lexists(place):
+                raise NotComparableError(f"there is no run {name}{close_name(place) or '; check the path'}")
+            raise NotComparableError(f"{name} is no regular file; save the results as one first")
+    except (OSError, ValueError) as error:
+        raise NotComparableError(f"{name} cannot be read ({why(error)}); check the path") from None
+    if file.suffix.lower() not in SUFFIXES:
+        raise NotComparableError(f"{name} is no results file; its name must end with one of: {', '.join(SUFFIXES)}")
+    beside = file.parent / MANIFEST if file.name == ROWS else None
+    manifest = {} if beside is None or not beside.is_file() else _manifest(beside)
+    lock = file.parent / LOCK
+    return Source(name, file, manifest, _lock(lock) if manifest.get("lock") and lock.is_file() else None)
+
+
+def read_side(source: Source, wanted: Sequence[str] = ()) -> Side:
+    """Read all rows, and the values of the columns that are wanted. Raises NotComparableError."""
+    side = Side(source.name, wanted)
+    add = side.add
+    with open_rows(source.path, wanted) as rows:
+        for where, row in rows:
+            if isinstance(row, RowError):
+                raise NotComparableError(f"{where}: {row}; is the file whole, and a results file?")
+            add(where, row)
+    if not side.ids:
+        raise NotComparableError(f"{source.name} has no rows; run it again, and compare then")
+    return side
+
+
+def read_rows(source: Source, numbers: Collection[int]) -> dict[int, dict[str, Any]]:
+    """The rows at these places, from 0, as they are in the file."""
+    wanted, found = set(numbers), {}
+    if not wanted:
+        return {}
+    if source.path.suffix.lower() == ".jsonl":
+        with source.path.open("rb") as file:
+            every = (line for line in lines(file) if line is None or line.strip())
+            for number, line in enumerate(every):
+                if number in wanted and line is not None:
+                    try:
+                        found[number] = columns(parse_json(decoded(line.rstrip(b"\r\n"))))
+                    except RowError:
+                        raise _changed(source) from None
+        return found
+    with open_rows(source.path, None) as rows:
+        for number, (_, row) in enumerate(rows):
+            if number in wanted:
+                if isinstance(row, RowError):
+                    raise _changed(source)
+                found[number] = row
+                if len(found) == len(wanted):
+                    break
+    return found
+
+
+@contextmanager
+def open_rows(path: Path, wanted: Sequence[str] | None) -> Iterator[Iterator[Row]]:
+    """The rows of a results file, as objects of the keys that `.jsonl` has. `wanted` None: with all columns."""
+    suffix, name = path.suffix.lower(), printable(whole(path.name))
+    try:
+        if suffix == ".parquet":
+            table = ParquetRows(path, None)
+            try:
+                yield iter(table)
+            finally:
+                table.close()
+            return
+        with path.open("rb") as file:
+            if suffix == ".csv":
+                csv = csv_rows(file, name, ",", empty=None)
+                yield _table(csv.rows, csv.header)
+            elif suffix == ".json":
+                yield array_rows(file, name)
+            else:
+                yield jsonl_rows(file, name)
+    except DatasetError as error:
+        raise NotComparableError(str(error)) from None
+    except OSError as error:
+        raise NotComparableError(f"{name} cannot be read ({why(error)}); check the path") from None
+
+
+def _table(rows: Iterator[Row], header: Sequence[str]) -> Iterator[Row]:
+    """Rows of a `.csv` file with texts as they were, and several outputs under one key."""
+    known = {_plain(name) for name in header}
+    outputs = [
+        (name, f"{name}.score", f"{name}.label")
+        for name in (one.removesuffix(".score") for one in known if one.endswith(".score"))
+        if f"{name}.label" in known and f"{name}.explanation" in known
+    ]
+    plain: Callable[[str | None], str | None] = lambda cell: _plain(cell) if cell and cell[0] == "'" else cell  # noqa: E731
+    names = [_plain(name) for name in header]
+    for where, row in rows:
+        if isinstance(row, RowError):
+            yield where, row
+            continue
+        found: dict[str, Any] = dict(zip(names, map(plain, row.values()), strict=True))
+        if outputs:
+            found["outputs"] = {name: {"score": found[s], "label": found[label]} for name, s, label in outputs}
+        yield where, found
+
+
+def _plain(cell: str) -> str:
+    """Undo `cells.escaped`."""
+    if not cell.startswith("'"):
+        return cell
+    return _CODE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", cell[1:])
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_bounded("the manifest", str(path), _MANIFEST))
+    except InputError as error:
+        raise NotComparableError(str(error)) from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise NotComparableError(
+            f"{printable(whole(str(path)))} is no manifest; run it again, or name its {ROWS} alone"
+        )
+    return found
+
+
+def _lock(path: Path) -> str:
+    try:
+        return blake2b(read_bounded("the lock", str(path), _LOCK).encode(), digest_size=6).hexdigest()
+    except InputError as error:
+        raise NotComparableError(str(error)) from None
+
+
+def _changed(source: Source) -> NotComparableError:
+    return NotComparableError(f"{source.name} changed while it was read; compare again")

@@ -1,0 +1,62 @@
+"""The gate `fail_if_worse`: a comparison as the result of a gate. It fails closed."""
+
+from __future__ import annotations
+
+from runner.compare.types import Comparison
+from runner.errors import InputError
+from runner.results.gates import Most, figure
+from runner.results.summary import GateResult
+from runner.text import rows_of
+from runner.types import Direction
+
+
+def refuse_undirected(direction: Direction) -> None:
+    """Raise InputError if nobody knows which scores are better."""
+    if direction == "none":
+        raise InputError(
+            "fail_if_worse cannot tell which scores are better; say it in the script's header, below [tool.evalcell]: "
+            'output = {kind = "continuous", direction = "maximize"}'
+        )
+
+
+def worse_gate(made: Comparison, max_failed: Most | None = None, *, allow_inconclusive: bool = False) -> GateResult:
+    """
+    Judge a comparison. Raises InputError if it has no direction.
+
+    It fails if the new run is worse. It cannot be judged if there is not enough evidence (unless that is allowed), if
+    more pairs failed or were lost than `max_failed` allows (without it, none), or if rows, the evaluator or an output
+    of the base are not in the new run.
+    """
+    refuse_undirected(made.direction)
+    gate = f"fail-if-worse {figure(made.tolerance)}" if made.tolerance else "fail-if-worse"
+    value, low, high = made.mean_difference, made.ci_low, made.ci_high
+    between = "" if low is None or high is None else f", 95% interval {figure(low)} to {figure(high)}"
+    words = f"the mean differs by {figure(value)}{between}" if value is not None else "there is no difference to judge"
+    beside = f"; {made.reason}" if made.reason else ""
+    if made.verdict == "worse":
+        return GateResult(gate=gate, verdict="failed", value=value, reason=f"worse: {words}{beside}")
+    if why := _missing(made):
+        return GateResult(gate=gate, verdict="unjudged", value=value, reason=why)
+    count = made.failed
+    if max_failed.exceeded_by(count, made.pairs) if max_failed else count:
+        why = f"{count:,} of {rows_of(made.pairs)} failed or were lost on a side"
+        return GateResult(gate=gate, verdict="unjudged", value=value, reason=why, missing_rows=True)
+    if made.verdict == "not enough evidence" and not allow_inconclusive:
+        return GateResult(gate=gate, verdict="unjudged", value=value, reason=f"not enough evidence: {words}{beside}")
+    return GateResult(gate=gate, verdict="passed", value=value, reason=f"{made.verdict}: {words}{beside}")
+
+
+def _missing(made: Comparison) -> str:
+    """What of the base is not in the new run, in words; nothing if all of it is."""
+    unpaired = made.unpaired
+    if unpaired.evaluator is not None:
+        old, new = (", ".join(names) for names in (unpaired.evaluator.base, unpaired.evaluator.new))
+        return f"the base is of another evaluator ({old}, not {new}); make a new base"
+    if unpaired.outputs is not None and unpaired.outputs.base:
+        return f"the output {', '.join(unpaired.outputs.base)} of the base is not in the new run; make a new base"
+    if unpaired.only_base.count:
+        ids = ", ".join(unpaired.only_base.ids[:3])
+        return f"{rows_of(unpaired.only_base.count)} of the base are not in the new run ({ids}); make a new base"
+    if not made.compared:
+        return "no row has a score on both sides"
+    return ""

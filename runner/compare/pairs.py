@@ -1,0 +1,294 @@
+"""Two sides become one comparison: rows pair by id, and by what the evaluator was given beside the output."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from runner.compare.side import OUTCOMES, Side
+from runner.compare.types import EXAMPLES, Bounds, Change, Comparison, Difference, LabelChange, Rows, RunInfo, Unpaired
+from runner.compare.verdict import Pairs, figures
+from runner.errors import NotComparableError
+from runner.evaluators.given import NO_OUTPUT, split_hash
+from runner.results.worst import safe
+from runner.text import listed, printable, rows_of
+from runner.types import Categorical, Continuous, Direction, OutputConfig
+
+VALUES = 50
+"""Values of a column that have figures of their own; labels that a matrix has."""
+
+
+class Wish(NamedTuple):
+    """What a comparison is asked for."""
+
+    tolerance: float = 0.0
+    by: str | None = None
+    cluster: str | None = None
+    ignore_input: bool = False
+    """True if rows pair by their ids alone."""
+
+
+class Compared(NamedTuple):
+    """A comparison, and the places of its worst rows on both sides, in its order, whose texts are not read yet."""
+
+    comparison: Comparison
+    worst: Sequence[tuple[int, int]]
+
+
+class _Paired(NamedTuple):
+    places: list[tuple[int, int]]
+    unpaired: Unpaired
+    unchanged: set[int]
+    """Places of the base whose output is the same on both sides, too."""
+
+
+def compare_sides(
+    base: Side, new: Side, infos: tuple[RunInfo, RunInfo], configs: Mapping[str, OutputConfig], wish: Wish
+) -> Compared:
+    """
+    Compare all pairs. `configs` are the outputs' configs by name, those of the only or first output first.
+
+    Raises NotComparableError if no row pairs, or none carries a column that is asked for.
+    """
+    for side in (base, new):
+        if len(side.evaluators) > 1:
+            raise NotComparableError(
+                f"{side.name} has results of {listed(side.evaluators)}; compare one evaluator a time"
+            )
+    paired = _pair(base, new, wish.ignore_input)
+    places = paired.places
+    clusters = None if wish.cluster is None else _column(base, new, places, wish.cluster)
+    first = next(iter(configs.values()), None)
+    locks = [[info.lock or ("none" if info.state else "")] for info in infos]
+    lock = _change(locks[0], locks[1], len(places))
+
+    def figures_of(name: str, config: OutputConfig | None, some: Sequence[int]) -> dict[str, Any]:
+        return _figures(base, new, paired, name, config, some, clusters, wish.tolerance)
+
+    every = range(len(places))
+    names = [name for name in new.outputs if name and name in base.outputs]
+    by = {} if wish.by is None else _groups(_column(base, new, places, wish.by))
+    worst = _worst(base, new, places, "none" if first is None else first.direction)
+    made = Comparison(
+        **figures_of("", first, every),
+        base=infos[0],
+        new=infos[1],
+        tolerance=wish.tolerance,
+        unpaired=paired.unpaired.model_copy(update={"lock": lock}),
+        outcomes=_outcomes(base, new, places),
+        outputs={name: Difference(**figures_of(name, configs.get(name), every)) for name in names},
+        by_column=wish.by,
+        by={value: Difference(**figures_of("", first, some)) for value, some in by.items()},
+        labels=_labels(base, new, places),
+        notes=tuple(_notes(base, new, paired.unpaired)),
+    )
+    return Compared(made, worst)
+
+
+def _pair(base: Side, new: Side, ignore_input: bool) -> _Paired:
+    places: list[tuple[int, int]] = []
+    only_base: list[str] = []
+    changed: list[str] = []
+    unchanged: set[int] = set()
+    unchecked = no_output = 0
+    there, given, other = new.ids, base.given, new.given
+    for id, at in base.ids.items():
+        place = there.get(id)
+        if place is None:
+            only_base.append(id)
+            continue
+        a, b = given[at], other[place]
+        if a is None or b is None:
+            unchecked += 1
+        elif a == b:
+            unchanged.add(at)
+        elif not ignore_input and split_hash(a)[0] != split_hash(b)[0]:
+            changed.append(id)
+            no_output += split_hash(b)[1] == NO_OUTPUT
+            continue
+        places.append((at, place))
+    only_new = [id for id in there if id not in base.ids]
+    if not places:
+        raise NotComparableError(_nothing(base, new, changed, bool(no_output)))
+    pairs = len(places)
+    names = {name for name in base.outputs.keys() ^ new.outputs.keys() if name}
+    unpaired = Unpaired(
+        only_base=_rows(only_base),
+        only_new=_rows(only_new),
+        changed_input=_rows(changed),
+        unchecked=unchecked,
+        evaluator=_change(base.evaluators, new.evaluators, pairs),
+        version=_change(base.versions, new.versions, pairs),
+        sandbox=_change(base.sandboxes, new.sandboxes, pairs),
+        outputs=None
+        if not names
+        else Change(
+            base=tuple(name for name in base.outputs if name in names),
+            new=tuple(name for name in new.outputs if name in names),
+            rows=pairs,
+        ),
+    )
+    return _Paired(places, unpaired, unchanged)
+
+
+def _nothing(base: Side, new: Side, changed: Sequence[str], no_output: bool) -> str:
+    """Why no row pairs."""
+    if not changed:
+        return (
+            f"no row of {base.name} is in {new.name}: their ids have nothing in common; "
+            "compare runs of one dataset, or name the column of ids for both runs"
+        )
+    hint = "no parameter of the evaluator is the output, so any change counts; " if no_output else ""
+    return (
+        f"all {rows_of(len(changed))} that {base.name} and {new.name} have in common were given another input, "
+        f"reference or setting; {hint}compare runs of one dataset, or pair rows by id alone with ignore_input=True"
+    )
+
+
+def _rows(ids: Sequence[str]) -> Rows:
+    return Rows(count=len(ids), ids=tuple(safe(id) for id in ids[:EXAMPLES]))
+
+
+def _change(base: Iterable[str], new: Iterable[str], rows: int) -> Change | None:
+    """None also where a side does not tell."""
+    one, other = (tuple(sorted(safe(name) for name in names if name)) for names in (base, new))
+
+    return Change(base=one, new=other, rows=rows) if one and other and one != other else None
+
+
+def _figures(
+    base: Side,
+    new: Side,
+    paired: _Paired,
+    name: str,
+    config: OutputConfig | None,
+    some: Sequence[int],
+    clusters: Sequence[str] | None,
+    tolerance: float,
+) -> dict[str, Any]:
+    """The figures of one output on some of the pairs."""
+    places = paired.places
+    a, b = base.outputs[name], new.outputs[name]
+    a.pad(len(base.numbers))
+    b.pad(len(new.numbers))
+    olds, news, kept = [], [], []
+    lows: list[float] = []
+    broken: list[tuple[float | None, float | None]] = []
+    silent = 0
+    for number in some:
+        at, place = places[number]
+        old, score = a.scores[at], b.scores[place]
+        if old == old and score == score:
+            olds.append(old)
+            news.append(score)
+            kept.append(number)
+        elif base.outcomes[at] > 1 or new.outcomes[place] > 1:
+            broken.append((old if old == old else None, score if score == score else None))
+        else:
+            silent += 1
+    lows = [*olds, *news]
+    low, high = _limits(config, lows)
+    pairs = Pairs(
+        olds,
+        news,
+        clusters=None if clusters is None else [clusters[number] for number in kept],
+        unchanged=all(places[number][0] in paired.unchanged for number in kept),
+        span=high - low,
+    )
+    direction: Direction = "none" if config is None else config.direction
+    made = figures(pairs, direction, tolerance)
+    bounds = _bounds(made["mean_difference"], len(olds), broken, direction, low, high) if olds and broken else None
+    return made | {"pairs": len(some), "failed": len(broken), "abstained": silent, "bounds": bounds}
+
+
+def _limits(config: OutputConfig | None, seen: Sequence[float]) -> tuple[float, float]:
+    """The lowest and the highest score that there can be; where the config does not say, that there was."""
+    low, high = (min(seen), max(seen)) if seen else (0.0, 0.0)
+    if isinstance(config, Continuous):
+        low = low if config.lower_bound is None else config.lower_bound
+        high = high if config.upper_bound is None else config.upper_bound
+    elif isinstance(config, Categorical):
+        scores = [score for score in config.labels.values() if score is not None]
+        low, high = min([low, *scores]), max([high, *scores])
+    return low, high
+
+
+def _bounds(
+    mean: float,
+    count: int,
+    broken: Sequence[tuple[float | None, float | None]],
+    direction: Direction,
+    low: float,
+    high: float,
+) -> Bounds | None:
+    if direction == "none":
+        return None
+    worst, best = (high, low) if direction == "minimize" else (low, high)
+    sums = [mean * count, mean * count]
+    for number, (new_side, base_side) in enumerate(((worst, best), (best, worst))):
+        for old, new in broken:
+            sums[number] += (new_side if new is None else new) - (base_side if old is None else old)
+    total = count + len(broken)
+    return Bounds(worst=sums[0] / total, best=sums[1] / total)
+
+
+def _column(base: Side, new: Side, places: Sequence[tuple[int, int]], name: str) -> list[str]:
+    """The values of a column, for each pair. Raises NotComparableError if no result carries it."""
+    ours, theirs = new.columns[name], base.columns[name]
+    found = [ours[place] if ours[place] is not None else theirs[at] for at, place in places]
+    if all(value is None for value in found):
+        raise NotComparableError(
+            f"no result carries the column {printable(name, 60)!r}; run again and keep it, so that results carry it"
+        )
+    return ["null" if value is None else value for value in found]
+
+
+def _groups(values: Sequence[str]) -> dict[str, list[int]]:
+    frequent = [value for value, _ in Counter(values).most_common(VALUES)]
+    found: dict[str, list[int]] = {value: [] for value in frequent}
+    for number, value in enumerate(values):
+        if value in found:
+            found[value].append(number)
+    return {safe(value): some for value, some in found.items()}
+
+
+def _worst(base: Side, new: Side, places: Sequence[tuple[int, int]], direction: Direction) -> list[tuple[int, int]]:
+    if direction == "none":
+        return []
+    sign = -1 if direction == "minimize" else 1
+    a, b = base.outputs[""].scores, new.outputs[""].scores
+    changes = ((sign * (b[place] - a[at]), at, place) for at, place in places)
+    return [
+        (at, place) for change, at, place in heapq.nsmallest(EXAMPLES, (c for c in changes if c[0] < 0)) if change < 0
+    ]
+
+
+def _outcomes(base: Side, new: Side, places: Sequence[tuple[int, int]]) -> dict[Any, tuple[int, int]]:
+    ours = Counter(base.outcomes[at] for at, _ in places)
+    theirs = Counter(new.outcomes[place] for _, place in places)
+    return {outcome: (ours[code], theirs[code]) for code, outcome in enumerate(OUTCOMES)}
+
+
+def _labels(base: Side, new: Side, places: Sequence[tuple[int, int]]) -> tuple[LabelChange, ...]:
+    a, b = base.outputs[""].labels, new.outputs[""].labels
+    counts = Counter((a[at], b[place]) for at, place in places)
+    if set(counts) == {(None, None)}:
+        return ()
+    return tuple(
+        LabelChange(base=one if one is None else safe(one), new=other if other is None else safe(other), rows=rows)
+        for (one, other), rows in islice(counts.most_common(), VALUES)
+    )
+
+
+def _notes(base: Side, new: Side, unpaired: Unpaired) -> Iterable[str]:
+    for side in (base, new):
+        if side.repeated:
+            lacking = f", {side.lacking:,} of them without a score" if side.lacking else ""
+            yield f"{side.name}: {rows_of(side.repeated)} repeat an id{lacking}; the scores of one id are averaged"
+        if side.unlike:
+            yield f"{side.name}: {rows_of(side.unlike)} repeat an id with another input; ids should name one row"
+    if unpaired.unchecked:
+        yield f"{rows_of(unpaired.unchecked)} have no hash of their input on a side; that it changed would not be seen"

@@ -1,0 +1,205 @@
+"""`compare_runs`: two finished runs, as files or folders, become a comparison."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from runner.compare.files import Source, find_source, read_rows, read_side
+from runner.compare.pairs import Wish, compare_sides
+from runner.compare.side import Side
+from runner.compare.types import ChangedRow, Comparison, RunInfo
+from runner.errors import InputError, NotComparableError
+from runner.results.json_diff import JsonDifference
+from runner.results.worst import safe
+from runner.text import rows_of
+from runner.types import Direction, Evaluator, Freeform, OutputConfig
+from sandboxes.base import Language
+
+Path: TypeAlias = str | os.PathLike[str]
+
+_TEXT = 1500  # characters of a text that is kept
+
+
+def compare_runs(
+    base: Path,
+    new: Path,
+    *,
+    tolerance: float = 0.0,
+    direction: Direction | None = None,
+    evaluator: Path | Evaluator | None = None,
+    language: Language | None = None,
+    by: str | None = None,
+    cluster: str | None = None,
+    ignore_input: bool = False,
+    strict: bool = False,
+) -> Comparison:
+    """
+    Compare two runs of one dataset, row by row: is `new` better than `base`?
+
+    Each is a results file (`.jsonl`, `.json`, `.csv`, `.parquet`) or a run's folder. Rows pair by id and by a hash of
+    what the evaluator was given beside the output; `ignore_input` pairs them by id alone. A mean that is worse by up to
+    `tolerance` is no worse. Which scores are better is what the `direction` says, else the `evaluator`'s output config,
+    else the manifest of `new` or of `base`, else, for a template, its own config. `by` is a column that results carry
+    (see `keep`), for whose values there are figures of their own. Rows with the same value in the column `cluster` are
+    not independent.
+
+    Raises NotComparableError for a run that is missing, empty, damaged or of another dataset, and, if `strict`, for
+    anything that does not pair, or is another on the two sides. Raises InputError for an argument that cannot be used.
+    """
+    check_tolerance(tolerance)
+    sources = find_source(base), find_source(new)
+    wanted = [name for name in dict.fromkeys((by, cluster)) if name is not None]
+    sides = read_side(sources[0], wanted), read_side(sources[1], wanted)
+    configs = _configs(sources, sides[1], direction, evaluator, language)
+    infos = _info(sources[0], sides[0]), _info(sources[1], sides[1])
+    compared = compare_sides(*sides, infos, configs, Wish(tolerance, by, cluster, ignore_input))
+    made = with_rows(compared.comparison, sources, sides, compared.worst)
+    if strict and (found := unlike(made)):
+        raise NotComparableError(f"strict: {'; '.join(found)}")
+    return made
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Raise InputError for what is no tolerance."""
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < 1e300:
+        raise InputError(f"`tolerance` must be a number from 0 on, such as 0.02, not {tolerance!r}")
+
+
+def unlike(made: Comparison) -> list[str]:
+    """In words: all that did not pair, or is another on the two sides."""
+    unpaired = made.unpaired
+    found = [
+        f"{rows_of(rows.count)} {words} ({', '.join(rows.ids[:3])}{' …' if rows.count > 3 else ''})"
+        for rows, words in (
+            (unpaired.only_base, "only in the base"),
+            (unpaired.only_new, "only in the new run"),
+            (unpaired.changed_input, "with another input"),
+        )
+        if rows.count
+    ]
+    for name in ("evaluator", "version", "sandbox", "lock", "outputs"):
+        if (change := getattr(unpaired, name)) is not None:
+            what = {"version": "version of the evaluator"}.get(name, name)
+            old, now = (", ".join(each) or "none" for each in (change.base, change.new))
+            found.append(f"another {what} ({old} -> {now}) for {rows_of(change.rows)}")
+    if unpaired.unchecked:
+        found.append(f"{rows_of(unpaired.unchecked)} without a hash of their input")
+    for info in (made.base, made.new):
+        if info.state not in (None, "finished"):
+            found.append(f"{info.name} is of a run that is {info.state}")
+    return found
+
+
+def with_rows(
+    made: Comparison, sources: tuple[Source, Source], sides: tuple[Side, Side], worst: Sequence[tuple[int, int]]
+) -> Comparison:
+    """Add the rows that got worse most, with their texts from the files."""
+    places = [(sides[0].numbers[at], sides[1].numbers[place]) for at, place in worst]
+    found = read_rows(sources[0], [one for one, _ in places]), read_rows(sources[1], [other for _, other in places])
+    ids = list(sides[0].ids)
+    rows = [
+        _changed_row(
+            ids[at],
+            sides[0].outputs[""].scores[at],
+            sides[1].outputs[""].scores[place],
+            found[0].get(number, {}),
+            found[1].get(other, {}),
+        )
+        for (at, place), (number, other) in zip(worst, places, strict=True)
+    ]
+    return made.model_copy(update={"worst": tuple(rows)})
+
+
+def _changed_row(id: str, old: float, new: float, base: Mapping[str, Any], after: Mapping[str, Any]) -> ChangedRow:
+    from runner.results.diff import windows
+    from runner.results.json_diff import json_differences
+
+    carried, now = ((row["row"] if isinstance(row.get("row"), dict) else row) for row in (base, after))
+    column = next((name for name in ("output", *now) if name in carried and name in now and _is_text(name, base)), "")
+    texts = ["", ""]
+    differences: tuple[JsonDifference, ...] = ()
+    if column:
+        values = [carried[column], now[column]]
+        differences = json_differences(values[1], values[0])
+        texts = [safe(text, _TEXT) for text in windows([_as_text(value) for value in values], _TEXT - 2)]
+    return ChangedRow(
+        id=safe(id),
+        base_score=old,
+        new_score=new,
+        difference=new - old,
+        base_label=safe(_as_text(base.get("label"))),
+        new_label=safe(_as_text(after.get("label"))),
+        base_remark=safe(_as_text(base.get("explanation")), 1000),
+        new_remark=safe(_as_text(after.get("explanation")), 1000),
+        column=safe(column),
+        base_text=texts[0],
+        new_text=texts[1],
+        reference=safe(_as_text(now.get("reference")), _TEXT),
+        differences=differences,
+    )
+
+
+_OWN = {
+    *("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "score", "explanation", "error"),
+    *("error_kind", "error_message", "stdout", "duration_ms", "outputs", "row", "reference", "input"),
+}
+
+
+def _is_text(name: str, row: Mapping[str, Any]) -> bool:
+    """True for a column of the dataset, in a table (which has them beside its own) as well."""
+    return name not in _OWN or (isinstance(row.get("row"), dict) and name not in ("reference", "input", "id"))
+
+
+def _as_text(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _info(source: Source, side: Side) -> RunInfo:
+    return RunInfo(
+        name=source.name,
+        evaluators=tuple(safe(name) for name in side.evaluators),
+        versions=tuple(safe(name) for name in side.versions),
+        sandboxes=tuple(safe(name) for name in side.sandboxes),
+        lock=source.lock,
+        state=source.state,
+        rows=side.rows,
+        repeated=side.repeated,
+    )
+
+
+def _configs(
+    sources: tuple[Source, Source],
+    new: Side,
+    direction: Direction | None,
+    evaluator: Path | Evaluator | None,
+    language: Language | None,
+) -> dict[str, OutputConfig]:
+    """The output configs, by name."""
+    if evaluator is not None:
+        from runner.evaluators.resolve import find_evaluator
+
+        read = evaluator if isinstance(evaluator, Evaluator) else find_evaluator(evaluator, language)
+        found = dict(read.outputs)
+    else:
+        found = sources[1].outputs or sources[0].outputs or _of_template(new)
+    if direction is None:
+        return found
+    some = found or {"": Freeform()}
+    return {name: config.model_copy(update={"direction": direction}) for name, config in some.items()}
+
+
+def _of_template(side: Side) -> dict[str, OutputConfig]:
+    """The configs of the template that has scored a side, in the version that is here; none for any other script."""
+    import templates
+    from runner.evaluators.resolve import find_evaluator
+
+    name = next(iter(side.evaluators), "")
+    if name.replace("_", "-") in templates.names():
+        for language in templates.languages(name):
+            found = find_evaluator(name, language)
+            if found.version in side.versions:
+                return dict(found.outputs)
+    return {}

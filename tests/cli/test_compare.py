@@ -1,0 +1,91 @@
+"""`evalcell compare`: the verdict on the terminal and as JSON, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import evalcell, header, write_rows
+
+SCRIPT = header(
+    "def evaluate(output, reference):\n    return 1.0 if output == reference else len(output) / 10\n",
+    "[tool.evalcell]",
+    'output = {kind = "continuous", direction = "maximize", lower_bound = 0, upper_bound = 1}',
+)
+
+
+@pytest.fixture
+def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A base, and a new dataset whose outputs are worse in every third row."""
+    monkeypatch.chdir(tmp_path)
+    Path("same.py").write_text(SCRIPT)
+    rows = [{"id": f"q{n}", "topic": "ab"[n % 2], "output": "yes", "reference": "yes"} for n in range(60)]
+    write_rows(Path("base.jsonl"), rows)
+    worse = [row | ({"output": "\x1b[31mno"[: 7 - n % 4]} if n % 3 == 0 else {}) for n, row in enumerate(rows)]
+    write_rows(Path("new.jsonl"), worse)
+
+
+def score(name: str) -> None:
+    found = evalcell(
+        "run", "-j1", "-q", "same.py", f"{name}.jsonl", "-o", f"{name}/", "--keep", "output", "--keep", "topic"
+    )
+    assert found.exit_code == 0, found.stderr
+
+
+@pytest.mark.usefixtures("datasets")
+def test_two_runs_or_two_datasets_give_the_same_verdict() -> None:
+    score("base")
+    score("new")
+    runs = evalcell("compare", "base/", "new/", "--json", "--by", "topic")
+    both = evalcell("compare", "same.py", "base.jsonl", "new.jsonl", "-j1", "--json", "-q", "--by", "topic")
+    assert (runs.exit_code, both.exit_code) == (0, 0), both.stderr
+    one, other = json.loads(runs.stdout), json.loads(both.stdout)
+    keys = "pairs base_mean new_mean mean_difference ci_low ci_high verdict wins losses ties smallest_detectable by"
+    assert {key: one[key] for key in keys.split()} == {key: other[key] for key in keys.split()}
+    assert (one["verdict"], one["losses"], one["ties"], one["pairs"]) == ("worse", 20, 40, 60)
+    assert (other["base"]["name"], other["worst"][0]["column"]) == ("base.jsonl", "output")
+
+    shown = evalcell("compare", "base/", "new/", "--by", "topic").stdout
+    assert "verdict" in shown
+    assert shown.rstrip().endswith("worse")
+    assert "The rows that got worse most" in shown
+    assert "\x1b" not in shown
+    assert "topic" in shown
+
+
+@pytest.mark.usefixtures("datasets")
+def test_the_exit_code_says_the_verdict() -> None:
+    score("base")
+    score("new")
+
+    def code(*arguments: str) -> int:
+        return evalcell("compare", *arguments).exit_code
+
+    assert code("base/", "new/", "--fail-if-worse") == 1
+    assert code("--fail-if-worse", "base/", "new/") == 1, "what stands behind it is no number"
+    assert code("base/", "new/", "--fail-if-worse", "0.9") == 0
+    assert code("new/", "base/", "--fail-if-worse=0.02") == 0
+    assert code("base/", "new/", "--fail-if-worse", "0.15") == 3
+    assert code("base/", "new/", "--fail-if-worse", "0.15", "--allow-inconclusive") == 0
+    assert code("base/", "gone/", "--fail-if-worse") == 3
+    assert code("base/", "new/", "--allow-inconclusive") == 2
+    assert code("base/") == 2
+    assert code("base/", "new/", "--tolerance", "0.1", "--fail-if-worse", "0.2") == 2
+
+    Path("new/results.jsonl").write_text("")
+    found = evalcell("compare", "base/", "new/", "--fail-if-worse")
+    assert (found.exit_code, found.stderr) == (3, "evalcell: new/ has no rows; run it again, and compare then\n")
+
+
+@pytest.mark.usefixtures("datasets")
+def test_without_a_direction_a_gate_is_refused() -> None:
+    Path("same.py").write_text("def evaluate(output):\n    return len(output)\n")
+    score("base")
+    score("new")
+    found = evalcell("compare", "base/", "new/", "--fail-if-worse")
+    assert found.exit_code == 2
+    assert 'output = {kind = "continuous", direction = "maximize"}' in found.stderr
+    assert "add --direction maximize" in " ".join(evalcell("compare", "base/", "new/").stdout.split())
+    assert evalcell("compare", "base/", "new/", "--fail-if-worse", "--direction", "minimize").exit_code == 1

@@ -7,29 +7,30 @@ from typing import Any
 import click
 
 from runner.cli import options
+from runner.cli.headings import option, several
 
 _COMPARED = "Comparison"
 
-_printed = options.several(
-    options.option("Results", "--json", "as_json", is_flag=True, help="Print the comparison as one JSON object only."),
-    options.option("Results", "-q", "--quiet", is_flag=True, help="Print nothing but errors."),
+_printed = several(
+    option("Results", "--json", "as_json", is_flag=True, help="Print the comparison as one JSON object only."),
+    option("Results", "-q", "--quiet", is_flag=True, help="Print nothing but errors."),
 )
 
 _runs = click.argument("sources", nargs=-1, metavar="SOURCES...")
 
-_compared = options.several(
-    options.option(
+_compared = several(
+    option(
         _COMPARED,
         "--direction",
         type=click.Choice(["maximize", "minimize"]),
         help="Which scores are better.  [default: by the manifest, or the template]",
     ),
-    options.option(_COMPARED, "--evaluator", metavar="SCRIPT", help="Take it from this evaluator's header."),
-    options.option(_COMPARED, "--by", metavar="COLUMN", help="Figures also by the values of a kept column."),
-    options.option(_COMPARED, "--cluster", metavar="COLUMN", help="Rows with the same value are not independent."),
-    options.option(_COMPARED, "--ignore-input", is_flag=True, help="Pair rows by id alone, whatever their input."),
-    options.option(_COMPARED, "--strict", is_flag=True, help="Exit with 3 if anything does not pair, or is another."),
-    options.option(
+    option(_COMPARED, "--evaluator", metavar="SCRIPT", help="Take it from this evaluator's header."),
+    option(_COMPARED, "--by", metavar="COLUMN", help="Figures also by the values of a kept column."),
+    option(_COMPARED, "--cluster", metavar="COLUMN", help="Rows with the same value are not independent."),
+    option(_COMPARED, "--ignore-input", is_flag=True, help="Pair rows by id alone, whatever their input."),
+    option(_COMPARED, "--strict", is_flag=True, help="Exit with 3 if anything does not pair, or is another."),
+    option(
         _COMPARED,
         "--tolerance",
         type=click.FloatRange(0, 1e300, max_open=True),
@@ -38,8 +39,8 @@ _compared = options.several(
     ),
 )
 
-worse = options.several(
-    options.option(
+worse = several(
+    option(
         _COMPARED,
         "--fail-if-worse",
         type=click.FloatRange(0, 1e300, max_open=True),
@@ -48,7 +49,7 @@ worse = options.several(
         metavar="[D]",
         help="Exit with 1 if it is worse, by more than D; with 3 without enough evidence.",
     ),
-    options.option(_COMPARED, "--allow-inconclusive", is_flag=True, help="Exit with 0 without enough evidence, too."),
+    option(_COMPARED, "--allow-inconclusive", is_flag=True, help="Exit with 0 without enough evidence, too."),
 )
 
 _EPILOG = (

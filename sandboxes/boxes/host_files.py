@@ -121,6 +121,15 @@ class View(Model):
     libraries: dict[str, str] = Field(default_factory=dict)
     """Shared libraries, including the loader of programs: the path where they are looked for -> the file."""
 
+    def refuse_below(self, folder: str) -> None:
+        """Raise SandboxUnavailableError if a folder that a script has to itself would hide this Python."""
+        for path in self.folders:
+            if path.startswith(f"{folder}/"):
+                raise SandboxUnavailableError(
+                    f"this Python is below {folder} ({path}), where each script has a folder of its own; "
+                    "install Python and evalcell elsewhere, or choose the wasm sandbox"
+                )
+
 
 def view(python: Path | None = None) -> View:
     """

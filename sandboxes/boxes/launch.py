@@ -29,9 +29,8 @@ PROTECTS: dict[Tier, str] = {
     "C": "seccomp and resource limits; the script can READ EVERY FILE that you can; only where it is allowed",
 }
 
-TMP = "/tmp"
-TMP_SIZE, TMP_FILES = 64 << 20, 4096
-"""Bytes and files in the private folder; the kernel itself would allow any number of empty files."""
+TMP, TMP_SIZE, TMP_FILES = "/tmp", 64 << 20, 4096
+"""The private folder, and the bytes and files in it; the kernel itself would allow any number of empty files."""
 
 GUEST = Path(guest.__file__).parent
 """The guest's folder, which a box sees besides its Python."""
@@ -123,7 +122,7 @@ def plan(tier: Tier, setup: BoxSetup, bwrap: str | None, pipes: Path | None = No
     """
     Plan a box. `pipes` is a folder of the host with named pipes, and maybe files, that the box may open.
 
-    Raises SandboxUnavailableError for an unknown processor.
+    Raises SandboxUnavailableError for an unknown processor, and for a Python that scripts could not see.
     """
     _compile_guest(setup.inner)
     return _own_root(setup, bwrap or "bwrap", pipes) if tier == "A" else _same_root(tier, setup, pipes)
@@ -131,8 +130,9 @@ def plan(tier: Tier, setup: BoxSetup, bwrap: str | None, pipes: Path | None = No
 
 def _own_root(setup: BoxSetup, bwrap: str, pipes: Path | None) -> Plan:
     """Tier A: a root of its own, with nothing in it but what is listed here."""
-    root = os.geteuid() == 0
-    view = setup.view
+    root, view = os.geteuid() == 0, setup.view
+    if setup.inner.tmp:
+        view.refuse_below(TMP)
     arguments = [bwrap, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--as-pid-1"]
     arguments += ["--hostname", "evalcell", "--new-session", "--cap-drop", "ALL"]
     # For the guardian, which mounts the private folder and then gives these up; as root it gives up its uid too.

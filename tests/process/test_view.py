@@ -258,6 +258,15 @@ def test_a_python_that_finds_its_library_beside_itself_works_in_tier_a(relocated
     assert asyncio.run(body()) == ("reply", b'{"status":"ok","value":null}')
 
 
+def test_a_python_below_the_private_folder_is_refused() -> None:
+    setup = BoxSetup(
+        Inner("process", "python.zygote", processes=48, descriptors=64),
+        View(python="/tmp/py/bin/python3", version="3.12.1", folders=("/tmp/py/lib/python3.12",)),
+    )
+    with pytest.raises(SandboxUnavailableError, match=r"below /tmp \(/tmp/py/lib/python3\.12\), .*install Python"):
+        plan("A", setup, "bwrap")
+
+
 def test_links_out_of_the_library_are_left_out(tmp_path: Path) -> None:
     std = tmp_path / "std"
     (std / "site-packages").mkdir(parents=True)

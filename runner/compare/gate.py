@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from runner.compare.types import Comparison
 from runner.errors import InputError
 from runner.results.gates import Most, figure
 from runner.results.summary import GateResult
-from runner.text import rows_of
+from runner.text import printable, rows_of
 from runner.types import Direction
 
 
@@ -23,9 +25,9 @@ def worse_gate(made: Comparison, max_failed: Most | None = None, *, allow_inconc
     """
     Judge a comparison. Raises InputError if it has no direction.
 
-    It fails if the new run is worse. It cannot be judged if there is not enough evidence (unless that is allowed), if
-    more pairs failed or were lost than `max_failed` allows (without it, none), or if rows, the evaluator or an output
-    of the base are not in the new run.
+    It fails if the new run is worse, in any output. It cannot be judged if there is not enough evidence (unless that is
+    allowed), if more pairs failed or were lost than `max_failed` allows (without it, none), if rows, the evaluator or
+    an output of the base are not in the new run, or rows have another input there.
     """
     refuse_undirected(made.direction)
     gate = f"fail-if-worse {figure(made.tolerance)}" if made.tolerance else "fail-if-worse"
@@ -33,17 +35,22 @@ def worse_gate(made: Comparison, max_failed: Most | None = None, *, allow_inconc
     between = "" if low is None or high is None else f", 95% interval {figure(low)} to {figure(high)}"
     words = f"the mean differs by {figure(value)}{between}" if value is not None else "there is no difference to judge"
     beside = f"; {made.reason}" if made.reason else ""
+    result = partial(GateResult, gate=gate, value=value, abstained=made.abstained)
     if made.verdict == "worse":
-        return GateResult(gate=gate, verdict="failed", value=value, reason=f"worse: {words}{beside}")
+        return result(verdict="failed", reason=f"worse: {words}{beside}")
+    for name, one in made.outputs.items():
+        if one.verdict == "worse" and one.mean_difference is not None:
+            by = f"the mean of the output {printable(name, 60)} differs by {figure(one.mean_difference)}"
+            return result(verdict="failed", value=one.mean_difference, reason=f"worse: {by}")
     if why := _missing(made):
-        return GateResult(gate=gate, verdict="unjudged", value=value, reason=why)
+        return result(verdict="unjudged", reason=why)
     count = made.failed
     if max_failed.exceeded_by(count, made.pairs) if max_failed else count:
         why = f"{count:,} of {rows_of(made.pairs)} failed or were lost on a side"
-        return GateResult(gate=gate, verdict="unjudged", value=value, reason=why, missing_rows=True)
+        return result(verdict="unjudged", reason=why, missing_rows=True)
     if made.verdict == "not enough evidence" and not allow_inconclusive:
-        return GateResult(gate=gate, verdict="unjudged", value=value, reason=f"not enough evidence: {words}{beside}")
-    return GateResult(gate=gate, verdict="passed", value=value, reason=f"{made.verdict}: {words}{beside}")
+        return result(verdict="unjudged", reason=f"not enough evidence: {words}{beside}")
+    return result(verdict="passed", reason=f"{made.verdict}: {words}{beside}")
 
 
 def _missing(made: Comparison) -> str:
@@ -57,6 +64,9 @@ def _missing(made: Comparison) -> str:
     if unpaired.only_base.count:
         ids = ", ".join(unpaired.only_base.ids[:3])
         return f"{rows_of(unpaired.only_base.count)} of the base are not in the new run ({ids}); make a new base"
+    if unpaired.changed_input.count:
+        ids = ", ".join(unpaired.changed_input.ids[:3])
+        return f"{rows_of(unpaired.changed_input.count)} of the base have another input ({ids}); make a new base"
     if not made.compared:
         return "no row has a score on both sides"
     return ""

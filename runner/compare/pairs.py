@@ -79,7 +79,7 @@ def compare_sides(
         tolerance=wish.tolerance,
         unpaired=paired.unpaired.model_copy(update={"lock": lock}),
         outcomes=_outcomes(base, new, places),
-        outputs={name: Difference(**figures_of(name, configs.get(name), every)) for name in names},
+        outputs={name: Difference(**figures_of(name, configs.get(name, configs.get("")), every)) for name in names},
         by_column=wish.by,
         by={value: Difference(**figures_of("", first, some)) for value, some in by.items()},
         labels=_labels(base, new, places),
@@ -286,8 +286,8 @@ def _labels(base: Side, new: Side, places: Sequence[tuple[int, int]]) -> tuple[L
 def _notes(base: Side, new: Side, unpaired: Unpaired) -> Iterable[str]:
     for side in (base, new):
         if side.repeated:
-            lacking = f", {side.lacking:,} of them without a score" if side.lacking else ""
-            yield f"{side.name}: {rows_of(side.repeated)} repeat an id{lacking}; the scores of one id are averaged"
+            words = "the scores of one id are averaged, and it failed if one of its rows did"
+            yield f"{side.name}: {rows_of(side.repeated)} repeat an id; {words}"
         if side.unlike:
             yield f"{side.name}: {rows_of(side.unlike)} repeat an id with another input; ids should name one row"
     if unpaired.unchecked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from math import isfinite, nan
 from typing import Any, get_args
 
@@ -15,6 +16,7 @@ from runner.types import Outcome, Result
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _CODES: dict[str, int] = {name: code for code, name in enumerate(OUTCOMES)}
+_FAILED = _CODES["failed"]  # and what comes after it, lost
 MOST_OUTPUTS = 100
 _MOST_NAMES = 20  # evaluators, versions and sandboxes that are told apart
 _ID = 2000  # characters; a run writes half as many at most
@@ -51,7 +53,7 @@ class Side:
         self.numbers = array("q")
         """The place in the file of each id's first row, from 0."""
         self.outcomes = bytearray()
-        """Places in `OUTCOMES`; of several rows the best."""
+        """Places in `OUTCOMES`. An id failed if one of its rows did, as in a run's summary: then it has no score."""
         self.given: list[str | None] = []
         self.outputs: dict[str, Scores] = {"": Scores()}
         """By name; the empty name is that of the only or first output."""
@@ -63,8 +65,6 @@ class Side:
         self.repeated = 0
         self.unlike = 0
         """Rows that repeat an id with another input."""
-        self.lacking = 0
-        """Rows that repeat the id of a scored one, without a score."""
         self._first = self.outputs[""]
         self._texts: dict[str, str] = {}
         self._counts: dict[tuple[str, int], int] = {}
@@ -100,6 +100,8 @@ class Side:
             raise NotComparableError(f"{where}: its label or its `given` is no text; is it a results file?")
         self._count(row.get("evaluator"), row.get("version"), row.get("sandbox"))
         scores = _outputs(where, outputs) if (outputs := row.get("outputs")) else {}
+        if code >= _FAILED and (score is not None or any(one is not None for one, _ in scores.values())):
+            raise NotComparableError(f"{where}: the outcome is {outcome}, and it has a score; is it a results file?")
         kept = row.get("row")
         self._add(id, code, given, (score, label), scores, kept if isinstance(kept, dict) else row)
 
@@ -117,8 +119,12 @@ class Side:
         if at < len(self.numbers):
             self.repeated += 1
             self.unlike += given != self.given[at]
-            self.lacking += outcome > 1 and self.outcomes[at] == 0
-            self.outcomes[at] = min(self.outcomes[at], outcome)
+            old = self.outcomes[at]
+            self.outcomes[at] = max(old, outcome) if max(old, outcome) >= _FAILED else min(old, outcome)
+            if self.outcomes[at] >= _FAILED:
+                if old < _FAILED:
+                    self._unscore(at)
+                return
             self._average("", self._first, at, *first)
         else:
             self.numbers.append(self.rows - 1)
@@ -137,6 +143,11 @@ class Side:
                 found = self.outputs[name] = Scores()
             found.pad(at + 1)
             self._average(name, found, at, score, label)
+
+    def _unscore(self, at: int) -> None:
+        for found in self.outputs.values():
+            if at < len(found.labels):
+                found.scores[at], found.labels[at] = nan, None
 
     def _average(self, name: str, found: Scores, at: int, score: float | None, label: str | None) -> None:
         old = found.scores[at]
@@ -165,7 +176,9 @@ class Side:
         if value is None:
             return None
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return self._text(text[:_VALUE])
+        if len(text) > _VALUE:  # values that begin alike stay apart
+            text = f"{text[: _VALUE - 20]}… {blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
+        return self._texts.setdefault(text, text)
 
 
 def _outputs(where: str, outputs: Any) -> dict[str, tuple[float | None, str | None]]:

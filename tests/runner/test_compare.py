@@ -134,6 +134,14 @@ def test_a_baseline_may_be_ids_and_scores_alone(tmp_path: Path) -> None:
     assert base.stat().st_size / 40 < 40
 
 
+@pytest.mark.parametrize("more", [{"score": 1.0}, {"outputs": {"a": {"score": 1, "label": None}}}])
+def test_what_failed_has_no_score(tmp_path: Path, more: dict[str, Any]) -> None:
+    path = tmp_path / "base.jsonl"
+    path.write_text('{"id": "a", "score": 1}\n' + json.dumps({"id": "b", "outcome": "failed", **more}))
+    with pytest.raises(NotComparableError, match=r"base\.jsonl:2: the outcome is failed, and it has a score"):
+        compare_runs(path, path)
+
+
 def test_the_scores_of_one_id_are_averaged(tmp_path: Path) -> None:
     new = [result(n, score) for n in range(40) for score in (0.4, 0.6, 0.8)]
     found = compared(tmp_path, BASE, new)
@@ -141,6 +149,47 @@ def test_the_scores_of_one_id_are_averaged(tmp_path: Path) -> None:
     assert found.new_mean == pytest.approx(0.6)
     assert (found.new.rows, found.new.repeated) == (120, 80)
     assert "80 rows repeat an id" in found.notes[0]
+
+
+def test_an_id_failed_if_one_of_its_repeats_did(tmp_path: Path) -> None:
+    outputs = {"a": Score(score=0.6), "b": Score(score=0.1)}
+    new = [
+        one for n in range(40) for one in (result(n, 0.6, outputs=outputs), *([broken(n)] * (n < 5)), result(n, 0.9))
+    ]
+    found = compared(tmp_path, BASE, new)
+    assert (found.compared, found.failed, found.outcomes["failed"]) == (35, 5, (0, 5))
+    assert found.new_mean == pytest.approx(0.75)
+    assert worse_gate(found).verdict == "unjudged"
+
+
+def test_long_values_that_begin_alike_are_clusters_of_their_own(tmp_path: Path) -> None:
+    kept = [{"prompt": f"{'You are helpful. ' * 20}{n // 4}"} for n in range(40)]
+    new = [one.model_copy(update={"row": row}) for one, row in zip(shifted(0.1), kept, strict=True)]
+    assert compared(tmp_path, BASE, new, cluster="prompt").clusters == 10
+    assert [one.pairs for one in compared(tmp_path, BASE, new, by="prompt").by.values()] == [4] * 10
+
+
+def test_a_gate_is_not_judged_where_inputs_changed_and_tells_what_abstained(tmp_path: Path) -> None:
+    new = [*shifted(0.1)[:30], *(result(n, given=given(99, 1)) for n in range(30, 40))]
+    judged = worse_gate(compared(tmp_path, BASE, new))
+    assert (judged.verdict, judged.reason) == (
+        "unjudged",
+        "10 rows of the base have another input (row30, row31, row32); make a new base",
+    )
+    assert worse_gate(compared(tmp_path, BASE, new, ignore_input=True)).verdict == "passed"
+    silent = [*shifted(0.1)[:30], *(result(n, None, label="no") for n in range(30, 40))]
+    assert worse_gate(compared(tmp_path, BASE, silent)).abstained == 10
+
+
+def test_a_gate_fails_for_each_output_that_is_worse(tmp_path: Path) -> None:
+    def both(by: float) -> list[Result]:
+        named = [{"a": Score(score=one.score), "b": Score(score=0.9 - by * (n % 7))} for n, one in enumerate(BASE)]
+        return [one.model_copy(update={"outputs": outputs}) for one, outputs in zip(BASE, named, strict=True)]
+
+    found = compared(tmp_path, both(0), both(0.1))
+    judged = worse_gate(found)
+    assert (found.verdict, judged.verdict) == ("no worse", "failed")
+    assert judged.reason == "worse: the mean of the output b differs by -0.2875"
 
 
 def test_failures_leave_the_mean_and_have_bounds(tmp_path: Path) -> None:

@@ -23,7 +23,10 @@ from sandboxes import models
 
 PAGE = Path(__file__).parent / "reference" / "python.md"
 PARTS = {
-    "Functions": ("evaluate", "evaluate_all", "stream", "compare_runs", "check_examples", "parity", "read_evaluator"),
+    "Functions": (
+        *("evaluate", "evaluate_all", "stream", "compare_runs", "write_report"),
+        *("check_examples", "parity", "read_evaluator"),
+    ),
     "What they return": ("Report", "Summary", "Result", "Comparison", "ExamplesReport", "Parity"),
     "Evaluators and settings": (
         *("Evaluator", "InputMapping", "Limits", "SandboxConfig"),

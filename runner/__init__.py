@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from runner.api import check_examples, evaluate, parity, stream
+    from runner.api import check_examples, evaluate, parity, stream, write_report
     from runner.api_suite import evaluate_all
     from runner.compare.runs import compare_runs
     from runner.compare.types import Comparison
@@ -76,10 +76,11 @@ __all__ = [
     "parity",
     "read_evaluator",
     "stream",
+    "write_report",
 ]
 
 _MODULES = {
-    "runner.api": ("check_examples", "parity", "evaluate", "stream"),
+    "runner.api": ("check_examples", "parity", "evaluate", "stream", "write_report"),
     "runner.api_suite": ("evaluate_all",),
     "runner.compare.runs": ("compare_runs",),
     "runner.compare.types": ("Comparison",),

@@ -2,6 +2,7 @@
 The Python API: `evaluate` waits for all results, `stream` yields each result as it comes.
 
 `check_examples` tries worked examples, `parity` runs one dataset in several sandboxes.
+`write_report` makes reports of finished runs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from runner.run import Run
 from runner.types import Result
 from sandboxes.base import Language, Limits, SandboxConfig
 
-__all__ = ["Report", "check_examples", "evaluate", "parity", "stream"]
+__all__ = ["Report", "check_examples", "evaluate", "parity", "stream", "write_report"]
 
 T = TypeVar("T")
 
@@ -235,6 +236,28 @@ def parity(
 
     _wait(collect)
     return tally.report()
+
+
+def write_report(
+    runs: Path | Sequence[Path], report: Path | Sequence[Path], *, compare: bool = False, tolerance: float = 0.0
+) -> None:
+    """
+    Write reports of finished runs: results files, or folders that runs have written.
+
+    `report` is one or several files, as in `evaluate`. With `compare`, `runs` are a base and a new run: the report is
+    of their comparison, where a mean that is worse by up to `tolerance` is no worse, and of the new run. Rows have
+    their texts if the results carry them (`keep`). Raises InputError for what is no run, OutputError for a path that
+    cannot be written, and WriteError where there is no room.
+    """
+    from runner.reports.files import ReportFiles
+    from runner.reports.runs import read_parts
+
+    paths, files = ([given] if isinstance(given, str | os.PathLike) else list(given) for given in (runs, report))
+    made = ReportFiles([os.fspath(file) for file in files], inputs=[os.fspath(path) for path in paths])
+    parts = read_parts(
+        paths, compare=compare, tolerance=tolerance, worst=made.rows, failed=made.failed, listed=made.listed
+    )
+    made.write(parts)
 
 
 def _without(arguments: dict[str, Any], *names: str) -> dict[str, Any]:

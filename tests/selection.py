@@ -37,7 +37,10 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "packages": ("sandboxes/packages/", _VERSIONS),
     "templates": ("templates/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),
-    "reports": ("runner/reports/", "runner/notebook/", "runner/results/overview.py", _VERSIONS),
+    "reports": (
+        *("runner/reports/", "runner/notebook/", "runner/results/overview.py", "runner/cli/github", "action.yml"),
+        _VERSIONS,
+    ),
 }
 """By area, what its rotating tests are about."""
 

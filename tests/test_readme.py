@@ -44,6 +44,7 @@ COMMANDS = {
     "evalcell run same.py answers.csv --map output=prediction --map reference=gold": 0,
     "evalcell check same.py data.jsonl": 0,
     "evalcell run same.py data.jsonl -o results.jsonl": 0,
+    "evalcell run same.py data.jsonl --report report.html": 0,
     "evalcell run same.py data.jsonl -o results.csv --keep output": 0,
     "evalcell run same.py data.jsonl --require 'mean>=0.9' --max-failed 5%": 1,
     "evalcell init": 0,

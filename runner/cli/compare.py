@@ -10,10 +10,12 @@ from tempfile import TemporaryDirectory
 from runner.cli import render
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.sandbox_options import SandboxOptions
+from runner.cli.step import tell_step
 from runner.compare.gate import worse_gate
 from runner.compare.runs import compare_runs
 from runner.compare.types import Comparison
 from runner.errors import InputError
+from runner.reports.files import ReportFiles
 from runner.results.gates import parse_most
 from runner.results.summary import GateResult
 from runner.types import Direction
@@ -37,6 +39,7 @@ class Options(SandboxOptions):
     fail_if_worse: float | None
     allow_inconclusive: bool
     max_failed: str | None
+    reports: tuple[str, ...]
     as_json: bool
     quiet: bool
 
@@ -47,11 +50,17 @@ def compare(options: Options) -> int:
     gated = options.fail_if_worse is not None
     if not gated and (options.allow_inconclusive or options.max_failed):
         raise InputError("--allow-inconclusive and --max-failed belong to a gate; add --fail-if-worse")
+    reports = ReportFiles(options.reports, inputs=options.sources)
     made = _compared(options)
     if made is None:
         return INTERRUPTED
     gate = worse_gate(made, most, allow_inconclusive=options.allow_inconclusive) if gated else None
+    tell_step(lambda: [made])
+    reports.write([made])
     show(made, gate, as_json=options.as_json, quiet=options.quiet)
+    if not options.quiet and not options.as_json:
+        for file in options.reports:
+            render.out().say(render.text(f"written: {file}"))
     if gate is None:
         return DONE if made.compared else COULD_NOT_JUDGE
     return {"failed": GATE_FAILED, "unjudged": COULD_NOT_JUDGE}.get(gate.verdict, DONE)

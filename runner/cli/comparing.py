@@ -12,6 +12,7 @@ from runner.cli.headings import option, several
 _COMPARED = "Comparison"
 
 _printed = several(
+    options.report,
     option("Results", "--json", "as_json", is_flag=True, help="Print the comparison as one JSON object only."),
     option("Results", "-q", "--quiet", is_flag=True, help="Print nothing but errors."),
 )

@@ -217,6 +217,15 @@ max_failed = option(
     help="Exit with 1 if more rows fail or are lost. Without it, gates on scores allow none.",
 )
 
+report = option(
+    _RESULTS,
+    "--report",
+    "reports",
+    metavar="FILE",
+    multiple=True,
+    help="Write a report: .html, .md, .xml (JUnit) or .codequality.json (GitLab).",
+)
+
 results = several(
     option(_RESULTS, "--worst", type=click.IntRange(0, 1000), metavar="N", help="Show the N worst rows.  [default: 5]"),
     option(
@@ -236,14 +245,7 @@ results = several(
     option(
         _RESULTS, "-o", "--output", "files", metavar="FILE", multiple=True, help="Write each row here; FOLDER/ for all."
     ),
-    option(
-        _RESULTS,
-        "--report",
-        "reports",
-        metavar="FILE",
-        multiple=True,
-        help="Write a report: .html, .md, .xml (JUnit) or .codequality.json (GitLab).",
-    ),
+    report,
     option(_RESULTS, "--resume", is_flag=True, help="Go on with the run in -o FOLDER/ after its last whole row."),
     printed,
     option(

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 
 from runner.cli import render
-from runner.reports.content import RunContent
+from runner.reports.content import Part
 from runner.reports.step_summary import VARIABLE, append_step_summary
 
 
-def tell_step(contents: Callable[[], Sequence[RunContent]]) -> None:
+def tell_step(contents: Callable[[], Sequence[Part]]) -> None:
     """Append the report to the step's summary, if it has one; what prevents that is no more than a warning."""
     if not (path := os.environ.get(VARIABLE)):
         return

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from runner.reports.content import RunContent
+from runner.reports import comparison
+from runner.reports.content import Part, RunContent, name_of
 from runner.results.gates import gate_words
 from runner.results.overview import nothing_scored
 from runner.text import printable, whole
@@ -19,10 +20,19 @@ from runner.text import printable, whole
 _TEXT = 1000
 
 
-def code_quality(contents: Sequence[RunContent]) -> str:
-    """The report of these runs: a JSON array."""
-    found = [finding for content in contents for finding in _findings(content)]
+def code_quality(contents: Sequence[Part]) -> str:
+    """The report of these runs and comparisons: a JSON array."""
+    found = [finding for content in contents for finding in _of(content)]
     return json.dumps(list({finding["fingerprint"]: finding for finding in found}.values()), indent=1) + "\n"
+
+
+def _of(content: Part) -> Iterator[dict[str, Any]]:
+    if isinstance(content, RunContent):
+        yield from _findings(content)
+    elif content.verdict not in ("better", "no worse"):
+        found = comparison.verdict(content)
+        words = f"{found}: {comparison.sentence(content)}"
+        yield _place(name_of(content), content.new.name, "comparison", words, "critical", "comparison", None)
 
 
 def _findings(content: RunContent) -> Iterator[dict[str, Any]]:
@@ -42,13 +52,17 @@ def _findings(content: RunContent) -> Iterator[dict[str, Any]]:
 def _finding(
     content: RunContent, what: str, words: str, severity: str, kind: str = "gate", line: int | None = None
 ) -> dict[str, Any]:
+    return _place(content.name, content.source, what, words, severity, kind, line)
+
+
+def _place(name: str, source: str, what: str, words: str, severity: str, kind: str, line: int | None) -> dict[str, Any]:
     # The same finding has the same fingerprint in each run: so GitLab tells what is new.
-    key = "\0".join((content.name, content.source, what, kind))
+    key = "\0".join((name, source, what, kind))
     return {
-        "description": printable(f"{content.name}: {words}", _TEXT),
+        "description": printable(f"{name}: {words}", _TEXT),
         "check_name": f"evalcell/{kind}",
         "fingerprint": blake2b(key.encode("utf-8", "replace"), digest_size=16).hexdigest(),
         "severity": severity,
         # GitLab leaves out a finding without a place.
-        "location": {"path": printable(whole(content.source or content.name)), "lines": {"begin": line or 1}},
+        "location": {"path": printable(whole(source or name)), "lines": {"begin": line or 1}},
     }

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from runner.compare.types import Comparison
 from runner.output.manifest import State
 from runner.results.overview import Verdict, verdict
 from runner.results.summary import Summary, passes
@@ -90,13 +91,26 @@ class RunContent:
         return Ending(found, words)
 
 
-def distinct(contents: Sequence[RunContent]) -> list[str]:
-    """The names of the runs, with a number after one that an earlier run has."""
+Part: TypeAlias = RunContent | Comparison
+"""What a report may have."""
+
+
+def name_of(part: Part) -> str:
+    """The name under which a report shows it."""
+    if isinstance(part, RunContent):
+        return part.name
+    names = dict.fromkeys((*part.new.evaluators, *part.base.evaluators))
+    return f"comparison of {next(iter(names), part.new.name)}"
+
+
+def distinct(contents: Sequence[Part]) -> list[str]:
+    """The names of the parts, with a number after one that an earlier run has."""
     counts: dict[str, int] = {}
     names = []
     for content in contents:
-        counts[content.name] = count = counts.get(content.name, 0) + 1
-        names.append(content.name if count == 1 else f"{content.name} ({count})")
+        name = name_of(content)
+        counts[name] = count = counts.get(name, 0) + 1
+        names.append(name if count == 1 else f"{name} ({count})")
     return names
 
 

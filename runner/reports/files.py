@@ -12,10 +12,10 @@ from pathlib import Path
 from runner.engine.threads import Detached
 from runner.errors import OutputError
 from runner.output.files import WriteError, same_file
-from runner.reports.content import RunContent
+from runner.reports.content import Part
 from runner.text import printable, whole
 
-Render = Callable[[Sequence[RunContent]], str]
+Render = Callable[[Sequence[Part]], str]
 
 SUFFIXES = ".html, .md, .xml, .codequality.json"
 _PATIENCE = 2.0
@@ -42,7 +42,7 @@ class ReportFiles:
         self.listed = ".html" in kinds
         """True if they list all rows."""
 
-    def write(self, contents: Sequence[RunContent], *, patient: bool = True) -> None:
+    def write(self, contents: Sequence[Part], *, patient: bool = True) -> None:
         """Write all of them, even if one fails. Raises WriteError for the first; also if it takes too long."""
         if not self.paths:
             return

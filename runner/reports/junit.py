@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from xml.etree import ElementTree as xml
 
-from runner.reports.content import FAILED, FailedRow, RunContent, distinct
+from runner.compare.types import Comparison
+from runner.reports import comparison
+from runner.reports.content import FAILED, FailedRow, Part, RunContent, distinct
 from runner.results import overview
 from runner.results.gates import gate_words
 from runner.text import printable, rows_of
@@ -20,11 +22,11 @@ _TEXT = 1000
 _GATES = 500
 
 
-def junit(contents: Sequence[RunContent]) -> str:
-    """The report of these runs."""
+def junit(contents: Sequence[Part]) -> str:
+    """The report of these runs and comparisons."""
     root = xml.Element("testsuites")
     for content, name in zip(contents, distinct(contents), strict=True):
-        root.append(_suite(content, name))
+        root.append(_suite(content, name) if isinstance(content, RunContent) else _comparison(content, name))
     for counted in ("tests", "failures", "errors", "skipped"):
         root.set(counted, str(sum(int(suite.get(counted, "0")) for suite in root)))
     xml.indent(root)
@@ -38,7 +40,24 @@ def _suite(content: RunContent, name: str) -> xml.Element:
     properties = xml.SubElement(suite, "properties")
     for key, value in (*_properties(content), *content.details):
         xml.SubElement(properties, "property", {"name": _text(key), "value": _text(value)})
-    cases = list(_cases(content, name))
+    return _counted(suite, list(_cases(content, name)))
+
+
+def _comparison(made: Comparison, name: str) -> xml.Element:
+    suite = xml.Element("testsuite", {"name": _text(name), "time": "0"})
+    properties = xml.SubElement(suite, "properties")
+    for key, value in (("base", made.base.name), ("new", made.new.name), *comparison.facts(made)):
+        xml.SubElement(properties, "property", {"name": _text(key), "value": _text(value)})
+    case = _case(name, "no worse")
+    if made.verdict in ("better", "no worse"):
+        xml.SubElement(case, "system-out").text = _text(f"{made.verdict}: {comparison.sentence(made)}")
+    else:
+        found = comparison.verdict(made)
+        _say(case, "failure" if found == "worse" else "error", found, f"{found}: {comparison.sentence(made)}")
+    return _counted(suite, [case])
+
+
+def _counted(suite: xml.Element, cases: Sequence[xml.Element]) -> xml.Element:
     suite.extend(cases)
     suite.set("tests", str(len(cases)))
     for counted, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):

@@ -7,10 +7,12 @@ GitHub takes 65,536 characters in a comment. What does not fit is left out, the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from runner.reports.content import RunContent
-from runner.reports.markup import code, markdown
+from runner.reports.comparison_markdown import comparison_markdown
+from runner.reports.content import Part, RunContent, name_of
+from runner.reports.markup import ICONS, code, markdown
+from runner.reports.room import END, Room, size
 from runner.results import overview
 from runner.results.gates import figure
 from runner.results.summary import GateResult, Summary
@@ -22,71 +24,37 @@ LIMIT = 65_000
 ROWS = 50
 """Rows that are shown at most."""
 
-_ICONS = {"done": "✅", "failed": "❌", "no verdict": "⚠️"}
 _GATES = {"passed": "✅ passed", "failed": "❌ failed", "unjudged": "⚠️ not judged"}
 _NAME = 80
 _LINE = 400
 _CELL = 600
 _REMARK = 300
 _DIFFERENCE = 100
-_END = 300  # characters for what closes a part
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _DASHES = re.compile("--+")  # two of them might end a comment
 
 
-def markdown_report(contents: Sequence[RunContent], limit: int = LIMIT) -> str:
-    """The report of these runs. It begins with a mark by which a comment is found again."""
-    names = "+".join(_UNSAFE.sub("-", content.name[:_NAME]).strip("-") or "run" for content in contents)
+def markdown_report(contents: Sequence[Part], limit: int = LIMIT) -> str:
+    """The report of these runs and comparisons. It begins with a mark by which a comment is found again."""
+    names = "+".join(_UNSAFE.sub("-", name_of(content)[:_NAME]).strip("-") or "run" for content in contents)
     parts = [f"<!-- evalcell:{_DASHES.sub('-', names)[:200]} -->\n"]
-    left = limit - _size(parts[0])
+    left = limit - size(parts[0])
     for number, content in enumerate(contents):
-        room = _Room(left // (len(contents) - number))
-        _run(content, room)
+        room = Room(left // (len(contents) - number))
+        if isinstance(content, RunContent):
+            _run(content, room)
+        else:
+            comparison_markdown(content, room)
         text = room.text
-        left -= _size(text)
+        left -= size(text)
         parts.append(text)
     return "".join(parts)
 
 
-def _size(text: str) -> int:
-    """Characters as sites count them: some take one outside of Unicode's first plane for two."""
-    return len(text) + sum(character > "\uffff" for character in text)
-
-
-class _Room:
-    """Text that stays below a number of characters."""
-
-    def __init__(self, limit: int) -> None:
-        self.half = limit // 2
-        self._left = limit
-        self._parts: list[str] = []
-
-    @property
-    def text(self) -> str:
-        return "".join(self._parts)
-
-    def add(self, text: str, reserve: int = 0) -> bool:
-        """Add it all, if as much is left for others; else nothing."""
-        size = _size(text)
-        if size + reserve > self._left:
-            return False
-        self._left -= size
-        self._parts.append(text)
-        return True
-
-    def lines(self, lines: Iterable[str], reserve: int = 0) -> int:
-        """Add the lines as far as there is room; return the number of those that had none."""
-        every = list(lines)
-        for number, line in enumerate(every):
-            if not self.add(line, reserve):
-                return len(every) - number
-        return 0
-
-
-def _run(content: RunContent, room: _Room) -> None:
+def _run(content: RunContent, room: Room) -> None:
     summary = content.summary
     found, words = content.verdict
-    room.add(f"\n### {_ICONS[found]} {markdown(content.name, _NAME)}: {words}\n\n")
+    room.add(f"\n### {ICONS[found]} {markdown(content.name, _NAME)}: {words}\n\n")
     source = f" of {markdown(content.source, _NAME)}" if content.source else ""
     room.add(f"{overview.outcome_words(summary).replace(' rows', f' rows{source}', 1)}\n\n")
     if content.error:
@@ -94,13 +62,13 @@ def _run(content: RunContent, room: _Room) -> None:
     # Half of the room is left for rows.
     room.lines(_figures(summary), room.half)
     if summary.gates:
-        room.add("\n| gate | verdict | |\n|---|---|---|\n", _END)
+        room.add("\n| gate | verdict | |\n|---|---|---|\n", END)
         if more := room.lines(map(_gate, summary.gates), room.half):
             room.add(f"| and {more:,} more | | |\n")
     problems = list(overview.errors(summary))
     if problems:
-        room.add("\n", _END)
-        room.lines((f"- {markdown(line, _LINE)}\n" for line in problems), _END)
+        room.add("\n", END)
+        room.lines((f"- {markdown(line, _LINE)}\n" for line in problems), END)
     _rows(content, room)
 
 
@@ -131,14 +99,14 @@ def _gate(gate: GateResult) -> str:
     return f"| {markdown(gate.gate, 200)} | {_GATES[gate.verdict]} | {markdown(words, _LINE) or value} |\n"
 
 
-def _rows(content: RunContent, room: _Room) -> None:
+def _rows(content: RunContent, room: Room) -> None:
     rows = content.shown.rows[:ROWS]
     if not rows:
         return
     # Within these tags, up to an empty line, nothing is Markdown.
     start = f"\n<details><summary>{content.shown.title} ({len(rows)})</summary>\n<table>\n"
-    if room.add(start, 2 * _END):
-        more = room.lines(map(_row, rows), _END)
+    if room.add(start, 2 * END):
+        more = room.lines(map(_row, rows), END)
         room.add("</table>\n</details>\n")
         if more:
             room.add(f"\n{rows_of(more)} more would make this too long.\n")

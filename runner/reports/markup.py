@@ -10,6 +10,9 @@ from runner.text import printable, whole
 _MARKS = re.compile(r"[!-$&()*+.:<=>?@\[-`{-~-]")
 """What may mean something in Markdown; a dot and a colon make a link of what looks like an address."""
 
+ICONS = {"done": "✅", "failed": "❌", "no verdict": "⚠️"}
+"""By verdict, as comments show it."""
+
 _MENTION = "@\u200b"
 """An @ that nobody is notified by: a space of no width is after it, as sites look for mentions after decoding."""
 

@@ -219,7 +219,7 @@ def _beside(value: float, bound: float) -> str:
 
 def figure(value: float) -> str:
     """A number for people: a whole number, or six digits."""
-    return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
+    return f"{value:,.0f}" if abs(value) < 1e15 and value == int(value) else f"{value:.6g}"
 
 
 def parse_gate(

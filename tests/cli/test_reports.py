@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
 import pytest
+import yaml
 
 from runner import OutputError, SandboxConfig, evaluate
-from tests.cli.commands import run
+from tests.cli.commands import evalcell, run
 
 ONE = SandboxConfig(jobs=1)
 
@@ -88,3 +91,18 @@ def test_a_step_whose_summary_cannot_be_written_ends_as_before(here: Path, kind:
     done = run("length.py", "data.jsonl", "-q", "--require", "rows>9", GITHUB_STEP_SUMMARY=str(path))
     assert done.exit_code == 1
     assert [line.partition(" /")[0] for line in done.stderr.splitlines()[:1]] == ["note: GITHUB_STEP_SUMMARY"]
+
+
+def test_the_job_for_gitlab_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "ci.md").read_text("utf-8")
+    (text,) = [text for text in re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE) if "junit:" in text]
+    (job,) = yaml.safe_load(text).values()
+    monkeypatch.chdir(tmp_path)
+    assert evalcell("init", "evals").exit_code == 0
+    for line in job["script"][1:]:
+        name, *words = shlex.split(line)
+        assert name == "evalcell"
+        assert evalcell(*words).exit_code == 0
+    every = [*job["artifacts"]["paths"], *job["artifacts"]["reports"].values()]
+    assert all((tmp_path / name).exists() for name in every)
+    assert len(every) == 4

@@ -76,7 +76,7 @@ def statistics(summary: Summary) -> str:
     parts = []
     if found:
         title = f"All rows together ({rows_of(summary.aggregate_rows or 0)})"
-        parts.append(f"<h3>{html(title, _NAME)}</h3>{_tiles((name, value, '') for name, value in found.items())}")
+        parts.append(f"<h3>{html(title, _NAME)}</h3>{tiles((name, value, '') for name, value in found.items())}")
     if not found or any(stats.count or stats.labels for stats in every.values()):
         parts += [_output(name, stats) for name, stats in every.items()]
     return "".join(parts)
@@ -89,19 +89,19 @@ def _output(name: str, stats: Stats) -> str:
         shown.insert(0, ("passed", passed[0], f"{passed[1]}"))
     if shown:
         shown.append(("rows with a score", f"{stats.count:,}", ""))
-    figures = _tiles(shown) if shown else '<p class="dim">No row has a score.</p>'
+    figures = tiles(shown) if shown else '<p class="dim">No row has a score.</p>'
     charts = _histogram(stats) + _labels(stats)
     return f"{title}{figures}{f'<div class={chr(34)}charts{chr(34)}>{charts}</div>' if charts else ''}"
 
 
-def _tiles(shown: Iterable[tuple[str, str, str]]) -> str:
+def tiles(shown: Iterable[tuple[str, str, str]]) -> str:
     """Figures with their names, and what there is to say beside them."""
-    tiles = "".join(
+    made = "".join(
         f"<div><dt>{html(of, _NAME)}</dt><dd>{html(value, 40)}"
         f"{f'<small>{html(more, 60)}</small>' if more else ''}</dd></div>"
         for of, value, more in shown
     )
-    return f'<dl class="figures">{tiles}</dl>'
+    return f'<dl class="figures">{made}</dl>'
 
 
 def _histogram(stats: Stats) -> str:

@@ -8,8 +8,10 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from runner.reports.content import RunContent, distinct
+from runner.reports import comparison
+from runner.reports.content import Part, RunContent, distinct
 from runner.reports.html import figures, rows
+from runner.reports.html.comparison import comparison_html
 from runner.reports.markup import html
 from runner.text import rows_of
 from runner.version import installed
@@ -24,11 +26,11 @@ _SHARE = 0.55  # of what is left beside the figures, for the rows in full
 _NAME = 80
 
 
-def html_report(contents: Sequence[RunContent]) -> str:
-    """The report of these runs."""
+def html_report(contents: Sequence[Part]) -> str:
+    """The report of these runs and comparisons."""
     room = (LIMIT - _FIXED) // max(1, len(contents))
     every = distinct(contents)
-    runs = "".join(_run(content, every[at], at + 1, room) for at, content in enumerate(contents))
+    runs = "".join(_section(content, every[at], at + 1, room) for at, content in enumerate(contents))
     names = [html(name, _NAME) for name in every]
     title = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     style, script = _asset("page.css"), _asset("page.js")
@@ -44,21 +46,33 @@ def html_report(contents: Sequence[RunContent]) -> str:
         '<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">\n'
         f'<link rel="icon" href="data:,"><title>{title} · evalcell</title>\n<style>{style}</style></head>\n<body>'
         f'<a class="skip" href="#run-1">Skip to the results</a>\n<header>'
-        f"<h1>Evaluation of {title}</h1>{_nav(contents, names)}</header>\n"
+        f"<h1>Evaluation: {title}</h1>{_nav(contents, names)}</header>\n"
         f"<main>{runs}</main>\n<footer><p>Made by {html(made, 60)}.</p></footer>\n"
         f"<script>{script}</script></body></html>\n"
     )
 
 
-def _nav(contents: Sequence[RunContent], names: Sequence[str]) -> str:
+def _nav(contents: Sequence[Part], names: Sequence[str]) -> str:
     if len(contents) < 2:
         return ""
     links = "".join(
-        f'<li><a href="#run-{number}">{names[number - 1]} '
-        f"{figures.chip(content.verdict.words, content.verdict.verdict)}</a></li>"
+        f'<li><a href="#run-{number}">{names[number - 1]} {_chip(content)}</a></li>'
         for number, content in enumerate(contents, 1)
     )
     return f'<nav aria-label="Runs"><ul>{links}</ul></nav>'
+
+
+def _chip(content: Part) -> str:
+    if isinstance(content, RunContent):
+        return figures.chip(content.verdict.words, content.verdict.verdict)
+    found = comparison.verdict(content)
+    return figures.chip(found, comparison.CHIPS.get(found))
+
+
+def _section(content: Part, name: str, number: int, room: int) -> str:
+    if isinstance(content, RunContent):
+        return _run(content, name, number, room)
+    return comparison_html(content, name, number)
 
 
 def _run(content: RunContent, name: str, number: int, room: int) -> str:

@@ -76,7 +76,7 @@ def _sides(row: ShownRow, cut: int) -> str:
 
 def _texts(row: ShownRow, cut: int) -> str:
     values = list(row.arguments.values())
-    shown = _compared(values[0], values[1], cut) if len(values) == 2 else [html(value, cut) for value in values]
+    shown = compared(values[0], values[1], cut) if len(values) == 2 else [html(value, cut) for value in values]
     sides = "".join(
         f"<div><h4>{html(name, _NAME)}</h4><pre>{text or '<br>'}</pre></div>"
         for name, text in zip(row.arguments, shown, strict=True)
@@ -84,7 +84,7 @@ def _texts(row: ShownRow, cut: int) -> str:
     return f'<div class="pair">{sides}</div>' if sides else ""
 
 
-def _compared(left: str, right: str, cut: int) -> list[str]:
+def compared(left: str, right: str, cut: int) -> list[str]:
     """Both texts, with the words marked that only one of them has."""
     one, other = (_WORD.findall(text if len(text) <= cut else f"{text[: cut - 1]}…") for text in (left, right))
     plain = [html("".join(words), cut + 1) for words in (one, other)]

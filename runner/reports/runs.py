@@ -1,0 +1,165 @@
+"""Finished runs as parts of a report: results files and run folders. What is in them is not trusted."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from runner.compare.files import Source, find_source, open_rows
+from runner.datasets.column_values import RowError
+from runner.errors import InputError, NotComparableError
+from runner.output.manifest import State
+from runner.output.row_cells import TAKEN
+from runner.reports.content import Part, Rows, RunContent
+from runner.results.summary import GateResult, Summary, Tally
+from runner.results.worst import Show, Worst
+from runner.text import printable, shown
+from runner.types import Evaluator, Freeform, OutputConfig, Result
+from sandboxes.base import Call
+
+_LINE = re.compile(r":(\d{1,15})$")
+_GATES: TypeAdapter[tuple[GateResult, ...]] = TypeAdapter(tuple[GateResult, ...])
+_MOST_GATES = 1000
+_TEXTS = ("evaluator", "version", "sandbox", "label", "explanation")
+
+
+def read_parts(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    compare: bool = False,
+    tolerance: float = 0.0,
+    worst: int = 0,
+    show: Show = "worst",
+    failed: bool = True,
+    listed: bool = True,
+) -> list[Part]:
+    """
+    Read finished runs; with `compare` two of them, of which the comparison and the second one are the parts.
+
+    `worst` rows have their texts, if the results carry them (`keep`). `failed` and `listed` say which rows are needed.
+    Raises InputError for what is no run.
+    """
+    if compare and len(paths) != 2:
+        raise InputError(f"a comparison is of two runs, the base and the new one, and not of {len(paths)}")
+    try:
+        some = [
+            read_run(find_source(path), worst=worst, show=show, failed=failed, listed=listed)
+            for path in (paths[1:] if compare else paths)
+        ]
+        if not compare:
+            return [*some]
+        from runner.compare.runs import compare_runs
+
+        return [compare_runs(paths[0], paths[1], tolerance=tolerance), *some]
+    except NotComparableError as error:
+        raise InputError(str(error)) from None
+
+
+def read_run(source: Source, *, worst: int, show: Show, failed: bool, listed: bool) -> RunContent:
+    """One run. Raises InputError and NotComparableError."""
+    outputs = source.outputs or _told(source.manifest)
+    evaluator = Evaluator(name="run", source="", parameters=(), outputs=outputs, version="")
+    tally, found, rows = Tally(outputs), Worst(evaluator, worst, show), Rows(evaluator, failed=failed, listed=listed)
+    with open_rows(source.path, None) as every:
+        for number, (where, row) in enumerate(every, 1):
+            if isinstance(row, RowError):
+                raise InputError(f"{where}: {row}; is the file whole, and a results file?")
+            result = _result(where, number, row)
+            found.watch(result, Call(id=number, arguments=_carried(row)))
+            tally.add(result)
+            found.add(result)
+            line = _LINE.search(where)
+            rows.add(result, int(line[1]) if line else None)
+    return _content(source, tally.summary(), found, rows)
+
+
+def _content(source: Source, summary: Summary, worst: Worst, rows: Rows) -> RunContent:
+    manifest = source.manifest
+    dataset, told = _table(manifest, "dataset"), _table(manifest, "summary")
+    state = manifest.get("state", "finished")
+    try:
+        gates = _GATES.validate_python(told.get("gates", [])[:_MOST_GATES], strict=False)
+        more = {name: told[name] for name in ("seconds", "complete", "aggregates", "aggregate_rows") if name in told}
+        summary = Summary.model_validate(dict(summary) | more | {"gates": gates})
+    except (ValidationError, TypeError):
+        raise InputError(f"{source.name}: the summary in its manifest is not as a run writes it") from None
+    details = [("dataset", dataset.get("path")), ("started", manifest.get("started"))]
+    return RunContent(
+        name=summary.evaluator or source.name,
+        summary=summary,
+        shown=worst.rows(),
+        state=state if state in get_args(State) else "unfinished",
+        error=printable(str(manifest["error"]), 1000) if manifest.get("error") else None,
+        source=str(source.path),
+        failed=rows.failed,
+        listed=rows.listed,
+        details=tuple((name, printable(value, 200)) for name, value in details if isinstance(value, str)),
+    )
+
+
+def _table(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = manifest.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _told(manifest: Mapping[str, Any]) -> dict[str, OutputConfig]:
+    """The first output's direction and threshold, by the summary of a run."""
+    told = _table(manifest, "summary")
+    try:
+        return {"": Freeform(direction=told.get("direction", "none"), threshold=told.get("threshold"))}
+    except ValidationError:
+        return {}
+
+
+def _result(where: str, number: int, row: Mapping[str, Any]) -> Result:
+    fields = {name: "" if row.get(name) is None else row[name] for name in _TEXTS[:3]}
+    fields |= {name: row.get(name) for name in (*_TEXTS[3:], "outcome", "score")}
+    error = row.get("error")
+    if not isinstance(error, dict) and row.get("error_kind"):
+        error = {"kind": row["error_kind"], "message": row.get("error_message") or ""}
+    score = row.get("score")
+    try:
+        fields["score"] = _finite(score)
+        fields |= {"id": str(row.get("id", number)), "number": number, "error": error or None}
+        outputs = row.get("outputs")
+        if isinstance(outputs, dict):
+            fields["outputs"] = {name: _score(value) for name, value in outputs.items()}
+        return Result.model_validate(fields)
+    except (ValidationError, ValueError, TypeError, AttributeError):
+        raise InputError(
+            f"{where} is no row of results: {shown(dict(row), 100)}; name a file that a run wrote with -o"
+        ) from None
+
+
+def _score(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "label": value.get("label"),
+        "score": _finite(value.get("score")),
+        "explanation": value.get("explanation"),
+    }
+
+
+def _finite(score: object) -> object:
+    """The score; in a table of text it is text. Raises ValueError for what no run writes."""
+    found = float(score) if isinstance(score, str) else score
+    if isinstance(found, float) and not isfinite(found):
+        raise ValueError(found)
+    return found
+
+
+def _carried(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the dataset that a row of results carries."""
+    carried = row.get("row")
+    return dict(carried) if isinstance(carried, dict) else dict(_columns(row))
+
+
+def _columns(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """In a table they have columns of their own."""
+    for name, value in row.items():
+        if name not in TAKEN and not name.endswith((".label", ".score", ".explanation")):
+            yield name.removeprefix("row."), value

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from runner.api import check_examples, evaluate, parity, stream, write_report
-    from runner.api_suite import evaluate_all
+    from runner.api_suite import evaluate_all, evaluate_project
     from runner.compare.runs import compare_runs
     from runner.compare.types import Comparison
     from runner.errors import (
@@ -73,6 +73,7 @@ __all__ = [
     "compare_runs",
     "evaluate",
     "evaluate_all",
+    "evaluate_project",
     "parity",
     "read_evaluator",
     "stream",
@@ -81,7 +82,7 @@ __all__ = [
 
 _MODULES = {
     "runner.api": ("check_examples", "parity", "evaluate", "stream", "write_report"),
-    "runner.api_suite": ("evaluate_all",),
+    "runner.api_suite": ("evaluate_all", "evaluate_project"),
     "runner.compare.runs": ("compare_runs",),
     "runner.compare.types": ("Comparison",),
     "runner.errors": (

@@ -97,7 +97,15 @@ def evaluate(
         reports=[os.fspath(file) for file in reports],
         resume=resume,
     )
+    opened = ExitStack()
+    with with_whole_call(evaluate, given):
+        opened.enter_context(run.open(rows))
+    with opened:
+        return finish(run, progress)
 
+
+def finish(run: Run, progress: bool = True) -> Report:
+    """Wait for all results of a run whose dataset is open. Raises what `evaluate` does."""
     results: list[Result] = []
 
     async def collect() -> None:
@@ -107,21 +115,18 @@ def evaluate(
                 if bar is not None:
                     bar.add(result)
 
-    with ExitStack() as stack:
-        with with_whole_call(evaluate, given):
-            stack.enter_context(run.open(rows))
-        bar = NotebookBar(run.total()) if progress and in_notebook() else None
-        try:
-            _wait(collect, bar)
-        except BaseException as e:
-            how: State = "failed" if isinstance(e, Exception) else "interrupted"
-            if bar is not None:
-                bar.end(how)
-            run.end(how, str(e) or None)
-            raise
+    bar = NotebookBar(run.total()) if progress and in_notebook() else None
+    try:
+        _wait(collect, bar)
+    except BaseException as e:
+        how: State = "failed" if isinstance(e, Exception) else "interrupted"
         if bar is not None:
-            bar.end()
-        run.end("finished")
+            bar.end(how)
+        run.end(how, str(e) or None)
+        raise
+    if bar is not None:
+        bar.end()
+    run.end("finished")
     return Report(results=results, summary=run.summary(), shown=run.shown())
 
 

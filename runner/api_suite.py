@@ -6,17 +6,20 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from runner.api import evaluate
+from runner.api import evaluate, finish
 from runner.arguments import make_request, scorer
 from runner.call import Columns, as_mapping
+from runner.errors import InputError
 from runner.evaluators.resolve import find_evaluator
+from runner.project.load import FILE, find_project
+from runner.project.parts import suites
 from runner.report import Report
 from runner.request import Path, Rows, Scorer, prepare
 from runner.suite import make_above, own, refuse_names, shared
 from runner.types import Evaluator, InputMapping
 from sandboxes.base import SandboxConfig
 
-__all__ = ["evaluate_all"]
+__all__ = ["evaluate_all", "evaluate_project"]
 
 
 def evaluate_all(
@@ -59,6 +62,29 @@ def evaluate_all(
     return {
         name: evaluate(dataset=rows, **mine, **more, output=folders.get(name, ())) for name, mine in arguments.items()
     }
+
+
+def evaluate_project(*names: str, config: Path | None = None, progress: bool = True) -> dict[str, Report]:
+    """
+    Run what `evalcell.toml` says: all of it, or the runs of these names; return the report of each by its name.
+
+    `config` is the file, or a folder that has it; without it, it is looked for from the working directory upwards. A
+    run with several evaluators has a report for each, called `run.evaluator`. Raises what `evaluate` does, and
+    InputError for a file that is not there or cannot be used.
+    """
+    found = find_project(config)
+    if found is None:
+        raise InputError(f"there is no {FILE} here or above; name it as `config`")
+    made = suites(found, names)
+    for suite in made:
+        suite.check()
+    reports: dict[str, Report] = {}
+    for suite in made:
+        for name, run in suite.runs.items():
+            with run.open():
+                reports[name] = finish(run, progress)
+        suite.report([run.content() for run in suite.runs.values()])
+    return reports
 
 
 def _named(evaluators: Mapping[str, Scorer] | Sequence[Scorer], more: Mapping[str, Any]) -> list[tuple[str, Scorer]]:

@@ -135,6 +135,6 @@ def make_above(files: Iterable[str]) -> None:
         above = os.path.dirname(path.rstrip("/"))
         if is_folder(path) and above and not os.path.lexists(above):
             try:
-                os.mkdir(above)
+                os.makedirs(above)
             except OSError as e:
                 raise OutputError(f"{printable(whole(above))} cannot be made ({e.strerror}); choose another") from None

@@ -15,6 +15,7 @@ ROOMS = (
     ("doctor",),
     ("api_suite",),
     ("api",),
+    ("project",),
     ("suite",),
     ("run", "parity_check", "compare_datasets", "report"),
     ("output", "examples", "notebook", "reports", "compare"),

@@ -45,6 +45,7 @@ OTHERS = {
     "README.md": "tests/test_readme.py",
     "docs/backends.md": "tests/remote/test_readme.py",
     "docs/how-to/aggregates.md": "tests/runner/test_aggregate.py",
+    "docs/how-to/config-file.md": "tests/cli/test_project.py",
     "docs/how-to/data-frames.md": "tests/test_how_to.py",
     "docs/how-to/functions.md": "tests/test_how_to.py",
     "docs/how-to/notebooks.md": "tests/test_how_to.py",

@@ -67,6 +67,16 @@ def init(folder: str, language: Language | None) -> int:
 
 
 @click.command()
+@click.option("--config", "project", metavar="FILE", help="This file.  [default: evalcell.toml, here or above]")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of the file, for editors.")
+def config(project: str | None, schema: bool) -> int:
+    """Show what evalcell.toml runs, after checking it. Nothing is run."""
+    from runner.cli import project as command
+
+    return command.show(project, schema)
+
+
+@click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:

@@ -70,6 +70,6 @@ def several(*options: Decorator) -> Decorator:
 
 
 def _with_numbers(args: list[str]) -> Iterator[str]:
-    for word, following in zip(args, [*args[1:], ""], strict=True):
+    for word, following in zip(args, [*args[1:], ""], strict=False):
         bare = word == "--fail-if-worse" and not re.fullmatch(r"\d*\.?\d+(e-?\d+)?", following)
         yield f"{word}=0" if bare else word

@@ -137,6 +137,7 @@ def cli(debug: bool) -> None:
 @options.evaluator("evaluator", required=False)
 @options.dataset("dataset", required=False)
 @options.evaluators
+@options.config
 @options.rows
 @options.repeat
 @options.limits
@@ -162,6 +163,8 @@ def run(**given: Any) -> int:
     Several evaluators score the same rows one after another: -e json-distance -e contains DATASET. --set, --map and
     gates are for all of them, or for one with its name in front: --set contains.words=…, --require
     'contains.mean>=0.8'. -o run/ then gets a folder for each.
+
+    Without arguments all runs of evalcell.toml are run; with NAME alone, its run of that name.
     """
     from runner.cli import run
 
@@ -170,6 +173,10 @@ def run(**given: Any) -> int:
         from runner.cli import several  # not for one evaluator
 
         return several.run(asked)
+    if asked.dataset is None or asked.project is not None:
+        from runner.cli import project  # nor for one that is named
+
+        return project.run(asked)
     return run.run(asked)
 
 
@@ -254,7 +261,7 @@ def parity(**given: Any) -> int:
 
 
 for _command in (
-    *(authoring.templates, authoring.show, authoring.new, authoring.init, authoring.completion),
+    *(authoring.templates, authoring.show, authoring.new, authoring.init, authoring.config, authoring.completion),
     *(comparing.compare, report.report, github.github),
     *(sandboxes.sandboxes, sandboxes.doctor, sandboxes.reap, sandboxes.cache),
 ):

@@ -103,6 +103,14 @@ evaluators = option(
     help="One of several evaluators; then DATASET is the only argument.",
 )
 
+config = option(
+    _ROWS,
+    "--config",
+    "project",
+    metavar="FILE",
+    help="Run what this file says.  [default: evalcell.toml, here or above]",
+)
+
 rows = several(
     mapping,
     reading,

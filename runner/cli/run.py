@@ -32,6 +32,7 @@ class Options(SandboxOptions):
     evaluator: str | None
     dataset: str | None
     evaluators: tuple[str, ...]
+    project: str | None
     seed: int | None
     repeat: int
     limit: int | None

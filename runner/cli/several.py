@@ -20,6 +20,7 @@ from runner.cli.run import Options, execute, report, request_of
 from runner.cli.step import tell_step
 from runner.evaluators.resolve import find_evaluator
 from runner.output.files import WriteError
+from runner.reports.content import RunContent
 from runner.suite import Part, Suite, folder_of, own, refuse_names, shared
 from runner.types import Evaluator
 from sandboxes.errors import SandboxError
@@ -35,46 +36,57 @@ def run(options: Options) -> int:
         what = "with -e, give the dataset alone" if options.dataset is not None else "Missing argument 'DATASET'"
         raise click.UsageError(f"{what}: evalcell run -e json-distance -e contains data.jsonl.")
     found = _evaluators(options)
-    return run_all(Suite(_parts(options, options.evaluator, found), options.reports, resume=options.resume), options)
+    return run_all([Suite(_parts(options, options.evaluator, found), options.reports, resume=options.resume)], options)
 
 
-def run_all(suite: Suite, options: Options) -> int:
+def run_all(suites: Sequence[Suite], options: Options) -> int:
     """Run all of it, also what comes after one that fails; return the exit code. Raises DatasetError and WriteError."""
-    suite.check()
+    for suite in suites:
+        suite.check()
     one = replace(options, as_json=False, quiet=options.quiet or options.as_json)
     codes: list[int] = []
-    with _standard_input(suite) as path:
-        for name, work in suite.runs.items():
-            of = f"{name}: "
-            try:
-                if path is None or work.prepared.request.dataset != "-":
-                    interrupted = execute(work, None, quiet=one.quiet)
-                else:
-                    with open(path, "rb") as stdin:
-                        interrupted = execute(work, stdin, quiet=one.quiet)
-            except (SandboxError, WriteError) as error:
-                render.err().say(render.text(f"evalcell: {of}{in_options(str(error))}", "bold red", render.ERROR))
-                codes.append(COULD_NOT_JUDGE)
-                continue
-            codes.append(report(work, replace(one, files=tuple(work.written), reports=()), interrupted, of))
-            if interrupted:
+    told: dict[str, RunContent] = {}
+    with _standard_input(suites) as path:
+        for suite in suites:
+            contents = _run(suite, path, one, codes)
+            told |= contents
+            suite.report(list(contents.values()))
+            if INTERRUPTED in codes:
                 break
-    ended = {name: (work, work.state) for name, work in suite.runs.items() if work.state is not None}
-    contents = [replace(work.content(state, work.error), name=name) for name, (work, state) in ended.items()]
-    try:
-        suite.report(contents)
-    finally:
-        tell_step(lambda: contents)
+    tell_step(lambda: list(told.values()))
     if options.as_json:
-        shown = {name: work.summary(state).model_dump(mode="json") for name, (work, state) in ended.items()}
+        shown = {name: content.summary.model_dump(mode="json") for name, content in told.items()}
         render.out().out(json.dumps({"runs": shown}, ensure_ascii=True), highlight=False)
     return next(code for code in _ORDER if code in codes)
 
 
+def _run(suite: Suite, path: str | None, options: Options, codes: list[int]) -> dict[str, RunContent]:
+    """Run one suite, and add the exit code of each run; return what a report shows of those that ended, by name."""
+    contents: dict[str, RunContent] = {}
+    for name, work in suite.runs.items():
+        of = f"{name}: "
+        try:
+            if path is None or work.prepared.request.dataset != "-":
+                interrupted = execute(work, None, quiet=options.quiet)
+            else:
+                with open(path, "rb") as stdin:
+                    interrupted = execute(work, stdin, quiet=options.quiet)
+            codes.append(report(work, replace(options, files=tuple(work.written), reports=()), interrupted, of))
+        except (SandboxError, WriteError) as error:
+            render.err().say(render.text(f"evalcell: {of}{in_options(str(error))}", "bold red", render.ERROR))
+            codes.append(COULD_NOT_JUDGE)
+            interrupted = False
+        if work.state is not None:
+            contents[name] = replace(work.content(work.state, work.error), name=name)
+        if interrupted:
+            break
+    return contents
+
+
 @contextmanager
-def _standard_input(suite: Suite) -> Iterator[str | None]:
+def _standard_input(suites: Sequence[Suite]) -> Iterator[str | None]:
     """A file with what stands on stdin, for runs that read it; each reads it from its beginning."""
-    if all(work.prepared.request.dataset != "-" for work in suite.runs.values()):
+    if all(work.prepared.request.dataset != "-" for suite in suites for work in suite.runs.values()):
         yield None
         return
     with NamedTemporaryFile(prefix="evalcell-", suffix=".jsonl") as file:

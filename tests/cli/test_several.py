@@ -115,7 +115,7 @@ def test_python_has_the_same(here: Path) -> None:
     with pytest.raises(InputError, match="two evaluators are called 'same'"):
         evaluate_all(["same.py", "same.py"], ROWS)
     with pytest.raises(OutputError, match="cannot be made"):
-        evaluate_all(["same.py"], ROWS, output=here / "no" / "out")
+        evaluate_all(["same.py"], ROWS, output=here / "same.py" / "out")
 
 
 def test_the_longest_name_is_meant() -> None:

@@ -1,0 +1,77 @@
+"""`evalcell run` of what `evalcell.toml` says, and `evalcell config`."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+
+import click
+from click.core import ParameterSource
+
+from runner.cli import render
+from runner.cli.exit_codes import DONE
+from runner.cli.run import Options
+from runner.cli.several import run_all
+from runner.errors import InputError
+from runner.project.load import FILE, PYPROJECT, find_project
+from runner.project.parts import parts, suites
+from runner.project.types import Project, Settings
+from runner.request import prepare
+
+_ALSO = ("evaluator", "project", "as_json", "quiet", "resume")
+"""What may be given on the command line too: all else stands in the file."""
+
+
+def run(options: Options) -> int:
+    """Run all of the project, or the run named; return the exit code. Raises as `run` of a dataset does."""
+    found = find_project(options.project)
+    if found is None:
+        if options.evaluator is not None:
+            raise click.UsageError("Missing argument 'DATASET'.")
+        raise click.UsageError(f"Missing argument 'EVALUATOR': no {FILE} was found here or above.")
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in _ALSO and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"{parameter.opts[0]} is not taken together with {found.name}: write it there, or name EVALUATOR "
+                "and DATASET."
+            )
+    names = () if options.evaluator is None else (options.evaluator,)
+    if not options.quiet:
+        render.err().say(render.text(f"config: {found.name}", "dim"))
+    return run_all(suites(found, names, resume=options.resume), options)
+
+
+def show(named: str | None, schema: bool) -> int:
+    """Print the JSON Schema of the file, or the runs of the one here; return the exit code. Raises InputError."""
+    out = render.out()
+    if schema:
+        out.out(json.dumps(Project.model_json_schema(), indent=2), highlight=False)
+        return DONE
+    found = find_project(named)
+    if found is None:
+        raise InputError(
+            f"there is no {FILE} here or above, and no {PYPROJECT} with [tool.evalcell]; `evalcell init` writes one"
+        )
+    for part in chain.from_iterable(parts(found).values()):
+        prepare(part.request, evaluator=part.evaluator)  # what cannot be used is told
+    out.say(render.text(f"config: {found.name}", "dim"))
+    table = render.table("run", "evaluator", "dataset", "judged by")
+    for name, entry in found.project.entries().items():
+        cells = (name, _evaluators(entry), entry.dataset or "", ", ".join(_judged_by(entry)) or "nothing")
+        table.add_row(*(render.text(cell) for cell in cells))
+    out.print(table)
+    return DONE
+
+
+def _evaluators(entry: Settings) -> str:
+    if isinstance(entry.evaluators, dict):
+        return ", ".join(f"{name}={one}" for name, one in entry.evaluators.items())
+    return ", ".join(entry.evaluators or ()) or entry.evaluator or ""
+
+
+def _judged_by(entry: Settings) -> list[str]:
+    bounds = {"max_failed": entry.max_failed, "max_abstained": entry.max_abstained}
+    gates = [*entry.require, *(f"not {gate}" for gate in entry.fail_if)]
+    return gates + [f"{name} {value}" for name, value in bounds.items() if value is not None]

@@ -1,0 +1,149 @@
+"""The runs of a project as requests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from runner.errors import InputError
+from runner.evaluators.requirements import plain
+from runner.evaluators.resolve import find_evaluator, is_path
+from runner.project.load import ProjectFile
+from runner.project.types import Settings
+from runner.request import RunRequest
+from runner.suite import Part, Suite, folder_of, own, shared
+from runner.text import listed, printable, read_bounded, suggestion
+from runner.types import Evaluator, InputMapping
+from sandboxes.base import MB, Language, Limits, SandboxConfig
+
+MAX_LOCK = 4 << 20
+"""Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
+
+_LANGUAGES: dict[str | None, Language | None] = {"py": "python", "ts": "typescript", None: None}
+
+
+def suites(file: ProjectFile, names: Sequence[str] = (), *, resume: bool = False) -> list[Suite]:
+    """
+    The runs of these names, or all; each is a suite, and all is found and checked.
+
+    Raises InputError for a name that there is not, and what Suite does.
+    """
+    entries = file.project.entries()
+    made = []
+    for name, every in parts(file, names).items():
+        made.append(Suite(every, [file.place(path) for path in entries[name].report], resume=resume))
+    return made
+
+
+def parts(file: ProjectFile, names: Sequence[str] = ()) -> dict[str, list[Part]]:
+    """By the name of a run of the file: one part for each of its evaluators. Raises as `suites`; touches nothing."""
+    entries = file.project.entries()
+    for name in names:
+        if name not in entries:
+            hint = suggestion(name, entries)
+            raise InputError(f"{file.name} has no run {printable(name, 60)!r}{hint}; it has {listed(entries)}")
+    return {name: _parts(file, name, entries[name]) for name in names or entries}
+
+
+def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
+    where = f"{file.name}, run {printable(name, 60)}"
+    if entry.dataset is None:
+        raise InputError(f'{where}: it has no dataset; add `dataset = "data.jsonl"`')
+    given = _evaluators(entry)
+    if not given:
+        raise InputError(f'{where}: it has no evaluator; add `evaluator = "exact-match"`')
+    found: dict[str, tuple[str, Evaluator]] = {}
+    for key, spec in given:
+        path = _script(file, spec)
+        evaluator = find_evaluator(path, _LANGUAGES[entry.lang])
+        named = key or evaluator.name
+        if named in found:
+            raise InputError(f"{where}: two evaluators are called {named!r}; make `evaluators` a table of names")
+        found[named] = path, evaluator.model_copy(update={"name": named})
+    read = {key: evaluator for key, (_, evaluator) in found.items()}
+    alone = entry.evaluator is not None
+    paths, literals = (
+        ({only: dict(values) for only in read} if alone else shared(read, values, read))
+        for values in (entry.map, entry.set)
+    )
+    output = tuple(file.place(path) for path in entry.output)
+    lock = None if entry.lock is None else file.place(entry.lock)
+    parts = []
+    for key, (path, evaluator) in found.items():
+        mapping = InputMapping(paths=paths[key], literals=literals[key])
+        gates, require = (
+            every if alone else tuple(text for gate in every if (text := own(read, key, gate)) is not None)
+            for every in (entry.fail_if, entry.require)
+        )
+        request = _request(file, where, entry, evaluator=path, mapping=mapping, gates=gates, require=require)
+        files = output if alone else folder_of(output, key)
+        parts.append(Part(name if alone else f"{name}.{key}", request, evaluator, files, lock))
+    return parts
+
+
+def _evaluators(entry: Settings) -> list[tuple[str | None, str]]:
+    if entry.evaluator is not None:
+        return [(None, entry.evaluator)]
+    if isinstance(entry.evaluators, dict):
+        return list(entry.evaluators.items())
+    return [(None, one) for one in entry.evaluators or ()]
+
+
+def _script(file: ProjectFile, evaluator: str) -> str:
+    """A script's path as seen from here; a template's name stays."""
+    placed = file.place(evaluator)
+    return placed if is_path(evaluator) or os.path.isfile(placed) else evaluator
+
+
+def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> RunRequest:
+    limits = {"timeout": entry.timeout, "memory": None if entry.memory is None else entry.memory * MB}
+    wanted: dict[str, Any] = {
+        "id": entry.id,
+        "encoding": entry.encoding,
+        "empty": entry.empty,
+        "limit": entry.limit,
+        "seed": entry.seed,
+        "repeat": entry.repeat,
+        "keep": entry.keep,
+        "worst": entry.worst,
+        "show": entry.show,
+        "max_failed": entry.max_failed,
+        "max_abstained": entry.max_abstained,
+        "aggregate_timeout": entry.aggregate_timeout,
+        "language": _LANGUAGES[entry.lang],
+    }
+    dataset = entry.dataset or ""
+    try:
+        return RunRequest(
+            dataset=dataset if dataset in ("demo", "-") else file.place(dataset),
+            sandbox=_config(file, where, entry),
+            limits=Limits.model_validate({name: value for name, value in limits.items() if value is not None}),
+            **{name: value for name, value in wanted.items() if value is not None},
+            **more,
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(f"{where}: `{printable(key, 60)}`: {printable(first['msg'], 300)}") from None
+
+
+def _config(file: ProjectFile, where: str, entry: Settings) -> SandboxConfig:
+    lock = None if entry.lock is None else read_bounded(f"{where}, the lock", file.place(entry.lock), MAX_LOCK)
+    wanted: dict[str, Any] = {
+        "backend": entry.sandbox,
+        "isolation": entry.isolation,
+        "jobs": entry.jobs,
+        "packages": plain(entry.with_, f"{where}, `with`"),
+        "lock": lock,
+        "install_timeout": entry.install_timeout,
+        "files": {name: os.path.realpath(file.place(path)) for name, path in entry.file.items()},
+        "env": entry.env,
+        "env_file": None if entry.env_file is None else file.place(entry.env_file),
+        "network": entry.allow_network,
+        "allow_weak_isolation": entry.allow_weak_isolation,
+    }
+    nothing: tuple[Any, ...] = (None, (), {}, False)
+    return SandboxConfig.model_validate({name: value for name, value in wanted.items() if value not in nothing})

@@ -139,7 +139,9 @@ def _row(row: ChangedRow, width: int) -> RenderableType:
             f"  {row.base_label} -> {row.new_label}" if row.base_label != row.new_label else f"  {row.new_label}"
         )
     parts: list[RenderableType] = [head]
-    if row.column:
+    if row.column and row.base_text == row.new_text and not row.differences:
+        parts.append(Padding(Text(f"{row.column}: {safe(row.new_text, 3 * width)}"), (0, 0, 0, 2)))
+    elif row.column:
         lines: list[tuple[str, ...]] = [(d.path.removeprefix("$."), d.reference, d.output) for d in row.differences[:4]]
         grid = Table.grid(padding=(0, 2), expand=True)
         for _ in range(2 + bool(lines)):

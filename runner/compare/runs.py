@@ -118,7 +118,9 @@ def _changed_row(id: str, old: float, new: float, base: Mapping[str, Any], after
     from runner.results.json_diff import json_differences
 
     carried, now = ((row["row"] if isinstance(row.get("row"), dict) else row) for row in (base, after))
-    column = next((name for name in ("output", *now) if name in carried and name in now and _is_text(name, base)), "")
+    texts_of = [name for name in ("output", *now) if name in carried and name in now and _is_text(name, base)]
+    # A column that is the same on both sides says nothing of the change, unless it is what was scored.
+    column = next((name for name in texts_of if carried[name] != now[name]), "output" if "output" in texts_of else "")
     texts = ["", ""]
     differences: tuple[JsonDifference, ...] = ()
     if column:

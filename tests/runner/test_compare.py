@@ -216,6 +216,22 @@ def test_clusters_are_by_a_column_that_results_carry(tmp_path: Path) -> None:
         compared(tmp_path, base, new, cluster="user")
 
 
+@pytest.mark.parametrize(
+    ("base", "new", "shown"),
+    [
+        ({"lang": "de", "output": "yes"}, {"lang": "de", "output": "no"}, ("output", "yes", "no")),
+        ({"lang": "de", "prompt": "v1"}, {"lang": "de", "prompt": "v2"}, ("prompt", "v1", "v2")),
+        ({"lang": "de", "output": "yes"}, {"lang": "de", "output": "yes"}, ("output", "yes", "yes")),
+        ({"lang": "de"}, {"lang": "de"}, ("", "", "")),
+    ],
+)
+def test_the_texts_of_a_row_that_got_worse_are_those_that_differ(
+    tmp_path: Path, base: dict[str, str], new: dict[str, str], shown: tuple[str, str, str]
+) -> None:
+    (row,) = compared(tmp_path, [result(0, 1, row=base)], [result(0, 0, row=new)]).worst
+    assert (row.column, row.base_text, row.new_text) == shown
+
+
 def test_a_template_in_this_version_is_known_without_a_manifest(tmp_path: Path) -> None:
     from runner.evaluators.resolve import find_evaluator
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from runner.errors import RequirementError
@@ -32,6 +33,26 @@ class Report(Model):
         from runner.notebook.page import report_html
 
         return report_html(self.summary, self.shown)
+
+    def save(self, *paths: str | os.PathLike[str]) -> Report:
+        """
+        Write the report as files, whose suffix decides: .html, .md, .xml (JUnit) or .codequality.json; return it.
+
+        Only the rows in `shown` have their texts; `evaluate(…, report=…)` gathers more. Raises OutputError for a path
+        that cannot be written, and WriteError where there is no room.
+        """
+        from runner.reports.content import Rows, RunContent
+        from runner.reports.files import ReportFiles
+
+        files = ReportFiles([os.fspath(path) for path in paths])
+        rows = Rows(None, failed=files.failed, listed=files.listed)
+        for result in self.results if rows.wanted else ():
+            rows.add(result)
+        name = self.summary.evaluator or "run"
+        files.write(
+            [RunContent(name=name, summary=self.summary, shown=self.shown, failed=rows.failed, listed=rows.listed)]
+        )
+        return self
 
     def require(
         self, *conditions: str, max_failed: int | str | None = None, max_abstained: int | str | None = None

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
+from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from runner.compare.files import Source, find_source, open_rows
 from runner.datasets.column_values import RowError
+from runner.datasets.rows import Row
 from runner.errors import InputError, NotComparableError
+from runner.output.folder import ROWS
 from runner.output.manifest import State
-from runner.output.row_cells import TAKEN
+from runner.output.row_cells import REPEAT, TAKEN
 from runner.reports.content import Part, Rows, RunContent
+from runner.results.repeats import joined
 from runner.results.summary import GateResult, Summary, Tally
 from runner.results.worst import Show, Worst
 from runner.text import printable, shown
@@ -25,6 +29,13 @@ from sandboxes.base import Call
 _LINE = re.compile(r":(\d{1,15})$")
 _GATES: TypeAdapter[tuple[GateResult, ...]] = TypeAdapter(tuple[GateResult, ...])
 _MOST_GATES = 1000
+_MOST_REPEATS = 1000
+_MOST_RUNS = 100
+_TOLD = (
+    *("seconds", "complete", "aggregates", "aggregate_rows", "aggregate_error"),
+    *("repeat", "unstable", "unstable_rate"),
+)
+"""What only the summary of a run tells."""
 _TEXTS = ("evaluator", "version", "sandbox", "label", "explanation")
 
 
@@ -49,7 +60,7 @@ def read_parts(
     try:
         some = [
             read_run(find_source(path), worst=worst, show=show, failed=failed, listed=listed)
-            for path in (paths[1:] if compare else paths)
+            for path in (paths[1:] if compare else [one for path in paths for one in _folders(path)])
         ]
         if not compare:
             return [*some]
@@ -60,22 +71,48 @@ def read_parts(
         raise InputError(str(error)) from None
 
 
+def _folders(path: str | os.PathLike[str]) -> list[str]:
+    """The folders of several evaluators in one folder; any other path itself."""
+    folder = Path(path)
+    if not folder.is_dir() or (folder / ROWS).exists():
+        return [os.fspath(path)]
+    return sorted(str(place.parent) for place in folder.glob(f"*/{ROWS}"))[:_MOST_RUNS] or [os.fspath(path)]
+
+
 def read_run(source: Source, *, worst: int, show: Show, failed: bool, listed: bool) -> RunContent:
     """One run. Raises InputError and NotComparableError."""
     outputs = source.outputs or _told(source.manifest)
     evaluator = Evaluator(name="run", source="", parameters=(), outputs=outputs, version="")
     tally, found, rows = Tally(outputs), Worst(evaluator, worst, show), Rows(evaluator, failed=failed, listed=listed)
     with open_rows(source.path, None) as every:
-        for number, (where, row) in enumerate(every, 1):
-            if isinstance(row, RowError):
-                raise InputError(f"{where}: {row}; is the file whole, and a results file?")
-            result = _result(where, number, row)
-            found.watch(result, Call(id=number, arguments=_carried(row)))
+        for line, result, carried in _joined(every):
+            found.watch(result, Call(id=result.number, arguments=carried))
             tally.add(result)
             found.add(result)
-            line = _LINE.search(where)
-            rows.add(result, int(line[1]) if line else None)
+            rows.add(result, line)
     return _content(source, tally.summary(), found, rows)
+
+
+def _joined(every: Iterable[Row]) -> Iterator[tuple[int | None, Result, dict[str, Any]]]:
+    """Each row of the dataset once, as a run counts them: its line, its result, and the columns that it carries."""
+    few: list[Result] = []
+    line: int | None = None
+    carried: dict[str, Any] = {}
+    number = 0
+    for where, row in every:
+        if isinstance(row, RowError):
+            raise InputError(f"{where}: {row}; is the file whole, and a results file?")
+        again = few and row.get("id") == few[0].id and str(row.get(REPEAT, 1)) not in ("1", "1.0")
+        if few and (not again or len(few) >= _MOST_REPEATS):
+            yield line, joined(few) if len(few) > 1 else few[0], carried
+            few = []
+        if not few:
+            number += 1
+            place = _LINE.search(where)
+            line, carried = int(place[1]) if place else None, _carried(row)
+        few.append(_result(where, number, row))
+    if few:
+        yield line, joined(few) if len(few) > 1 else few[0], carried
 
 
 def _content(source: Source, summary: Summary, worst: Worst, rows: Rows) -> RunContent:
@@ -84,7 +121,7 @@ def _content(source: Source, summary: Summary, worst: Worst, rows: Rows) -> RunC
     state = manifest.get("state", "finished")
     try:
         gates = _GATES.validate_python(told.get("gates", [])[:_MOST_GATES], strict=False)
-        more = {name: told[name] for name in ("seconds", "complete", "aggregates", "aggregate_rows") if name in told}
+        more = {name: told[name] for name in _TOLD if name in told}
         summary = Summary.model_validate(dict(summary) | more | {"gates": gates})
     except (ValidationError, TypeError):
         raise InputError(f"{source.name}: the summary in its manifest is not as a run writes it") from None
@@ -161,5 +198,5 @@ def _carried(row: Mapping[str, Any]) -> dict[str, Any]:
 def _columns(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """In a table they have columns of their own."""
     for name, value in row.items():
-        if name not in TAKEN and not name.endswith((".label", ".score", ".explanation")):
+        if name not in (*TAKEN, REPEAT) and not name.endswith((".label", ".score", ".explanation")):
             yield name.removeprefix("row."), value

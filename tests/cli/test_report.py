@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import InputError, write_report
+from runner import InputError, SandboxConfig, evaluate, write_report
 from tests.cli.commands import evalcell, header, run, write_rows
 
 SCORE = "def evaluate(output, reference):\n    return {'score': len(output) / 10, 'label': reference}\n"
@@ -80,6 +80,36 @@ def test_several_runs_are_one_report(rows: Path) -> None:
     text = (rows / "both.html").read_text()
     assert text.count('<section class="run"') == 2
     assert "up (2)" in text
+
+
+def test_rows_that_were_scored_several_times_count_once(rows: Path) -> None:
+    files = ("-o", "three/", "-o", "three.csv", "--report", "now.xml")
+    run("up.py", "base.jsonl", "--repeat", "3", *files, "--max-failed", "1")
+    for name in ("three", "three.csv"):
+        write_report(name, "later.xml")
+        now, later = ((rows / file).read_text() for file in ("now.xml", "later.xml"))
+        for some in ('<property name="scored" value="30" />', 'name="row 31: bad"', 'name="mean"'):
+            (line,) = [line for line in now.splitlines() if some in line]
+            assert line.partition(" file=")[0] in later
+
+
+def test_the_folder_of_several_evaluators_is_several_runs(rows: Path) -> None:
+    done = run(
+        "-e", "up.py", "-e", "exact-match", "base.jsonl", "-o", "all/", "--report", "now.html", "--max-failed", "1"
+    )
+    assert done.exit_code == 0, done.output
+    write_report("all", "later.html")
+    for name in ("now.html", "later.html"):
+        text = (rows / name).read_text()
+        assert text.count('<section class="run"') == 2
+        assert '<h2 id="title-1">' in text
+
+
+def test_a_report_in_python_saves_itself(rows: Path) -> None:
+    report = evaluate("up.py", "base.jsonl", limit=5, sandbox=SandboxConfig(jobs=1))
+    assert report.save("own.html", rows / "own.md") is report
+    assert "r5" in (rows / "own.html").read_text()
+    assert (rows / "own.md").read_text().count("<b>row ") == 5
 
 
 def test_a_comparison_with_the_new_run(rows: Path) -> None:

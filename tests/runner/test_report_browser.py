@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from runner.notebook.page import report_html
-from runner.reports.content import RunContent
+from runner.reports.content import Part, RunContent
 from runner.reports.html.page import html_report
 from tests.runner.report_contents import EVIL, content, failed, scored
+from tests.runner.test_report_comparison import comparison
 
 browser_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; make ready")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -63,12 +64,18 @@ def violations(page: Any) -> list[str]:
     return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found["violations"]]
 
 
-def runs() -> list[RunContent]:
+def runs() -> list[Part]:
     rows = [scored(n, n / 300, label="ab"[n % 2], explanation="why") for n in range(1, 301)]
     rows += [failed(n, EVIL, id=f"{n} {EVIL}") for n in range(301, 311)]
     given = {"output": {"a": EVIL, "b": 1}, "reference": {"a": "x", "b": 2}}
     first = content(rows, require=["mean>=0.9", "rows>1"], max_failed="20", shown=200, notes=[EVIL])
-    return [first, content(rows[-20:], given=given, name=EVIL, source=EVIL), content([], name="empty")]
+    return [
+        first,
+        comparison(EVIL, tolerance=0.2),
+        comparison(),
+        content(rows[-20:], given=given, name=EVIL, source=EVIL),
+        content([], name="empty"),
+    ]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -125,6 +132,7 @@ def test_ten_thousand_rows_open_without_an_error(browser: Any, tmp_path: Path) -
 
 def test_a_notebook_shows_its_report_in_the_dark_too(browser: Any, tmp_path: Path) -> None:
     run = runs()[0]
+    assert isinstance(run, RunContent)
     path = tmp_path / "cell.html"
     style = "<style>body{background:#111;color:#eee}</style>"
     body = report_html(run.summary, run.shown)

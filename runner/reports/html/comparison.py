@@ -28,7 +28,7 @@ def comparison_html(made: Comparison, name: str, number: int) -> str:
         f'<ul class="problems notes">{items}</ul>' if items else "",
         f'<div class="wide">{tiles((of, value, "") for of, value in comparison.facts(made) if value)}</div>',
         _interval(made),
-        *(_parts(title, some) for title, some in comparison.tables(made)),
+        *(_parts(title, some, f"{name}, {at}") for at, (title, some) in enumerate(comparison.tables(made), 1)),
         _labels(made),
         _worst(made),
     ]
@@ -62,12 +62,13 @@ def _interval(made: Comparison) -> str:
     )
 
 
-def _parts(title: str, parts: dict[str, Difference]) -> str:
+def _parts(title: str, parts: dict[str, Difference], of: str) -> str:
     heads = "".join(f'<th scope="col" class="number">{word}</th>' for word in _COLUMNS)
     rows = "".join(_part(name, part) for name, part in list(parts.items())[:_PARTS])
     return (
         f'<h3>By {html(title, _NAME)}</h3><div class="scroll" role="region" tabindex="0" '
-        f'aria-label="By {html(title, _NAME)}"><table><thead><tr><th scope="col">{html(title, _NAME)}</th>{heads}'
+        f'aria-label="{html(of, 2 * _NAME)}: by {html(title, _NAME)}">'
+        f'<table><thead><tr><th scope="col">{html(title, _NAME)}</th>{heads}'
         f'<th scope="col">verdict</th></tr></thead><tbody>{rows}</tbody></table></div>'
     )
 

@@ -14,7 +14,7 @@ from concurrent.futures import wait
 from contextlib import ExitStack, aclosing
 from typing import Any, TypeVar
 
-from runner.arguments import make_request, scorer
+from runner.arguments import make_request, results_path, scorer
 from runner.call import Columns, with_whole_call
 from runner.datasets.dataset import Empty
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
@@ -61,6 +61,9 @@ def evaluate(
     gates: Sequence[str] = (),
     max_failed: int | str | None = None,
     max_abstained: int | str | None = None,
+    baseline: Path | None = None,
+    fail_if_worse: float | None = None,
+    allow_inconclusive: bool = False,
     aggregate_timeout: float = AGGREGATE_TIMEOUT,
     progress: bool = True,
 ) -> Report:
@@ -75,14 +78,15 @@ def evaluate(
     packages are added to the script's own; without a backend, the one that fits is chosen. `mapping`, such as
     `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed` makes the script's
     random numbers repeat. Each row is scored `repeat` times, and averaged in the summary. `output` is one or several
-    results files, or a folder: `run/`, or a Path without a suffix.
-    `report` is one or several files for reports, whose suffix decides: .html, .md, .xml (JUnit) or
-    .codequality.json (GitLab).
-    With `resume` the run in that folder goes on after its last whole row, if it is the same run.
-    The report shows the `worst` rows with their texts, or others by `show`. The summary has the results of all gates:
-    those in `require` must be true, such as `mean>=0.8`, those in `gates` must not, such as `mean<0.8`. `max_failed`
-    and `max_abstained` bound rows, such as `5%`. `aggregate_timeout` bounds the script's `aggregate`, in seconds. Works
-    inside a running event loop. In a notebook `progress` shows a bar; interrupting the cell stops the scripts.
+    results files, or a folder: `run/`, or a Path without a suffix. `report` is one or several files for reports, whose
+    suffix decides: .html, .md, .xml (JUnit) or .codequality.json (GitLab). With `resume` the run in that folder goes on
+    after its last whole row, if it is the same run. The report shows the `worst` rows with their texts, or others by
+    `show`. The summary has the results of all gates: those in `require` must be true, such as `mean>=0.8`, those in
+    `gates` must not, such as `mean<0.8`. `max_failed` and `max_abstained` bound rows, such as `5%`. `aggregate_timeout`
+    bounds the script's `aggregate`, in seconds. The report's `comparison` is with the `baseline`, a results file or a
+    run's folder; `fail_if_worse` is the gate on it: by how much the mean may be worse. `allow_inconclusive`: it passes
+    without enough evidence, too. Works inside a running event loop. In a notebook `progress` shows a bar; interrupting
+    the cell stops the scripts.
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
@@ -93,7 +97,7 @@ def evaluate(
     files, reports = ([given] if isinstance(given, str | os.PathLike) else given for given in (output, report))
     run = Run(
         prepare(request),
-        files=[_results(file) for file in files],
+        files=[results_path(file) for file in files],
         reports=[os.fspath(file) for file in reports],
         resume=resume,
     )
@@ -127,7 +131,8 @@ def finish(run: Run, progress: bool = True) -> Report:
     if bar is not None:
         bar.end()
     run.end("finished")
-    return Report(results=results, summary=run.summary(), shown=run.shown())
+    summary, made = run.summary(), None if run.baseline is None else run.baseline.comparison
+    return Report(results=results, summary=summary, shown=run.shown(), comparison=made)
 
 
 async def stream(
@@ -267,12 +272,6 @@ def write_report(
 
 def _without(arguments: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name not in names}
-
-
-def _results(path: Path) -> str:
-    """The path as `-o` takes it. A Path cannot end with a separator, so one without a suffix is a folder."""
-    name = os.fspath(path)
-    return name if isinstance(path, str) or os.path.splitext(name)[1] else os.path.join(name, "")
 
 
 def _examples(given: object) -> tuple[Example, ...]:

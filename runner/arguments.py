@@ -67,3 +67,9 @@ def _rows(dataset: Rows) -> Rows:
 
         refuse_what_has_no_rows(dataset)
     return frame or dataset
+
+
+def results_path(path: Path) -> str:
+    """The path as `-o` takes it. A Path cannot end with a separator, so one without a suffix is a folder."""
+    name = os.fspath(path)
+    return name if isinstance(path, str) or os.path.splitext(name)[1] else os.path.join(name, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from runner.compare.types import Comparison
 from runner.errors import RequirementError
 from runner.results.summary import Summary
 from runner.results.worst import ShownRows
@@ -19,6 +20,8 @@ class Report(Model):
     summary: Summary
     shown: ShownRows = ShownRows()
     """The rows to look at first: the worst, or what `show` says."""
+    comparison: Comparison | None = None
+    """With the baseline, if there is one."""
 
     def __repr__(self) -> str:
         """The counts and the mean: all results may be very many."""

@@ -24,7 +24,7 @@ from runner.evaluators.column import Source, needed_column
 from runner.evaluators.mapping import Binding, bind
 from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
 from runner.results.worst import WORST, Show
-from runner.types import Case, Evaluator, InputMapping, Result
+from runner.types import Case, Evaluator, Finite, InputMapping, Result
 from sandboxes.base import Language, Limits, Model, Sandbox, SandboxConfig
 from sandboxes.registry import create
 
@@ -87,6 +87,12 @@ class RunRequest(Model):
     max_failed: str | None = None
     """The number of rows that may fail, or their share of all rows, such as `5%`."""
     max_abstained: str | None = None
+    baseline: Name | None = None
+    """A results file or a run's folder to compare with."""
+    fail_if_worse: Finite | None = Field(default=None, ge=0)
+    """Fails the run if its mean is worse than the baseline's by more than this."""
+    allow_inconclusive: bool = False
+    """Without enough evidence for that, too, the run passes."""
     """The same for rows that abstain."""
     aggregate_timeout: float = Field(default=AGGREGATE_TIMEOUT, gt=0, le=86_400)
     """Seconds that the script's `aggregate` may take."""
@@ -102,6 +108,11 @@ class RunRequest(Model):
     @classmethod
     def _count(cls, value: object) -> object:
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("baseline", mode="before")
+    @classmethod
+    def _path(cls, value: object) -> object:
+        return os.fspath(value) if isinstance(value, os.PathLike) else value
 
     @field_validator("keep", "require", mode="before")
     @classmethod

@@ -19,15 +19,16 @@ from runner.output.sinks import Outputs
 from runner.reports.content import Rows as ReportRows
 from runner.reports.content import RunContent
 from runner.reports.files import ReportFiles
-from runner.request import Prepared, Rows
+from runner.request import Prepared, Rows, RunRequest
 from runner.results.gates import judge, parse_gate, parse_most
 from runner.results.repeats import Repeats
 from runner.results.summary import Stats, Summary, Tally
 from runner.results.worst import ShownRows, Worst
-from runner.types import Case, OutputConfig, Result
+from runner.types import Case, Evaluator, OutputConfig, Result
 from sandboxes.base import Sandbox
 
 if TYPE_CHECKING:
+    from runner.compare.baseline import Baseline
     from runner.output.resume import Resumed
 
 
@@ -61,7 +62,9 @@ class Run:
             None if text is None else parse_most(text, field)
             for field, text in (("max_failed", request.max_failed), ("max_abstained", request.max_abstained))
         )
-        inputs = prepared.inputs if files or reports else ()
+        self.baseline = _baseline(request, evaluator)
+        read = [self.baseline.path] if self.baseline else []
+        inputs = [*prepared.inputs, *read] if files or reports else ()
         self._outputs = Outputs(files, inputs=inputs, lock=lock)
         self._shared = isinstance(reports, ReportFiles)
         self._reports = (
@@ -168,6 +171,8 @@ class Run:
                         if (row := self._repeats.add(result)) is not None:
                             self._tally.add(row)
                             self._worst.add(row)
+                            if self.baseline is not None:
+                                self.baseline.add(row)
                             if reported:
                                 self._report_rows.add(row)
                             if self._aggregation is not None:
@@ -219,7 +224,10 @@ class Run:
         if state != "finished":
             return summary
         complete = self._cases.complete if isinstance(self._cases, Dataset) else True
-        return judge(summary, self._gates, self._max_failed, self._max_abstained, complete=complete)
+        judged = judge(summary, self._gates, self._max_failed, self._max_abstained, complete=complete)
+        if self.baseline is None:
+            return judged
+        return judged.model_copy(update={"gates": (*judged.gates, *self.baseline.gates(complete))})
 
     def end(self, state: State, error: str | None = None) -> WriteError | None:
         """
@@ -242,6 +250,14 @@ class Run:
         if failures and state == "finished":
             raise failures[0]
         return next(iter(failures), None)
+
+
+def _baseline(request: RunRequest, evaluator: Evaluator) -> Baseline | None:
+    if request.baseline is None and request.fail_if_worse is None:
+        return None
+    from runner.compare.baseline import baseline_of  # here: few runs have one
+
+    return baseline_of(request, evaluator)
 
 
 def _aggregation(prepared: Prepared) -> Aggregation:

@@ -32,6 +32,7 @@ RUN = [
     "docs/concepts.md",
     "docs/how-to/air-gapped.md",
     "docs/how-to/ci.md",
+    "docs/how-to/compare.md",
     "docs/how-to/containers.md",
     "docs/how-to/packages.md",
     "docs/how-to/reports.md",

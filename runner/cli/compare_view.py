@@ -11,6 +11,7 @@ from rich.text import Text
 
 from runner.cli import render
 from runner.cli.rows_view import LINES
+from runner.compare.baseline import Baseline
 from runner.compare.runs import unlike
 from runner.compare.types import ChangedRow, Comparison, Difference
 from runner.results.gates import figure
@@ -41,6 +42,14 @@ def comparison_view(made: Comparison, width: int) -> RenderableType:
             parts += [_differences(safe(title), some), *_more(some)]
     parts.append(render.facts(_figures(made)))
     return Group(*parts)
+
+
+def baseline_view(baseline: Baseline, width: int) -> RenderableType:
+    """The comparison with a baseline, or why there is none."""
+    made = baseline.comparison
+    if made is None:
+        return render.text(f"not compared: {baseline.why}", "yellow", render.ERROR)
+    return Group(Text("\nCompared with the baseline\n", style="bold"), comparison_view(made, width))
 
 
 def verdict_text(made: Difference) -> Text:

@@ -53,6 +53,11 @@ worse = several(
     option(_COMPARED, "--allow-inconclusive", is_flag=True, help="Exit with 0 without enough evidence, too."),
 )
 
+gate = several(
+    option(_COMPARED, "--baseline", metavar="RUN", help="Compare with this run: a results file, or a run's folder."),
+    worse,
+)
+
 _EPILOG = (
     "The verdict is by Student's 95% interval on the mean difference of the pairs. better: all of it is above 0, and "
     "10 rows or more changed. no worse: all of it is within the tolerance. worse: all of it is beyond. not enough "

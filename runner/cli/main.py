@@ -126,9 +126,10 @@ def cli(debug: bool) -> None:
 @cli.command(
     cls=options.Command,
     epilog="A GATE is METRIC OP NUMBER: --require 'mean>=0.9' and --fail-if 'mean<0.9' fail the run when the mean is "
-    "below 0.9. METRIC: mean, median, min, max, passed, pass_rate (of the rows with a score), rows, scored, abstained, "
-    "failed, lost, failed_rate (of all rows), or label:TEXT (a count). For a named output write NAME.mean, and so for "
-    "median, min, max, passed, pass_rate and label:TEXT. METRIC may be a figure of the script's `aggregate`. OP: > >= "
+    "below 0.9. METRIC: mean, ci_low and ci_high (the ends of its 95% interval), median, min, max, passed, pass_rate "
+    "(of the rows with a score), pass_rate_ci_low, pass_rate_ci_high, rows, scored, abstained, failed, lost, "
+    "failed_rate (of all rows), or label:TEXT (a count). For a named output write NAME.mean, and so for all of them "
+    "but rows to failed_rate. METRIC may be a figure of the script's `aggregate`. OP: > >= "
     "< <= == !=. Failed and lost rows have no score, so "
     "with such rows a gate on scores (mean to pass_rate) is not judged, and the run ends with 3. --max-failed 5% "
     "allows 5% of all rows to fail or be lost. Rows that abstained have no score either; they are told beside each "
@@ -143,6 +144,7 @@ def cli(debug: bool) -> None:
 @options.limits
 @options.resources
 @options.results
+@comparing.gate
 def run(**given: Any) -> int:
     """
     Score each row of DATASET with EVALUATOR.

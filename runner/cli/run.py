@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -49,6 +49,9 @@ class Options(SandboxOptions):
     require: tuple[str, ...]
     max_failed: str | None
     max_abstained: str | None
+    baseline: str | None
+    fail_if_worse: float | None
+    allow_inconclusive: bool
     aggregate_timeout: float | None
 
 
@@ -86,6 +89,9 @@ def request_of(options: Options, evaluator: str, dataset: str, read: Evaluator) 
         require=options.require,
         max_failed=options.max_failed,
         max_abstained=options.max_abstained,
+        baseline=options.baseline,
+        fail_if_worse=options.fail_if_worse,
+        allow_inconclusive=options.allow_inconclusive,
         **({} if options.aggregate_timeout is None else {"aggregate_timeout": options.aggregate_timeout}),
     )
 
@@ -165,10 +171,17 @@ def exit_code(summary: Summary) -> int:
     return {"failed": GATE_FAILED, "no verdict": COULD_NOT_JUDGE, "done": DONE}[verdict(summary)]
 
 
+def _compared(work: Run) -> dict[str, Any]:
+    """The comparison with the baseline, under its key, if there is one."""
+    if work.baseline is None or (made := work.baseline.comparison) is None:
+        return {}
+    return {"comparison": made.model_dump(mode="json")}
+
+
 def _print(work: Run, summary: Summary, options: Options) -> None:
     out = render.out()
     if options.as_json:
-        out.out(json.dumps(summary.model_dump(mode="json"), ensure_ascii=True), highlight=False)
+        out.out(json.dumps(summary.model_dump(mode="json") | _compared(work), ensure_ascii=True), highlight=False)
     elif not options.quiet:
         from runner.cli.rows_view import direction_hint, rows_view
 
@@ -177,6 +190,10 @@ def _print(work: Run, summary: Summary, options: Options) -> None:
             if not shown.directed and shown.show == "worst" and summary.scored:
                 out.print(direction_hint(work.prepared.evaluator, summary))
         out.print(render.summary_view(summary))
+        if work.baseline is not None:
+            from runner.cli.compare_view import baseline_view
+
+            out.print(baseline_view(work.baseline, out.width))
         stays = work.resumed.folder if work.resumed and work.resumed.finished else None
         for file in (*(file for file in options.files if file != stays), *options.reports):
             out.say(render.text(f"written: {file}"))

@@ -38,6 +38,9 @@ class More(TypedDict, total=False):
     require: tuple[str, ...]
     max_failed: str | None
     max_abstained: str | None
+    baseline: str | None
+    fail_if_worse: float | None
+    allow_inconclusive: bool
     aggregate_timeout: float
 
 

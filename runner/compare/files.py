@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from runner.compare.side import Side
+from runner.compare.types import RunInfo
 from runner.datasets.column_values import RowError, decoded
 from runner.datasets.formats import csv_rows, jsonl_rows, lines
 from runner.datasets.json_array import array_rows
@@ -21,6 +22,7 @@ from runner.datasets.parquet import ParquetRows
 from runner.datasets.rows import Row, columns, parse_json
 from runner.errors import DatasetError, InputError, NotComparableError
 from runner.output.folder import LOCK, MANIFEST, ROWS
+from runner.results.worst import safe
 from runner.text import close_name, printable, read_bounded, whole, why
 from runner.types import OutputConfig
 
@@ -28,7 +30,6 @@ SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 _MANIFEST = 32 << 20
 _LOCK = 4 << 20
 _CODE = re.compile(r"\\\\|\\u([0-9a-f]{4})")
-_CONFIGS: TypeAdapter[dict[str, OutputConfig]] = TypeAdapter(dict[str, OutputConfig])
 
 
 class Source(NamedTuple):
@@ -53,11 +54,24 @@ class Source(NamedTuple):
         evaluator = self.manifest.get("evaluator")
         found = evaluator.get("outputs") if isinstance(evaluator, dict) else None
         try:
-            return {} if found is None else _CONFIGS.validate_python(found)
+            return {} if found is None else TypeAdapter(dict[str, OutputConfig]).validate_python(found)
         except ValidationError:
             raise NotComparableError(
                 f"{self.name}: the evaluator's outputs in its {MANIFEST} are not as a run writes them"
             ) from None
+
+    def info(self, side: Side) -> RunInfo:
+        """Where the side comes from."""
+        return RunInfo(
+            name=self.name,
+            evaluators=tuple(safe(name) for name in side.evaluators),
+            versions=tuple(safe(name) for name in side.versions),
+            sandboxes=tuple(safe(name) for name in side.sandboxes),
+            lock=self.lock,
+            state=self.state,
+            rows=side.rows,
+            repeated=side.repeated,
+        )
 
 
 def find_source(path: str | os.PathLike[str]) -> Source:

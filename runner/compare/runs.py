@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from runner.compare.files import Source, find_source, read_rows, read_side
-from runner.compare.pairs import Wish, compare_sides
+from runner.compare.pairs import Compared, Wish, compare_sides
 from runner.compare.side import Side
-from runner.compare.types import ChangedRow, Comparison, RunInfo
+from runner.compare.types import ChangedRow, Comparison
 from runner.errors import InputError, NotComparableError
 from runner.results.json_diff import JsonDifference
 from runner.results.worst import safe
@@ -54,7 +54,7 @@ def compare_runs(
     wanted = [name for name in dict.fromkeys((by, cluster)) if name is not None]
     sides = read_side(sources[0], wanted), read_side(sources[1], wanted)
     configs = _configs(sources, sides[1], direction, evaluator, language)
-    infos = _info(sources[0], sides[0]), _info(sources[1], sides[1])
+    infos = sources[0].info(sides[0]), sources[1].info(sides[1])
     compared = compare_sides(*sides, infos, configs, Wish(tolerance, by, cluster, ignore_input))
     made = with_rows(compared.comparison, sources, sides, compared.worst)
     if strict and (found := unlike(made)):
@@ -91,6 +91,16 @@ def unlike(made: Comparison) -> list[str]:
         if info.state not in (None, "finished"):
             found.append(f"{info.name} is of a run that is {info.state}")
     return found
+
+
+def with_scores(compared: Compared, base: Side, new: Side) -> Comparison:
+    """Add the rows that got worse most, without texts: they are in no file."""
+    ids, a, b = list(base.ids), base.outputs[""], new.outputs[""]
+    rows = [
+        _changed_row(ids[at], a.scores[at], b.scores[n], {"label": a.labels[at]}, {"label": b.labels[n]})
+        for at, n in compared.worst
+    ]
+    return compared.comparison.model_copy(update={"worst": tuple(rows)})
 
 
 def with_rows(
@@ -157,19 +167,6 @@ def _is_text(name: str, row: Mapping[str, Any]) -> bool:
 
 def _as_text(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _info(source: Source, side: Side) -> RunInfo:
-    return RunInfo(
-        name=source.name,
-        evaluators=tuple(safe(name) for name in side.evaluators),
-        versions=tuple(safe(name) for name in side.versions),
-        sandboxes=tuple(safe(name) for name in side.sandboxes),
-        lock=source.lock,
-        state=source.state,
-        rows=side.rows,
-        repeated=side.repeated,
-    )
 
 
 def _configs(

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from runner.compare.interval import Interval, interval, rows_for, unseen
 from runner.compare.types import Verdict
+from runner.results.interval import Interval, interval, rows_for, unseen
 from runner.text import rows_of
 from runner.types import Direction
 

@@ -162,7 +162,10 @@ def _words(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--require", request.require)
     words += _given("--fail-if", request.gates)
     words += _given("--max-failed", request.max_failed)
-    return [*words, *_given("--max-abstained", request.max_abstained)]
+    words += _given("--max-abstained", request.max_abstained)
+    words += _given("--baseline", request.baseline)
+    words += _given("--fail-if-worse", request.fail_if_worse)
+    return [*words, *(["--allow-inconclusive"] * request.allow_inconclusive)]
 
 
 def _named(evaluator: str | Evaluator) -> str:

@@ -28,7 +28,8 @@ _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "!=": operator.ne,
 }
 _OF_ROWS = ("rows", "scored", "abstained", "failed", "lost", "failed_rate")
-_OF_OUTPUT = ("mean", "median", "min", "max", "passed", "pass_rate")
+_OF_PASSING = ("passed", "pass_rate", "pass_rate_ci_low", "pass_rate_ci_high")
+_OF_OUTPUT = ("mean", "median", "min", "max", "ci_low", "ci_high", *_OF_PASSING)
 _MOST = re.compile(r"(\d{1,12})|(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
 _SHAPE = re.compile(r"\s*(?P<metric>\S.*?)\s*(?P<op>>=|<=|==|!=|>|<)\s*(?P<number>[^<>=!]*?)\s*", re.DOTALL)
 _FIGURE = "aggregate."
@@ -273,10 +274,8 @@ def _metric(
 
 
 def _refuse_hopeless(gate: str, output: str | None, metric: str, outputs: Mapping[str, OutputConfig | Stats]) -> None:
-    if metric not in ("passed", "pass_rate"):
-        return
     config = outputs.get(output) if output is not None else next(iter(outputs.values()), None)
-    if config is None or config.threshold is None or config.direction == "none":
+    if metric in _OF_PASSING and (config is None or config.threshold is None or config.direction == "none"):
         raise InputError(
             f"{gate} needs a threshold and a direction in the evaluator's output config; "
             "add them to its header, or gate on the mean"

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import heapq
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice, repeat
-from math import fsum, isinf
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
 from runner.results.figures import Figures
-from runner.results.histogram import Histogram, histogram
-from runner.types import Continuous, Direction, ErrorKind, Outcome, OutputConfig, Result
+from runner.results.histogram import Histogram
+from runner.results.interval import wilson
+from runner.results.scores import Scores
+from runner.types import Direction, ErrorKind, Outcome, OutputConfig, Result
 from sandboxes.base import Model
 
 _LABELS = 100  # distinct labels counted by name; a script may make a new one each row
 _LABEL_CHARS = 100
-_COUNTED = 10_000  # different scores that are counted; most evaluators give fewer
-_CHUNK = 1 << 16  # scores sorted at once; keeps the median of millions of rows flat in memory
 
 
 class Stats(Model):
@@ -36,6 +32,9 @@ class Stats(Model):
     median: float | None = None
     min: float | None = None
     max: float | None = None
+    ci_low: float | None = None
+    """The ends of the 95 % interval on the mean: Wilson's where all scores are 0 or 1, else Student's."""
+    ci_high: float | None = None
     threshold: float | None = None
     direction: Direction = "none"
     passed: int | None = None
@@ -51,6 +50,16 @@ class Stats(Model):
     def pass_rate(self) -> float | None:
         """The share of the rows with a score that passed."""
         return self.passed / self.count if self.passed is not None and self.count else None
+
+    @property
+    def pass_rate_ci_low(self) -> float | None:
+        """The lower end of Wilson's 95 % interval on the pass rate."""
+        return wilson(self.passed, self.count)[0] if self.passed is not None and self.count else None
+
+    @property
+    def pass_rate_ci_high(self) -> float | None:
+        """The upper end."""
+        return wilson(self.passed, self.count)[1] if self.passed is not None and self.count else None
 
 
 class ErrorCount(Model):
@@ -196,7 +205,7 @@ def label_key(label: str) -> str:
 class _Output:
     def __init__(self, config: OutputConfig | None) -> None:
         self._config = config
-        self._scores = _Scores()
+        self._scores = Scores()
         self._passed = 0
         self._labels: dict[str, int] = {}
         self._others = 0
@@ -221,6 +230,7 @@ class _Output:
             median=scores.median(),
             min=scores.low,
             max=scores.high,
+            **scores.interval(),
             threshold=config.threshold if config else None,
             direction=config.direction if config else "none",
             passed=self._passed if judged else None,
@@ -228,63 +238,3 @@ class _Output:
             other_labels=self._others,
             histogram=scores.histogram(config),
         )
-
-
-class _Scores:
-    """
-    Exact statistics of finite floats. The first 10,000 distinct values are counted, all others are stored.
-
-    They are stored in sorted chunks, because sorting a million at once takes four times their memory.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.low: float | None = None
-        self.high: float | None = None
-        self._counted: dict[float, int] = {}
-        self._sorted: list[array[float]] = []
-        self._open: array[float] = array("d")
-
-    def add(self, score: float) -> None:
-        self.count += 1
-        self.low = score if self.low is None or score < self.low else self.low
-        self.high = score if self.high is None or score > self.high else self.high
-        if score in self._counted or len(self._counted) < _COUNTED:
-            self._counted[score] = self._counted.get(score, 0) + 1
-            return
-        self._open.append(score)
-        if len(self._open) == _CHUNK:
-            self._sorted.append(array("d", sorted(self._open)))
-            self._open = array("d")
-
-    def mean(self) -> float | None:
-        if self.low is None or self.high is None:
-            return None
-        try:
-            return fsum(self._all()) / self.count
-        except OverflowError:  # the sum is beyond a float, the mean is not
-            return min(self.high, max(self.low, 2 * fsum(score / self.count / 2 for score in self._all())))
-
-    def median(self) -> float | None:
-        if not self.count:
-            return None
-        ordered = heapq.merge(_repeated(sorted(self._counted.items())), *self._sorted, sorted(self._open))
-        middle = list(islice(ordered, (self.count - 1) // 2, self.count // 2 + 1))
-        low, high = middle[0], middle[-1]
-        average = (low + high) / 2
-        return low / 2 + high / 2 if isinf(average) else average
-
-    def histogram(self, config: OutputConfig | None) -> Histogram | None:
-        if self.low is None or self.high is None:
-            return None
-        low, high = self.low, self.high
-        if isinstance(config, Continuous) and config.lower_bound is not None and config.upper_bound is not None:
-            low, high = config.lower_bound, config.upper_bound
-        return histogram(self._counted, (*self._sorted, array("d", sorted(self._open))), low, high)
-
-    def _all(self) -> Iterator[float]:
-        return chain(_repeated(self._counted.items()), *self._sorted, self._open)
-
-
-def _repeated(counted: Iterable[tuple[float, int]]) -> Iterator[float]:
-    return chain.from_iterable(repeat(score, count) for score, count in counted)

@@ -89,3 +89,51 @@ def test_without_a_direction_a_gate_is_refused() -> None:
     assert 'output = {kind = "continuous", direction = "maximize"}' in found.stderr
     assert "add --direction maximize" in " ".join(evalcell("compare", "base/", "new/").stdout.split())
     assert evalcell("compare", "base/", "new/", "--fail-if-worse", "--direction", "minimize").exit_code == 1
+
+
+def against(*arguments: str) -> tuple[int, str]:
+    found = evalcell("run", "-j1", "-q", "same.py", "new.jsonl", *arguments)
+    return found.exit_code, found.stderr
+
+
+@pytest.mark.usefixtures("datasets")
+def test_a_run_is_compared_with_its_baseline() -> None:
+    score("base")
+    gate = ("--baseline", "base/", "--fail-if-worse")
+    code, said = against(*gate)
+    assert code == 1
+    assert said.startswith("gate 'fail-if-worse' failed: worse: the mean differs by -0.")
+    assert against(*gate, "0.9")[0] == 0
+    assert against(*gate, "0.15")[0] == 3
+    assert against(*gate, "0.15", "--allow-inconclusive")[0] == 0
+    assert against("--baseline", "base/")[0] == 0, "without a gate it is only shown"
+
+    found = json.loads(evalcell("run", "-j1", "same.py", "base.jsonl", "--json", *gate).stdout)
+    assert (found["comparison"]["verdict"], found["comparison"]["pairs"]) == ("no worse", 60)
+    shown = evalcell("run", "-j1", "same.py", "new.jsonl", *gate[:2], "-o", "run/").stdout
+    assert "Compared with the baseline" in shown
+    assert "--baseline base/" in json.loads(Path("run/manifest.json").read_text())["command"]
+
+
+@pytest.mark.usefixtures("datasets")
+def test_a_baseline_that_is_none_never_passes() -> None:
+    score("base")
+    gate = ("--baseline", "base.results.jsonl", "--fail-if-worse")
+    assert against(*gate)[0] == 3
+    Path("base.results.jsonl").write_text("")
+    assert against(*gate) == (3, "evalcell: base.results.jsonl has no rows; run it again, and compare then\n")
+    Path("base.results.jsonl").write_text('{"id": "other", "score": 1}\n')
+    code, said = against(*gate)
+    assert (code, "their ids have nothing in common" in said) == (3, True)
+    assert against("--baseline", "base/", "--fail-if-worse", "--limit", "30")[0] in (1, 3)
+    some = against("--baseline", "base/", "--fail-if-worse", "1", "--limit", "9")
+    assert (some[0], "51 rows of the base are not in the new run" in some[1]) == (3, True)
+    assert against("--fail-if-worse")[0] == 2
+    assert against(*gate[:2], "-o", "base.results.jsonl")[0] == 2, "the baseline would be overwritten"
+    Path("same.py").write_text("def evaluate(output):\n    return len(output)\n")
+    code, said = against("--baseline", "base/", "--fail-if-worse")
+    assert (code, 'output = {kind = "continuous", direction = "maximize"}' in said) == (2, True)
+    Path("base/results.jsonl").write_text(Path("base/results.jsonl").read_text().replace('"same"', '"other"'))
+    Path("same.py").write_text(SCRIPT)
+    code, said = against("--baseline", "base/", "--fail-if-worse", "1")
+    assert (code, "of another evaluator (other, not same)" in said) == (3, True)

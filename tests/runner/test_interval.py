@@ -8,8 +8,8 @@ from math import sqrt
 
 import pytest
 
-from runner.compare.interval import interval, rows_for, t_probability, t_quantile, unseen, wilson
 from runner.compare.verdict import Pairs, figures
+from runner.results.interval import interval, rows_for, t_probability, t_quantile, unseen, wilson
 
 FREEDOM = (1, 2, 3, 5, 9, 19, 49, 99, 199, 999, 99999)
 # scipy 1.17.1: scipy.stats.t.ppf, by share, for the degrees above

@@ -9,6 +9,7 @@ import tracemalloc
 
 import pytest
 
+from runner.results.interval import interval
 from runner.results.summary import Summary, Tally, passes
 from runner.types import Categorical, Continuous, ErrorKind, Freeform, OutputConfig, Result, ResultError, Score
 
@@ -125,3 +126,31 @@ def test_each_of_several_outputs_has_its_own_figures() -> None:
     assert summary.outputs["a"].passed == 1
     assert summary.outputs["b"].labels == {"x": 1}
     assert summary.count == summary.outputs["a"].count
+
+
+@pytest.mark.parametrize(
+    ("scores", "low", "high"),
+    [
+        ([0.2, 0.4, 0.6, 0.8], 0.0891483, 0.9108517),  # 0.5 and 3.18245 times 0.2581989 / 2
+        ([1.0] * 3 + [0.0] * 7, 0.1077912674, 0.6032218525),  # Wilson, as in test_interval
+        ([0.5] * 5, 0.5, 0.5),
+    ],
+)
+def test_the_mean_has_an_interval(scores: list[float], low: float, high: float) -> None:
+    found = summed(*map(result, scores))
+    assert found.ci_low == pytest.approx(low, abs=1e-6)
+    assert found.ci_high == pytest.approx(high, abs=1e-6)
+
+
+def test_the_interval_of_many_different_scores_is_that_of_a_list() -> None:
+    scores = [n * 0.618 % 1 for n in range(30_000)]
+    found, expected = summed(*map(result, scores)), interval(scores)
+    assert expected is not None
+    assert found.ci_low == pytest.approx(expected.low)
+    assert found.ci_high == pytest.approx(expected.high)
+
+
+@pytest.mark.parametrize("scores", [[], [0.5], [1.7e308, -1.7e308]])
+def test_the_mean_may_have_no_interval(scores: list[float]) -> None:
+    found = summed(*map(result, scores))
+    assert (found.ci_low, found.ci_high) == (None, None)

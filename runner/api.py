@@ -7,10 +7,8 @@ The Python API: `evaluate` waits for all results, `stream` yields each result as
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from concurrent.futures import wait
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, aclosing
 from typing import Any, TypeVar
 
@@ -21,7 +19,8 @@ from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.threads import Detached
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.examples.load import Example, examples_from_rows, find_examples, read_examples
-from runner.notebook.progress import INTERVAL, NotebookBar, in_notebook
+from runner.notebook.progress import NotebookBar, in_notebook
+from runner.notebook.waiting import wait
 from runner.output.manifest import State
 from runner.parity_check import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.report import Report
@@ -46,6 +45,7 @@ def evaluate(
     mapping: Columns | None = None,
     seed: int | None = None,
     repeat: int = 1,
+    cache: bool = False,
     language: Language | None = None,
     limit: int | None = None,
     id: str | None = None,
@@ -77,8 +77,9 @@ def evaluate(
     `keep` are columns that each result carries in its `row`, or `all`. `sandbox` is a backend's name or a config, whose
     packages are added to the script's own; without a backend, the one that fits is chosen. `mapping`, such as
     `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed` makes the script's
-    random numbers repeat. Each row is scored `repeat` times, and averaged in the summary. `output` is one or several
-    results files, or a folder: `run/`, or a Path without a suffix. `report` is one or several files for reports, whose
+    random numbers repeat. Each row is scored `repeat` times, and averaged in the summary. With `cache` scores of
+    earlier runs are taken, and those of this one are kept. `output` is one or several results files, or a folder:
+    `run/`, or a Path without a suffix. `report` is one or several files for reports, whose
     suffix decides: .html, .md, .xml (JUnit) or .codequality.json (GitLab). With `resume` the run in that folder goes on
     after its last whole row, if it is the same run. The report shows the `worst` rows with their texts, or others by
     `show`. The summary has the results of all gates: those in `require` must be true, such as `mean>=0.8`, those in
@@ -121,7 +122,7 @@ def finish(run: Run, progress: bool = True) -> Report:
 
     bar = NotebookBar(run.total()) if progress and in_notebook() else None
     try:
-        _wait(collect, bar)
+        wait(collect, bar)
     except BaseException as e:
         how: State = "failed" if isinstance(e, Exception) else "interrupted"
         if bar is not None:
@@ -144,6 +145,7 @@ async def stream(
     mapping: Columns | None = None,
     seed: int | None = None,
     repeat: int = 1,
+    cache: bool = False,
     language: Language | None = None,
     id: str | None = None,
     encoding: str | None = None,
@@ -203,7 +205,7 @@ def check_examples(
         async with prepared.sandbox as opened, aclosing(run_examples(prepared, fitting, opened)) as found:
             return [result async for result in found]
 
-    return report(prepared, _wait(collect) if fitting else [], len(every) - len(fitting))
+    return report(prepared, wait(collect) if fitting else [], len(every) - len(fitting))
 
 
 def parity(
@@ -244,7 +246,7 @@ def parity(
             async for row in compared:
                 tally.add(row)
 
-    _wait(collect)
+    wait(collect)
     return tally.report()
 
 
@@ -278,22 +280,3 @@ def _examples(given: object) -> tuple[Example, ...]:
     """The examples, if they were read before; else none."""
     some = given if isinstance(given, list | tuple) else ()
     return tuple(some) if all(isinstance(one, Example) for one in some) else ()
-
-
-def _wait(work: Callable[[], Coroutine[Any, Any, T]], bar: NotebookBar | None = None) -> T:
-    """Run in a new event loop; if one is running, as in a notebook, then in another thread, and show the bar here."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        if bar is None:
-            return asyncio.run(work())
-    from anyio.from_thread import start_blocking_portal
-
-    with start_blocking_portal(name="evalcell-evaluate") as portal:
-        # An interrupt ends the wait; to leave the portal cancels the work, and waits until that has cleaned up.
-        future = portal.start_task_soon(work)
-        while not wait([future], None if bar is None else INTERVAL).done:
-            if bar is not None:
-                bar.show()
-        result: T = future.result()
-    return result

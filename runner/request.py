@@ -66,6 +66,8 @@ class RunRequest(Model):
     """Makes the script's random numbers repeat."""
     repeat: int = Field(default=1, ge=1, le=MOST_REPEATS)
     """The number of results of each row, each with random numbers of its own."""
+    cache: bool = False
+    """Scores of earlier runs are taken from the score cache, and those of this one are kept there."""
     limit: int | None = Field(default=None, ge=1)
     """The number of rows to score, from the first."""
     id: str | None = None

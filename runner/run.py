@@ -12,6 +12,8 @@ from runner.datasets.frames import row_count
 from runner.datasets.lacking import Cases, kept_columns
 from runner.engine.aggregate import Aggregation
 from runner.engine.local import Watch
+from runner.engine.row import Known
+from runner.engine.threads import Detached
 from runner.output.files import WriteError
 from runner.output.manifest import State
 from runner.output.row_cells import Layout, layout
@@ -26,10 +28,12 @@ from runner.results.summary import Stats, Summary, Tally
 from runner.results.worst import ShownRows, Worst
 from runner.types import Case, Evaluator, OutputConfig, Result
 from sandboxes.base import Sandbox
+from sandboxes.shield import finish
 
 if TYPE_CHECKING:
     from runner.compare.baseline import Baseline
     from runner.output.resume import Resumed
+    from runner.score_cache.known import ScoreCache
 
 
 class Run:
@@ -75,6 +79,8 @@ class Run:
         self._report_rows = ReportRows(evaluator, failed=self._reports.failed, listed=self._reports.listed)
         self._tally = Tally(evaluator.outputs)
         self._repeats = Repeats(request.repeat)
+        self._scores: ScoreCache | None = None
+        self._cached = 0
         self.count = 0
         """Results so far: a row has one, or as many as it is repeated."""
         self._worst = Worst(evaluator, max(request.worst, self._reports.rows), request.show)
@@ -109,11 +115,12 @@ class Run:
     def _table(self, cases: Cases) -> Layout:
         """The columns of results files that are tables."""
         outputs, keep = tuple(self.prepared.evaluator.outputs), self.prepared.keep
-        repeats = self.prepared.request.repeat > 1
+        request = self.prepared.request
+        repeats = request.repeat > 1
         if keep is None or not keep.all or not self._outputs.tables:
-            return layout(outputs, keep.names if keep else (), True, repeats)
+            return layout(outputs, keep.names if keep else (), True, repeats=repeats, cached=request.cache)
         columns, complete = kept_columns(cases)
-        return layout(outputs, columns, complete, repeats)
+        return layout(outputs, columns, complete, repeats=repeats, cached=request.cache)
 
     @property
     def notes(self) -> Sequence[str]:
@@ -137,7 +144,7 @@ class Run:
 
         Opens and closes the sandbox. Raises what `score` does, OutputError and WriteError.
         """
-        prepared, known = self.prepared, self.resumed
+        prepared, known = self.prepared, await self._known()
         sandbox: Sandbox | None = None
         async with AsyncExitStack() as stack:
 
@@ -156,10 +163,12 @@ class Run:
                 await opened()
                 await self._outputs.go_on(prepared)
 
-            if known is None:
+            if (scores := self._scores) is not None:
+                stack.push_async_callback(lambda: finish(Detached(scores.close, "evalcell-scores").get))
+            if known is None or known.identity is None or (scores is not None and scores.identity is None):
                 await opened()
             await stack.enter_async_context(self._outputs)
-            await self._outputs.begin(prepared, self._layout)
+            await self._outputs.begin(prepared, self._layout, None if sandbox or not known else known.identity)
             began = perf_counter()
             cases, reported = self._report_rows.located(self._cases), self._report_rows.wanted
             scored = prepared.score(cases, prepared.sandbox, self._watch, known, needed if known else None)
@@ -168,6 +177,7 @@ class Run:
                     async for result in found:
                         self._outputs.add(result)
                         self.count += 1
+                        self._cached += result.cached
                         if (row := self._repeats.add(result)) is not None:
                             self._tally.add(row)
                             self._worst.add(row)
@@ -183,6 +193,17 @@ class Run:
                     self._seconds = perf_counter() - began
             if self._aggregation is not None:
                 await self._aggregation.run(await opened())
+
+    async def _known(self) -> Known | None:
+        """The results that are there before the run. None: there are none."""
+        if not self.prepared.request.cache or (self.resumed is not None and self.resumed.finished):
+            return self.resumed
+        from runner.score_cache.known import Both, open_scores  # here: most runs have no cache
+
+        self._scores = await Detached(lambda: open_scores(self.prepared), "evalcell-scores").get()
+        if self._scores is None or self.resumed is None:
+            return self.resumed or self._scores
+        return Both(self.resumed, self._scores)
 
     @property
     def _watch(self) -> Watch:
@@ -216,6 +237,8 @@ class Run:
             share = repeats.unstable / repeats.rows if repeats.rows else None
             found = {"repeat": repeats.repeat, "unstable": repeats.unstable, "unstable_rate": share}
             summary = summary.model_copy(update=found)
+        if self.prepared.request.cache:
+            summary = summary.model_copy(update={"cached": self._cached})
         if self._aggregation is not None:
             summary = summary.model_copy(update=dict(self._aggregation.figures))
         if self.resumed is not None and self._seconds:

@@ -201,5 +201,7 @@ class Result(Model):
     """True if it printed more."""
     duration_ms: float = 0.0
     """The time of the call, in milliseconds."""
+    cached: bool = False
+    """True if an earlier run's score was taken from the cache."""
     row: dict[str, Any] = Field(default_factory=dict)
     """The columns of the dataset's row that the request keeps, by the names that it gave."""

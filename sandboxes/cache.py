@@ -20,6 +20,11 @@ from sandboxes.errors import SandboxUnavailableError
 
 VARIABLE = "EVALCELL_CACHE_DIR"
 
+SCORES = "scores"
+"""The folder of the cache that holds scores of earlier runs."""
+SCORES_IN_USE = "in-use"
+"""The file in it that a run locks while it uses them."""
+
 UNUSED = 30 * 86_400
 """Seconds after which an unused file is deleted, when the next one is built."""
 

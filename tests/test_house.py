@@ -18,7 +18,7 @@ ROOMS = (
     ("project",),
     ("suite",),
     ("run", "parity_check", "compare_datasets", "report"),
-    ("output", "examples", "notebook", "reports", "compare"),
+    ("output", "score_cache", "examples", "notebook", "reports", "compare"),
     ("arguments", "request"),
     ("engine",),
     ("results", "datasets"),

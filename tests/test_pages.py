@@ -237,14 +237,15 @@ def keys(page: str, title: str) -> set[str]:
     return {name for row in rows.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
 
 
-def test_the_reference_of_results_has_what_a_run_writes(here: Path) -> None:
+def test_the_reference_of_results_has_what_a_run_writes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.score_cache.store.cache_dir", lambda: here / "cache")
     page = "docs/reference/results.md"
     head = "".join(f"# [tool.evalcell.outputs.{name}]\n# kind = 'freeform'\n" for name in "ab")
     Path("two.py").write_text(f"# /// script\n{head}# ///\ndef evaluate(output):\n    return {{'a': 1, 'b': 2}}\n")
     Path("data.json").write_text('[{"output": "x", "kind": "y"}]')
     assert (
         evalcell(
-            "run", "two.py", "data.json", "--keep", "kind", "--repeat", "2", "-o", "run/", "-o", "out.csv"
+            "run", "two.py", "data.json", "--keep", "kind", "--repeat", "2", "--cache", "-o", "run/", "-o", "out.csv"
         ).exit_code
         == 0
     )

@@ -145,6 +145,7 @@ def cli(debug: bool) -> None:
 @options.resources
 @options.results
 @comparing.gate
+@options.cached
 def run(**given: Any) -> int:
     """
     Score each row of DATASET with EVALUATOR.

@@ -128,6 +128,8 @@ repeat = option(
     help="Score each row K times.",
 )
 
+cached = option(_RESULTS, "--cache", is_flag=True, help="Take scores from earlier runs, and keep those of this one.")
+
 tolerance = option(
     _ROWS,
     "--tolerance",

@@ -107,6 +107,9 @@ def summary_view(summary: Summary) -> RenderableType:
         words = f"{summary.repeat:,} of each row; {summary.unstable:,} of {rows_of(summary.rows)} did not repeat"
         style = "yellow" if summary.unstable else "green"
         rows.append(("repeats", text(f"{words} ({summary.unstable_rate:.1%})", style)))
+    if summary.cached is not None:
+        of = summary.rows * summary.repeat
+        rows.append(("cached", text(f"{summary.cached:,} of {of:,} scores are of earlier runs")))
     if summary.failed or summary.lost:
         rows.append(("left out", text(f"{missing_rows(summary)}: in neither the mean nor any other score", "red")))
     for name, stats in (summary.outputs or {"": summary}).items():

@@ -35,6 +35,7 @@ class Options(SandboxOptions):
     project: str | None
     seed: int | None
     repeat: int
+    cache: bool
     limit: int | None
     id: str | None
     keep: tuple[str, ...]
@@ -80,6 +81,7 @@ def request_of(options: Options, evaluator: str, dataset: str, read: Evaluator) 
         read,
         seed=options.seed,
         repeat=options.repeat,
+        cache=options.cache,
         limit=options.limit,
         id=options.id,
         keep=options.keep,

@@ -29,6 +29,7 @@ class More(TypedDict, total=False):
 
     seed: int | None
     repeat: int
+    cache: bool
     limit: int | None
     id: str | None
     keep: tuple[str, ...]

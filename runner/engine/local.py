@@ -187,6 +187,9 @@ class _Scoring:
                 self._resize(len(part), perf_counter() - began)
                 if unanswered:
                     await self._retry(unanswered, why)
+                if self._known is not None and not (unanswered and self._fixed):
+                    for row in part:
+                        self._known.learn(row)
 
     async def _batch(self) -> list[Row] | None:
         """
@@ -229,10 +232,8 @@ class _Scoring:
         """Settle the rows whose results are known; return the others. If rows share state, all or none."""
         if self._known is None:
             return rows
-        run = [row for row in rows if row.known is None]
-        if self._fixed:
-            repeats = {row.repeat for row in run}
-            run = [row for row in rows if row.repeat in repeats]
+        repeats = {row.repeat for row in rows if row.known is None}
+        run = [row for row in rows if (row.repeat in repeats if self._fixed else row.known is None)]
         waiting = set(map(id, run))
         for row in rows:
             if id(row) not in waiting and row.known is not None:

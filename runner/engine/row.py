@@ -63,6 +63,9 @@ class Known(Protocol):
     def check(self, sandbox: Sandbox) -> None:
         """Raise if the sandbox, which was opened for the first row that is not known, is not the one of `identity`."""
 
+    def refuse_more(self) -> None:
+        """A row is not known. Raise if that cannot be."""
+
     def learn(self, row: Row) -> None:
         """Take the result of a row that was run."""
 

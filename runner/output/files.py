@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from runner.errors import OutputError
 from runner.output.parquet_writer import ParquetWriter
-from runner.output.row_cells import REPEAT, Layout
+from runner.output.row_cells import CACHED, REPEAT, Layout
 from runner.output.spool import Spool
 from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, Row, Writer
 from runner.types import Result
@@ -58,7 +58,7 @@ class ResultsFiles:
         for number, path in enumerate(paths):
             _check(path, inputs, [*taken, *paths[:number]])
         self._paths = tuple(paths)
-        self._repeats = False
+        self._layout = Layout()
         self._spools: list[Spool] = []
         self._closed = False
 
@@ -78,7 +78,7 @@ class ResultsFiles:
 
         `kept` are the bytes and rows with which a file in JSON lines begins, and which stay.
         """
-        self._repeats = layout.repeats
+        self._layout = layout
         for path in self._paths:
             new = not os.path.lexists(path)
             writer = _WRITERS[_suffix(path)](layout)
@@ -97,7 +97,7 @@ class ResultsFiles:
     def add(self, result: Result) -> None:
         """Take one result for all files, without waiting. Raises WriteError."""
         if self._spools:
-            row = as_row(result, self._repeats)
+            row = as_row(result, self._layout)
             for spool in self._spools:
                 if spool.failure is not None:
                     raise _write_error(spool)
@@ -140,15 +140,16 @@ class ResultsFiles:
             await self.close(_LATE if issubclass(kind, Exception) else _HURRY)
 
 
-def as_row(result: Result, repeats: bool = False) -> Row:
+def as_row(result: Result, layout: Layout = Layout()) -> Row:  # noqa: B008  (it is a constant)
     """
     A result as a row of a file: these keys, in this order; `outputs` only if there are several, `row` if kept.
 
-    `repeats`: each row of the dataset has several results, which are numbered.
+    `repeat` and `cached` are there if the layout has them.
     """
     row: Row = {
         "id": result.id,
-        **({REPEAT: result.repeat} if repeats else {}),
+        **({REPEAT: result.repeat} if layout.repeats else {}),
+        **({CACHED: result.cached} if layout.cached else {}),
         "evaluator": result.evaluator,
         "version": result.version,
         "sandbox": result.sandbox,

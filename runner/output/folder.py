@@ -115,9 +115,9 @@ class ResultsFolder:
         await self._rows.open(layout)
         await Detached(lambda: self._begin(manifest, lock), "evalcell-folder").get()
 
-    async def go_on(self, manifest: Mapping[str, Any]) -> None:
+    async def go_on(self, manifest: Mapping[str, Any], lock: str | None) -> None:
         """All that the folder has was found to be right: its run goes on. Raises WriteError."""
-        await Detached(lambda: self._begin(manifest, None), "evalcell-folder").get()
+        await Detached(lambda: self._begin(manifest, lock), "evalcell-folder").get()
 
     def add(self, result: Result) -> None:
         """Take one row, without waiting. Raises WriteError."""

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from runner.errors import InputError
-from runner.output.row_cells import PARTS, REPEAT, layout
+from runner.output.row_cells import CACHED, PARTS, REPEAT, layout
 from runner.text import whole
 from runner.types import Result, Score
 
@@ -25,7 +25,7 @@ def to_pandas(results: Sequence[Result], outputs: Sequence[str]) -> Any:
     pd = _library("pandas", "to_pandas")
     own, kept = _columns(results, outputs)
     made = {
-        name: pd.Series(_whole(values), dtype={"f": "float64", "i": "int64"}.get(_kind(name)))
+        name: pd.Series(_whole(values), dtype={"f": "float64", "i": "int64", "b": "bool"}.get(_kind(name)))
         for name, values in own.items()
     }
     made |= {name: pd.Series(_whole(values), dtype=None if values else object) for name, values in kept.items()}
@@ -37,7 +37,7 @@ def to_polars(results: Sequence[Result], outputs: Sequence[str]) -> Any:
     pl = _library("polars", "to_polars")
     own, kept = _columns(results, outputs)
     made = [
-        pl.Series(name, _whole(values), {"f": pl.Float64, "i": pl.Int64}.get(_kind(name), pl.String))
+        pl.Series(name, _whole(values), {"f": pl.Float64, "i": pl.Int64, "b": pl.Boolean}.get(_kind(name), pl.String))
         for name, values in own.items()
     ]
     made += [_typed(lambda values, name=name: pl.Series(name, values), values) for name, values in kept.items()]  # type: ignore[misc]
@@ -48,10 +48,8 @@ def to_arrow(results: Sequence[Result], outputs: Sequence[str]) -> Any:
     """The results as a pyarrow table. Raises InputError without pyarrow."""
     pa = _library("pyarrow", "to_arrow")
     own, kept = _columns(results, outputs)
-    made = {
-        name: pa.array(_whole(values), {"f": pa.float64(), "i": pa.int64()}.get(_kind(name), pa.string()))
-        for name, values in own.items()
-    }
+    types = {"f": pa.float64(), "i": pa.int64(), "b": pa.bool_()}
+    made = {name: pa.array(_whole(values), types.get(_kind(name), pa.string())) for name, values in own.items()}
     return pa.table(made | {name: _typed(pa.array, values) for name, values in kept.items()})
 
 
@@ -65,7 +63,9 @@ def _library(name: str, method: str) -> Any:
 def _columns(results: Sequence[Result], outputs: Sequence[str]) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """The results' own columns, and those of the dataset that they carry, by name."""
     repeats = any(result.repeat > 1 for result in results)
-    every = layout(outputs, list(dict.fromkeys(name for result in results for name in result.row)), True, repeats)
+    cached = any(result.cached for result in results)
+    columns = list(dict.fromkeys(name for result in results for name in result.row))
+    every = layout(outputs, columns, True, repeats=repeats, cached=cached)
     own: dict[str, list[Any]] = {name: [getattr(result, name) for result in results] for name in every.own}
     for part in ("kind", "message"):
         own[f"error_{part}"] = [getattr(result.error, part, None) for result in results]
@@ -89,8 +89,16 @@ def _others(row: Mapping[str, Any], columns: Sequence[str]) -> str | None:
 
 
 def _kind(name: str) -> str:
-    """f: floats, i: integers, s: text."""
-    return "i" if name == REPEAT else "f" if name in _NUMBERS or name.endswith(".score") else "s"
+    """f: floats, i: integers, b: true or false, s: text."""
+    return (
+        "i"
+        if name == REPEAT
+        else "b"
+        if name == CACHED
+        else "f"
+        if name in _NUMBERS or name.endswith(".score")
+        else "s"
+    )
 
 
 def _typed(make: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:

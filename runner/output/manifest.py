@@ -82,6 +82,7 @@ def conditions(prepared: Prepared, digests: Digests) -> dict[str, Any]:
         "limits": request.limits.model_dump(mode="json"),
         "seed": request.seed,
         "repeat": request.repeat,
+        "cache": request.cache,
         "isolation": sandbox.isolation,
         "packages": list(config.packages),
         "files": config.files,
@@ -143,6 +144,7 @@ def _words(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--limit", request.limit)
     words += _given("--seed", request.seed)
     words += _given("--repeat", None if request.repeat == 1 else request.repeat)
+    words += ["--cache"] * request.cache
     words += _given("--timeout", limits.get("timeout"))
     words += _given("--memory", limits["memory"] // MB if "memory" in limits else None)
     words += _given("--isolation", config.isolation)

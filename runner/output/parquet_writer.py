@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from io import BufferedWriter
 from typing import TYPE_CHECKING, Any
 
-from runner.output.row_cells import PARTS, REPEAT, Layout
+from runner.output.row_cells import CACHED, PARTS, REPEAT, Layout
 from runner.output.writers import NO_ROOM, Row, Writer
 from runner.text import whole
 
@@ -133,8 +133,9 @@ def _schema(layout: Layout, names: Sequence[str]) -> pa.Schema:
         ("score", pa.float64()),
         ("explanation", pa.string()),
     ]
+    types: dict[str, pa.DataType] = {REPEAT: pa.int64(), CACHED: pa.bool_()}
     own = layout.own[: -len(PARTS)]
-    fields: list[tuple[str, pa.DataType]] = [(name, pa.int64() if name == REPEAT else pa.string()) for name in own]
+    fields: list[tuple[str, pa.DataType]] = [(name, types.get(name, pa.string())) for name in own]
     fields += score
     fields += [
         ("error", pa.struct([("kind", pa.string()), ("message", pa.string())])),

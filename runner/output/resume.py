@@ -109,6 +109,7 @@ class Resumed:
                 "stdout": stored.stdout,
                 "truncated": False,
                 "duration_ms": stored.duration_ms,
+                "cached": stored.cached,
                 "row": {},
             }
         )

@@ -10,7 +10,7 @@ MOST = 1000
 """Columns of the dataset that get a column of their own."""
 OTHERS = "other columns"
 
-REPEAT = "repeat"
+REPEAT, CACHED = "repeat", "cached"
 PARTS = ("label", "score", "explanation")
 OWN = ("id", "evaluator", "version", "sandbox", "given", "outcome", *PARTS)
 TAKEN = (*OWN, "error", "error_kind", "error_message", "stdout", "duration_ms", "outputs")
@@ -22,17 +22,20 @@ class Layout(NamedTuple):
 
     `outputs` are the names of the outputs where there are several. `columns` are columns of the dataset. With `others`,
     a row's further columns are one column, as JSON. With `repeats` each row has several results, which are numbered.
+    With `cached` each tells whether it was taken from the score cache.
     """
 
     @property
     def own(self) -> tuple[str, ...]:
         """The columns that each file has, up to the parts of the score."""
-        return (OWN[0], REPEAT, *OWN[1:]) if self.repeats else OWN
+        more = [*([REPEAT] if self.repeats else []), *([CACHED] if self.cached else [])]
+        return (OWN[0], *more, *OWN[1:])
 
     outputs: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     others: bool = False
     repeats: bool = False
+    cached: bool = False
 
     def names(self) -> list[str]:
         """The names of the dataset's columns in the file: one that is taken gets `row.` in front."""
@@ -55,11 +58,13 @@ class Layout(NamedTuple):
         return found
 
 
-def layout(outputs: Sequence[str], columns: Sequence[str], complete: bool, repeats: bool = False) -> Layout:
+def layout(
+    outputs: Sequence[str], columns: Sequence[str], complete: bool, *, repeats: bool = False, cached: bool = False
+) -> Layout:
     """`complete`: no row has other columns."""
     few = tuple(dict.fromkeys(columns))[:MOST]
     several = tuple(outputs) if len(outputs) > 1 else ()
-    return Layout(several, few, others=not complete or len(few) < len(set(columns)), repeats=repeats)
+    return Layout(several, few, others=not complete or len(few) < len(set(columns)), repeats=repeats, cached=cached)
 
 
 def _cell(value: Any) -> str | None:

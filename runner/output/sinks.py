@@ -75,11 +75,12 @@ class Outputs:
         if self._folder is not None:
             self._folder.release()
 
-    async def begin(self, prepared: Prepared, layout: Layout) -> None:
+    async def begin(self, prepared: Prepared, layout: Layout, identity: str | None = None) -> None:
         """
         Create all of it; `layout` is that of tables. Raises OutputError and WriteError.
 
-        The sandbox is open, but for a run that goes on. The folder of a finished run stays as it is.
+        The sandbox is open, but for a run that goes on, or whose scores may all be kept: then `identity` is that of
+        the sandbox. The folder of a finished run stays as it is.
         """
         await self._files.open(layout)
         if self._folder is not None and not (self._resumed is not None and self._resumed.finished):
@@ -89,6 +90,8 @@ class Outputs:
                 self._began = elapsed() - seconds_since(self._resumed.manifest["started"])
             else:
                 manifest, self._began = begun(prepared, self._folder.lock, found), elapsed()
+                if identity is not None:
+                    manifest["sandbox"] = {"sandbox": identity}
             try:
                 await self._folder.open(manifest, prepared.sandbox.lock, layout)
             except Exception:
@@ -99,12 +102,17 @@ class Outputs:
             self._manifest = manifest
 
     async def go_on(self, prepared: Prepared) -> None:
-        """The sandbox of a run that goes on is open, as what the folder has is right. Raises WriteError."""
-        if self._folder is None or self._resumed is None or self._digests is None:
+        """The sandbox is open only now, as a row is not known; what a folder has is right. Raises WriteError."""
+        if self._folder is None or self._digests is None or self._manifest is None:
             return
-        self._manifest = resumed(self._resumed.manifest, prepared, await self._digests.get(), opened=True)
-        self._went_on = True
-        await self._folder.go_on(self._manifest)
+        found = await self._digests.get()
+        if self._resumed is not None:
+            self._manifest, lock = resumed(self._resumed.manifest, prepared, found, opened=True), None
+            self._went_on = True
+        else:
+            started, lock = self._manifest["started"], prepared.sandbox.lock
+            self._manifest = begun(prepared, self._folder.lock, found) | {"started": started}
+        await self._folder.go_on(self._manifest, lock)
 
     def add(self, result: Result) -> None:
         """Take one result for all outputs, without waiting. Raises WriteError."""

@@ -22,7 +22,21 @@ MOST = 64 << 20
 _BLOCK = 1 << 20
 
 
-class StoredRow(Model):
+class StoredScore(Model):
+    """What a script made of a row."""
+
+    outcome: Outcome
+    label: str | None
+    score: Finite | None
+    explanation: str | None
+    error: ResultError | None
+    stdout: str
+    truncated: bool = False
+    duration_ms: Annotated[Finite, Field(ge=0)]
+    outputs: dict[str, Score] = Field(default_factory=dict)
+
+
+class StoredRow(StoredScore):
     """A row of a results file in JSON lines; see `as_row`."""
 
     id: str
@@ -31,14 +45,7 @@ class StoredRow(Model):
     version: str
     sandbox: str
     given: str | None
-    outcome: Outcome
-    label: str | None
-    score: Finite | None
-    explanation: str | None
-    error: ResultError | None
-    stdout: str
-    duration_ms: Annotated[Finite, Field(ge=0)]
-    outputs: dict[str, Score] = Field(default_factory=dict)
+    cached: bool = False
     row: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -100,17 +107,17 @@ def _row(line: bytes, where: str, evaluator: Evaluator) -> StoredRow:
         raise ResumeError(f"{where}: nested too deeply") from None
     except (RowError, ValueError) as error:
         raise ResumeError(f"{where}: not JSON: {printable(str(error), 120)}") from None
-    if why := _contradiction(row, evaluator.outputs):
+    if why := contradiction(row, evaluator.outputs):
         raise ResumeError(f"{where}: {why}")
     return row
 
 
-def _contradiction(row: StoredRow, outputs: Mapping[str, OutputConfig]) -> str | None:
+def contradiction(row: StoredScore, outputs: Mapping[str, OutputConfig]) -> str | None:
     """Why no run can have written the row."""
     bad, error = row.outcome in ("failed", "lost"), row.error
     if bad is (error is None) or (error is not None and (error.kind == "lost") is not (row.outcome == "lost")):
         return f"the outcome is {row.outcome}, and the error {shown(error and error.kind)}"
-    scores: dict[str, StoredRow | Score] = dict(row.outputs) if len(outputs) > 1 and not bad else {"": row}
+    scores: dict[str, StoredScore | Score] = dict(row.outputs) if len(outputs) > 1 and not bad else {"": row}
     if len(outputs) > 1 and not bad and [*scores] != [*outputs]:
         return f"its outputs are {shown([*scores])}, and the evaluator's {shown([*outputs])}"
     if bool(row.outputs) is not (len(outputs) > 1 and not bad):
@@ -124,7 +131,7 @@ def _contradiction(row: StoredRow, outputs: Mapping[str, OutputConfig]) -> str |
     return None
 
 
-def _fits(config: OutputConfig | None, score: StoredRow | Score, outcome: Outcome) -> bool:
+def _fits(config: OutputConfig | None, score: StoredScore | Score, outcome: Outcome) -> bool:
     value = score.score
     if outcome == "abstained":
         return value is None

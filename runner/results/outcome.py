@@ -106,6 +106,7 @@ class ResultFactory:
                 "stdout": whole(execution.output) if execution else "",
                 "truncated": bool(execution and execution.truncated),
                 "duration_ms": round(execution.duration * 1000, 3) if execution else 0.0,
+                "cached": False,
                 "row": {},
                 **said,
             }

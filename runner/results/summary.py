@@ -124,6 +124,8 @@ class Summary(Figures, Stats, Counts):
     """Rows whose results differ from each other. None where each row has one."""
     unstable_rate: float | None = None
     """Their share of all rows."""
+    cached: int | None = None
+    """Results that were taken from the score cache. None without it."""
     gates: tuple[GateResult, ...] = ()
     """The results of the run's gates; empty before the last row is done."""
     complete: bool = True

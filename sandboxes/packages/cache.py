@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from sandboxes.base import Model
-from sandboxes.cache import cache_dir, delete
+from sandboxes.cache import SCORES, SCORES_IN_USE, cache_dir, delete
 from sandboxes.packages.installation import MARKER, PACKAGES, read_marker
 from sandboxes.packages.lock import read_lock
 from sandboxes.packages.locking import UNFINISHED, exclusive, key_of
@@ -54,7 +54,7 @@ def entries() -> list[CacheEntry]:
     except OSError:
         return []
     found = [entry for folder in folders for entry in _of(folder)]
-    found = [entry for entry in found if entry.bytes or entry.kind != DOWNLOADS]
+    found = [entry for entry in found if entry.bytes or entry.kind not in (DOWNLOADS, SCORES)]
     return sorted(found, key=lambda entry: (-entry.bytes, entry.kind, entry.name))
 
 
@@ -73,6 +73,9 @@ def prune(unused_for: float = 0.0) -> PruneResult:
 
 
 def _of(folder: Path) -> Iterator[CacheEntry]:
+    if folder.name == SCORES:
+        yield _entry(folder, folder, folder / SCORES_IN_USE, "scores of earlier runs")
+        return
     if folder.name == DOWNLOADS:
         yield _entry(folder, folder, downloads_marker(folder), "files that uv downloaded")
         return
@@ -134,11 +137,12 @@ def _file_size(one: os.DirEntry[str]) -> int:
 
 def _remove(entry: CacheEntry) -> str | None:
     """Delete it; the reason why it stays, if it does."""
-    if entry.kind == DOWNLOADS:
-        marker = downloads_marker(entry.path)
+    whole = entry.kind in (DOWNLOADS, SCORES)
+    if whole:
+        marker = downloads_marker(entry.path) if entry.kind == DOWNLOADS else entry.path / SCORES_IN_USE
         with exclusive(marker) as free:
             if not free:
-                return "another evalcell is downloading"
+                return "another evalcell is downloading" if entry.kind == DOWNLOADS else "a run is using it"
             for inside in entry.path.iterdir():
                 if inside != marker:
                     delete(inside)
@@ -160,7 +164,7 @@ def _remove(entry: CacheEntry) -> str | None:
                 delete(entry.path)
         finally:
             lock.release()
-    left = any(entry.path.iterdir()) if entry.kind == DOWNLOADS else os.path.lexists(entry.path)
+    left = any(entry.path.iterdir()) if whole else os.path.lexists(entry.path)
     return "it cannot be deleted" if left else None
 
 

@@ -87,7 +87,13 @@ def manifest(folder: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("isolation", ["call", "batch"])
-@pytest.mark.parametrize("repeat", [(), ("--repeat", "3")], ids=["once", "thrice"])
+@pytest.mark.parametrize(
+    "repeat",
+    [
+        pytest.param((), id="once"),
+        pytest.param(("--repeat", "3"), id="thrice", marks=pytest.mark.rotating("runs that go on", "wasm")),
+    ],
+)
 def test_it_ends_as_if_it_had_not_been_stopped(here: Path, isolation: str, repeat: tuple[str, ...]) -> None:
     more = ("--isolation", isolation, *repeat)
     assert score("full", *more, files=TABLES).exit_code == 0

@@ -26,6 +26,7 @@ def test_a_trusted_object_is_as_a_validated_one() -> None:
         stdout="",
         truncated=False,
         duration_ms=1.5,
+        cached=False,
         row={},
     )
     made = Result.trusted(dict(validated))

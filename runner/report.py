@@ -52,9 +52,15 @@ class Report(Model):
         for result in self.results if rows.wanted else ():
             rows.add(result)
         name = self.summary.evaluator or "run"
-        files.write(
-            [RunContent(name=name, summary=self.summary, shown=self.shown, failed=rows.failed, listed=rows.listed)]
+        made = RunContent(
+            name=name,
+            summary=self.summary,
+            shown=self.shown,
+            failed=rows.failed,
+            listed=rows.listed,
+            comparison=self.comparison,
         )
+        files.write([made])
         return self
 
     def require(

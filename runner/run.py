@@ -218,6 +218,7 @@ class Run:
 
     def content(self, state: State = "finished", error: str | None = None) -> RunContent:
         """What a report shows of the rows so far; `error` is what the run failed with."""
+        compared = self.baseline if state == "finished" else None
         return RunContent(
             name=self.prepared.evaluator.name,
             summary=self.summary(state),
@@ -225,9 +226,10 @@ class Run:
             state=state,
             error=error,
             source=self.prepared.dataset or "",
-            notes=self.notes,
+            notes=[*self.notes, *([compared.why] if compared and compared.why else [])],
             failed=self._report_rows.failed,
             listed=self._report_rows.listed,
+            comparison=compared.comparison if compared else None,
         )
 
     def summary(self, state: State = "finished") -> Summary:

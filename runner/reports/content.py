@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from runner.compare.types import Comparison
 from runner.output.manifest import State
 from runner.results.overview import Verdict, verdict
 from runner.results.summary import Summary, passes
 from runner.results.worst import ShownRows, safe
 from runner.types import Case, Evaluator, Outcome, OutputConfig, Result
+
+if TYPE_CHECKING:  # most runs compare nothing
+    from runner.compare.types import Comparison
 
 FAILED = 1000
 """Failed rows of which a report has the place and the message."""
@@ -80,6 +82,8 @@ class RunContent:
     """The first of all rows."""
     details: tuple[tuple[str, str], ...] = field(default=())
     """More facts about the run, as names and values."""
+    comparison: Comparison | None = None
+    """That with its baseline. JUnit and code quality have its gate, if it has one, and not itself."""
 
     @property
     def verdict(self) -> Ending:
@@ -91,8 +95,18 @@ class RunContent:
         return Ending(found, words)
 
 
-Part: TypeAlias = RunContent | Comparison
+Part: TypeAlias = "RunContent | Comparison"
 """What a report may have."""
+
+
+def with_comparisons(parts: Sequence[Part]) -> list[Part]:
+    """The parts, and after each run its comparison with its baseline."""
+    found: list[Part] = []
+    for part in parts:
+        found.append(part)
+        if isinstance(part, RunContent) and part.comparison is not None:
+            found.append(part.comparison)
+    return found
 
 
 def name_of(part: Part) -> str:

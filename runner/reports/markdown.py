@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from runner.reports.comparison_markdown import comparison_markdown
-from runner.reports.content import Part, RunContent, name_of
+from runner.reports.content import Part, RunContent, name_of, with_comparisons
 from runner.reports.markup import ICONS, code, markdown
 from runner.reports.room import END, Room, size
 from runner.results import overview
@@ -34,11 +34,12 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _DASHES = re.compile("--+")  # two of them might end a comment
 
 
-def markdown_report(contents: Sequence[Part], limit: int = LIMIT) -> str:
+def markdown_report(parts: Sequence[Part], limit: int = LIMIT) -> str:
     """The report of these runs and comparisons. It begins with a mark by which a comment is found again."""
-    names = "+".join(_UNSAFE.sub("-", name_of(content)[:_NAME]).strip("-") or "run" for content in contents)
-    parts = [f"<!-- evalcell:{_DASHES.sub('-', names)[:200]} -->\n"]
-    left = limit - size(parts[0])
+    contents = with_comparisons(parts)
+    names = "+".join(_UNSAFE.sub("-", name_of(content)[:_NAME]).strip("-") or "run" for content in parts)
+    texts = [f"<!-- evalcell:{_DASHES.sub('-', names)[:200]} -->\n"]
+    left = limit - size(texts[0])
     for number, content in enumerate(contents):
         room = Room(left // (len(contents) - number))
         if isinstance(content, RunContent):
@@ -47,8 +48,8 @@ def markdown_report(contents: Sequence[Part], limit: int = LIMIT) -> str:
             comparison_markdown(content, room)
         text = room.text
         left -= size(text)
-        parts.append(text)
-    return "".join(parts)
+        texts.append(text)
+    return "".join(texts)
 
 
 def _run(content: RunContent, room: Room) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.commands import evalcell
+from tests.cli.commands import evalcell, write_rows
 
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
@@ -191,12 +191,30 @@ def test_a_run_its_comment_and_its_exit_code(tmp_path: Path, work: Path, hub: Hu
     assert all(signed for _, _, signed in hub.requests)
 
 
+def test_the_baseline_of_the_target_branch_decides(tmp_path: Path, work: Path, hub: Hub) -> None:
+    inputs: Any = {"evaluator": "same.py", "dataset": "data.jsonl", "name": "mine", "baseline": "auto"}
+    rows = [{"id": f"r{n}", "output": "x", "reference": "x"} for n in range(40)]
+    write_rows(work / "data.jsonl", rows)
+    push = Job(tmp_path, hub, pull_request=False, **inputs)
+    assert push.all() == 0, push.last.stderr
+    results = (Path(push.values["steps.run.outputs.folder"]) / "run" / "results.jsonl").read_text()
+
+    first = Job(tmp_path, hub, "main", **inputs)  # the branch has no results yet
+    assert first.all() == 3
+    hub.artifacts, hub.archives = [artifact(5)], {5: archive(**{"run/results.jsonl": results})}
+    assert Job(tmp_path, hub, "main", **inputs).all() == 0
+    write_rows(work / "data.jsonl", [row | ({"output": "y"} if n % 2 else {}) for n, row in enumerate(rows)])
+    assert Job(tmp_path, hub, "main", **inputs).all() == 1
+    (comment,) = hub.comments
+    assert "### ❌ <code>comparison of same</code>: worse" in comment["body"]
+
+
 @pytest.mark.rotating("action.yml with hostile inputs", "reports")
-@pytest.mark.parametrize("where", ["evaluator", "dataset", "options", "name", "fail-if-worse"])
+@pytest.mark.parametrize("where", ["evaluator", "dataset", "options", "name", "baseline", "fail-if-worse"])
 def test_hostile_inputs_are_text(tmp_path: Path, work: Path, hub: Hub, where: str) -> None:
     inputs: Any = {"evaluator": "same.py", "dataset": "data.jsonl"} | {where: EVIL}
     job = Job(tmp_path, hub, EVIL, **inputs)
-    assert job.all() == {"name": 0, "fail-if-worse": 0}.get(where, 2), job.last.stderr
+    assert job.all() == {"name": 0, "fail-if-worse": 0, "baseline": 3}.get(where, 2), job.last.stderr
     (comment,) = hub.comments
     mark = "touch-pwned-touch-pwned" if where == "name" else "evalcell -->"
     assert mark in comment["body"].partition("\n")[0]

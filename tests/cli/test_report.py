@@ -121,6 +121,17 @@ def test_a_comparison_with_the_new_run(rows: Path) -> None:
     assert '<failure message="worse: the mean went from' in (rows / "c.xml").read_text()
 
 
+def test_a_run_with_a_baseline_shows_the_comparison(rows: Path) -> None:
+    files = ("--report", "r.html", "--report", "r.md", "--report", "r.xml")
+    done = run("up.py", "new.jsonl", "--baseline", "base", "--fail-if-worse", "--max-failed", "1", *files)
+    assert done.exit_code == 1, done.output
+    text = (rows / "r.md").read_text()
+    assert text.startswith("<!-- evalcell:up -->\n\n### ❌ <code>up</code>: a gate failed\n")
+    assert "### ❌ <code>comparison of up</code>: worse\n" in text
+    assert '<section class="run" id="run-2"' in (rows / "r.html").read_text()
+    assert (rows / "r.xml").read_text().count("<failure ") == 1  # the gate; the row that failed may do so
+
+
 def test_compare_writes_reports_too(rows: Path) -> None:
     step = {"GITHUB_STEP_SUMMARY": str(rows / "step.md")}
     done = evalcell("compare", "base", "new", "--fail-if-worse", "--report", "c.html", "--report", "c.md", **step)

@@ -88,6 +88,17 @@ def test_only_worse_is_a_failure(verdict: str | None, tag: str, icon: str) -> No
     assert len(json.loads(code_quality([made]))) == (tag == "error")
 
 
+def test_a_run_shows_its_comparison_with_the_baseline() -> None:
+    runs = [content([scored(1)], comparison=comparison("cat")), content([scored(1)], name="other")]
+    text = markdown_report(runs)
+    assert text.startswith("<!-- evalcell:same+other -->\n")
+    assert [line.split()[-1] for line in text.splitlines() if line.startswith("### ")] == ["done", "worse", "done"]
+    assert 'id="title-2">comparison of cat<' in html_report(runs)
+    # What is judged of it is a gate of the run.
+    assert verdicts(read(junit(runs[:1]))) == {"run": ["system-out"]}
+    assert json.loads(code_quality(runs)) == []
+
+
 def test_nothing_to_compare_is_said() -> None:
     sides = RunInfo(name="a.jsonl")
     made = Comparison(base=sides, new=sides, reason="no row has a score on both sides", verdict="not enough evidence")

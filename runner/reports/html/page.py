@@ -9,7 +9,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from runner.reports import comparison
-from runner.reports.content import Part, RunContent, distinct
+from runner.reports.content import Part, RunContent, distinct, with_comparisons
 from runner.reports.html import figures, rows
 from runner.reports.html.comparison import comparison_html
 from runner.reports.markup import html
@@ -26,8 +26,9 @@ _SHARE = 0.55  # of what is left beside the figures, for the rows in full
 _NAME = 80
 
 
-def html_report(contents: Sequence[Part]) -> str:
+def html_report(parts: Sequence[Part]) -> str:
     """The report of these runs and comparisons."""
+    contents = with_comparisons(parts)
     room = (LIMIT - _FIXED) // max(1, len(contents))
     every = distinct(contents)
     runs = "".join(_section(content, every[at], at + 1, room) for at, content in enumerate(contents))

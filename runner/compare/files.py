@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from runner.compare.side import Side
 from runner.compare.types import RunInfo
-from runner.datasets.column_values import RowError, decoded
-from runner.datasets.formats import csv_rows, jsonl_rows, lines
+from runner.datasets.column_values import RowError, TooLong, decoded
+from runner.datasets.formats import csv_rows, lines
 from runner.datasets.json_array import array_rows
 from runner.datasets.parquet import ParquetRows
 from runner.datasets.rows import Row, columns, parse_json
@@ -27,6 +29,8 @@ from runner.text import close_name, printable, read_bounded, whole, why
 from runner.types import OutputConfig
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+_READ = ("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "score", "outputs")
+"""The columns of a table that are read, beside those that are wanted."""
 _MANIFEST = 32 << 20
 _LOCK = 4 << 20
 _CODE = re.compile(r"\\\\|\\u([0-9a-f]{4})")
@@ -145,7 +149,7 @@ def open_rows(path: Path, wanted: Sequence[str] | None) -> Iterator[Iterator[Row
     suffix, name = path.suffix.lower(), printable(whole(path.name))
     try:
         if suffix == ".parquet":
-            table = ParquetRows(path, None)
+            table = ParquetRows(path, None if wanted is None else (*_READ, *wanted))
             try:
                 yield iter(table)
             finally:
@@ -158,11 +162,31 @@ def open_rows(path: Path, wanted: Sequence[str] | None) -> Iterator[Iterator[Row
             elif suffix == ".json":
                 yield array_rows(file, name)
             else:
-                yield jsonl_rows(file, name)
+                yield _json_lines(file, name)
     except DatasetError as error:
         raise NotComparableError(str(error)) from None
     except OSError as error:
         raise NotComparableError(f"{name} cannot be read ({why(error)}); check the path") from None
+
+
+def _json_lines(file: BufferedReader, name: str) -> Iterator[Row]:
+    """As `jsonl_rows`, in a third of the time."""
+    for number, line in enumerate(lines(file), 1):
+        if line is None:
+            yield f"{name}:{number}", TooLong()
+            continue
+        try:
+            row = from_json(line, allow_inf_nan=False)
+            if type(row) is not dict:
+                columns(row)
+        except ValueError:  # the slower parser has the words, and takes what this one is too strict for
+            if not line.strip():
+                continue
+            try:
+                row = columns(parse_json(decoded(line.rstrip(b"\r\n"))))
+            except RowError as error:
+                row = error
+        yield f"{name}:{number}", row
 
 
 def _table(rows: Iterator[Row], header: Sequence[str]) -> Iterator[Row]:
@@ -173,13 +197,16 @@ def _table(rows: Iterator[Row], header: Sequence[str]) -> Iterator[Row]:
         for name in (one.removesuffix(".score") for one in known if one.endswith(".score"))
         if f"{name}.label" in known and f"{name}.explanation" in known
     ]
-    plain: Callable[[str | None], str | None] = lambda cell: _plain(cell) if cell and cell[0] == "'" else cell  # noqa: E731
     names = [_plain(name) for name in header]
+    same = names == list(header)
     for where, row in rows:
         if isinstance(row, RowError):
             yield where, row
             continue
-        found: dict[str, Any] = dict(zip(names, map(plain, row.values()), strict=True))
+        found: dict[str, Any] = row if same else dict(zip(names, row.values(), strict=True))
+        for name, cell in found.items():
+            if cell and cell[0] == "'":
+                found[name] = _plain(cell)
         if outputs:
             found["outputs"] = {name: {"score": found[s], "label": found[label]} for name, s, label in outputs}
         yield where, found

@@ -58,9 +58,9 @@ class Side:
         self.outputs: dict[str, Scores] = {"": Scores()}
         """By name; the empty name is that of the only or first output."""
         self.columns: dict[str, list[str | None]] = {name: [] for name in columns}
-        self.evaluators: dict[str, int] = {}
-        self.versions: dict[str, int] = {}
-        self.sandboxes: dict[str, int] = {}
+        self.evaluators: list[str] = []
+        self.versions: list[str] = []
+        self.sandboxes: list[str] = []
         self.rows = 0
         self.repeated = 0
         self.unlike = 0
@@ -163,10 +163,9 @@ class Side:
 
     def _count(self, evaluator: Any, version: Any, sandbox: Any) -> None:
         for names, name in ((self.evaluators, evaluator), (self.versions, version), (self.sandboxes, sandbox)):
-            if name in names:
-                names[name] += 1
-            elif isinstance(name, str) and len(names) < _MOST_NAMES:
-                names[name] = 1
+            # A file that is no run may have anything there, such as a list.
+            if type(name) is str and name not in names and len(names) < _MOST_NAMES:
+                names.append(name)
 
     def _text(self, text: str) -> str:
         """The text, cut; equal ones are held once."""

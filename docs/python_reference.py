@@ -24,7 +24,7 @@ from sandboxes import models
 PAGE = Path(__file__).parent / "reference" / "python.md"
 PARTS = {
     "Functions": (
-        *("evaluate", "evaluate_all", "evaluate_project", "stream", "compare_runs", "write_report"),
+        *("evaluate", "evaluate_all", "evaluate_project", "stream", "compare_runs", "compare_datasets", "write_report"),
         *("check_examples", "parity", "read_evaluator"),
     ),
     "What they return": ("Report", "Summary", "Result", "Comparison", "ExamplesReport", "Parity"),

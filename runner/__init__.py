@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from runner.api import check_examples, evaluate, parity, stream, write_report
+    from runner.api_compare import compare_datasets
     from runner.api_suite import evaluate_all, evaluate_project
     from runner.compare.runs import compare_runs
     from runner.compare.types import Comparison
@@ -70,6 +71,7 @@ __all__ = [
     "UnsupportedConfigError",
     "WriteError",
     "check_examples",
+    "compare_datasets",
     "compare_runs",
     "evaluate",
     "evaluate_all",
@@ -82,6 +84,7 @@ __all__ = [
 
 _MODULES = {
     "runner.api": ("check_examples", "parity", "evaluate", "stream", "write_report"),
+    "runner.api_compare": ("compare_datasets",),
     "runner.api_suite": ("evaluate_all", "evaluate_project"),
     "runner.compare.runs": ("compare_runs",),
     "runner.compare.types": ("Comparison",),

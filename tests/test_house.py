@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = (
     ("cli", "pytest_plugin", "__main__"),
     ("doctor",),
-    ("api_suite",),
+    ("api_suite", "api_compare"),
     ("api",),
     ("project",),
     ("suite",),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from runner import compare_datasets
 from tests.cli.commands import evalcell, header, write_rows
 
 SCRIPT = header(
@@ -46,6 +47,9 @@ def test_two_runs_or_two_datasets_give_the_same_verdict() -> None:
     assert {key: one[key] for key in keys.split()} == {key: other[key] for key in keys.split()}
     assert (one["verdict"], one["losses"], one["ties"], one["pairs"]) == ("worse", 20, 40, 60)
     assert (other["base"]["name"], other["worst"][0]["column"]) == ("base.jsonl", "output")
+
+    found = compare_datasets("same.py", "base.jsonl", Path("new.jsonl"), by="topic")
+    assert found.model_dump(mode="json") == {key: value for key, value in other.items() if key != "gate"}
 
     shown = evalcell("compare", "base/", "new/", "--by", "topic").stdout
     assert "verdict" in shown

@@ -1,0 +1,59 @@
+"""`compare_datasets`: one evaluator on two datasets, in one sandbox, from Python."""
+
+from __future__ import annotations
+
+import os
+from contextlib import aclosing
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from runner.arguments import make_request
+from runner.call import Columns
+from runner.compare.runs import check_tolerance
+from runner.compare.types import Comparison
+from runner.compare_datasets import DatasetComparison
+from runner.notebook.waiting import wait
+from runner.request import Path, Scorer
+from sandboxes.base import Language, Limits, SandboxConfig
+
+
+def compare_datasets(
+    evaluator: Scorer,
+    base: Path,
+    new: Path,
+    *,
+    tolerance: float = 0.0,
+    sandbox: str | SandboxConfig | None = None,
+    limits: Limits | None = None,
+    mapping: Columns | None = None,
+    seed: int | None = None,
+    language: Language | None = None,
+    limit: int | None = None,
+    id: str | None = None,
+    by: str | None = None,
+    cluster: str | None = None,
+    ignore_input: bool = False,
+    strict: bool = False,
+) -> Comparison:
+    """
+    Score two datasets in one sandbox, and compare the results as `compare_runs` does: is `new` better than `base`?
+
+    The parameters are those of `evaluate` and of `compare_runs`; `by` and `cluster` are columns of the datasets. Raises
+    what both do.
+    """
+    check_tolerance(tolerance)
+    settings: dict[str, Any] = {"sandbox": sandbox, "limits": limits, "mapping": mapping, "seed": seed}
+    request, _ = make_request(evaluator, os.fspath(new), **settings, language=language, limit=limit, id=id)
+    columns = tuple(column for column in (by, cluster) if column is not None)
+    work = DatasetComparison(request, base, columns=columns)
+
+    with TemporaryDirectory(prefix="evalcell-compare-") as folder:
+
+        async def score() -> None:
+            async with aclosing(work.score(folder)) as found:
+                async for _ in found:
+                    pass
+
+        wait(score)
+        wanted: dict[str, Any] = {"by": by, "cluster": cluster, "ignore_input": ignore_input, "strict": strict}
+        return work.compare(folder, tolerance=tolerance, **wanted)

@@ -107,6 +107,7 @@ def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> Run
         "limit": entry.limit,
         "seed": entry.seed,
         "repeat": entry.repeat,
+        "cache": entry.cache,
         "keep": entry.keep,
         "worst": entry.worst,
         "show": entry.show,

@@ -54,6 +54,8 @@ class Settings(Model):
     seed: int | None = None
     repeat: Annotated[int, Field(ge=1, le=MOST_REPEATS)] | None = None
     """The number of results of each row."""
+    cache: bool | None = None
+    """Take scores from earlier runs, and keep those of this one."""
     sandbox: str | None = None
     timeout: Seconds | None = None
     """Seconds that a call may take."""

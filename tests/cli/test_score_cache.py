@@ -400,3 +400,10 @@ def test_scores_of_another_machine_are_not_mixed_with_its_own(
         for hits in (0, 3):
             again = run(*words, "3")
             assert (again.exit_code, json.loads(again.stdout)["cached"]) == (0, hits), again.stderr
+
+
+def test_the_file_of_a_project_may_ask_for_it(here: Path) -> None:
+    (here / "evalcell.toml").write_text('dataset = "data.jsonl"\nevaluator = "script.py"\ncache = true\njobs = 1\n')
+    for hits in (0, 39):
+        result = evalcell("run", "--json")
+        assert f'"cached": {hits}' in result.stdout, result.output

@@ -48,6 +48,8 @@ COMMANDS = {
     "evalcell run same.py data.jsonl -o results.csv --keep output": 0,
     "evalcell run same.py data.jsonl --require 'mean>=0.9' --max-failed 5%": 1,
     "evalcell init": 0,
+    "evalcell run -e same.py -e exact-match data.jsonl": 0,
+    "evalcell run --config evals/evalcell.toml": 0,
     "evalcell new polite": 0,
     "evalcell test polite.py": 0,
     "evalcell templates": 0,
@@ -78,6 +80,7 @@ REMOTE = {
 """Need a key: tests/remote/test_readme.py runs them against a local server."""
 
 BEFORE = {
+    "evalcell run --config evals/evalcell.toml": "evalcell init",
     "evalcell run token-cosine demo --lock run/requirements.lock": "evalcell run token-cosine demo -o run/",
     "evalcell test polite.py": "evalcell new polite",
 }

@@ -56,7 +56,7 @@ def new(name: str, language: Language | None, template: str | None) -> int:
 @options.language("The language of the evaluator.  [default: py]")
 def init(folder: str, language: Language | None) -> int:
     """
-    Make FOLDER with an evaluator, examples for it, ten rows to score, and a workflow for GitHub.
+    Make FOLDER with an evaluator, examples, ten rows, evalcell.toml to run it, and a workflow for GitHub.
 
     The default for FOLDER is `evals`. The workflow scores the rows on each pull request; in a git repository it is
     written to the repository's .github/workflows. Existing files are not overwritten.

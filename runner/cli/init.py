@@ -1,4 +1,4 @@
-"""`evalcell init`: a folder with an evaluator, examples, rows, and a workflow that scores them on each pull request."""
+"""`evalcell init`: a folder with an evaluator, examples, rows, `evalcell.toml`, and a workflow that runs it."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ def init(folder: str, language: Language) -> int:
             place / script: source,
             place / "evaluator.cases.jsonl": examples,
             place / "rows.csv": templates.starter_file("rows.csv"),
+            place / "evalcell.toml": templates.starter_file("evalcell.toml").replace("{script}", script),
             workflow: _workflow(name, _inside(place, top), language),
         }
     )
     out = render.out()
-    shown = [_shown(place / file) for file in (script, "evaluator.cases.jsonl", "rows.csv")]
+    shown = [_shown(place / file) for file in (script, "evaluator.cases.jsonl", "rows.csv", "evalcell.toml")]
     out.print(Text(f"wrote {', '.join(shown)} and {_shown(workflow)}; next:"), soft_wrap=True)
-    path, rows = (shlex.quote(str(place / file)) for file in (script, "rows.csv"))
+    path, config = (shlex.quote(str(place / file)) for file in (script, "evalcell.toml"))
     out.print(Text(f"  evalcell test {path}"), soft_wrap=True)
-    out.print(Text(f"  evalcell run {path} {rows}"), soft_wrap=True)
+    out.print(Text(f"  evalcell run --config {config}"), soft_wrap=True)
     if top is None:
         out.print(Text("The workflow runs once this folder is the top of a git repository."))
     return DONE

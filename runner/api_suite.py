@@ -15,7 +15,7 @@ from runner.project.load import FILE, find_project
 from runner.project.parts import suites
 from runner.report import Report
 from runner.request import Path, Rows, Scorer, prepare
-from runner.suite import make_above, own, refuse_names, shared
+from runner.suite import baseline_of, make_above, own, refuse_names, shared
 from runner.types import Evaluator, InputMapping
 from sandboxes.base import SandboxConfig
 
@@ -37,9 +37,9 @@ def evaluate_all(
 
     `evaluators` have the names that a mapping gives them, or their own. In `mapping`, `require` and `gates` what begins
     with `NAME.` is for this evaluator alone, as in `contains.words` and `contains.mean>=0.8`. All else is for each of
-    them, and a parameter for those that have it. `output` is a folder, which gets one for each. Rows that can be
-    read only once are kept in memory. `more` are the other parameters of `evaluate`, but `report`. Raises what
-    `evaluate` does, and InputError for two evaluators of one name.
+    them, and a parameter for those that have it. `output` is a folder, which gets one for each; `baseline` is one that
+    has them. Rows that can be read only once are kept in memory. `more` are the other parameters of `evaluate`, but
+    `report`. Raises what `evaluate` does, and InputError for two evaluators of one name.
     """
     given = {name: (one, _read(one, name, more)) for name, one in _named(evaluators, more)}
     read = {name: evaluator for name, (_, evaluator) in given.items()}
@@ -54,13 +54,16 @@ def evaluate_all(
             "require": [text for gate in require if (text := own(read, name, gate)) is not None],
             "gates": [text for gate in gates if (text := own(read, name, gate)) is not None],
         }
-        wanted = {key: value for key, value in more.items() if key != "progress"}
+        if more.get("baseline") is not None:
+            mine["baseline"] = baseline_of(os.fspath(more["baseline"]), name)
+        wanted = {key: value for key, value in more.items() if key not in ("progress", "resume", "baseline")}
         prepare(make_request(dataset=rows, **mine, **wanted)[0])  # all of them are refused before one runs
         arguments[name] = mine
     folders = {} if output is None else {name: os.path.join(os.fspath(output), name, "") for name in arguments}
     make_above(folders.values())
     return {
-        name: evaluate(dataset=rows, **mine, **more, output=folders.get(name, ())) for name, mine in arguments.items()
+        name: evaluate(dataset=rows, **{**more, **mine}, output=folders.get(name, ()))
+        for name, mine in arguments.items()
     }
 
 

@@ -89,13 +89,13 @@ class RunRequest(Model):
     max_failed: str | None = None
     """The number of rows that may fail, or their share of all rows, such as `5%`."""
     max_abstained: str | None = None
+    """The same for rows that abstain."""
     baseline: Name | None = None
     """A results file or a run's folder to compare with."""
     fail_if_worse: Finite | None = Field(default=None, ge=0)
     """Fails the run if its mean is worse than the baseline's by more than this."""
     allow_inconclusive: bool = False
     """Without enough evidence for that, too, the run passes."""
-    """The same for rows that abstain."""
     aggregate_timeout: float = Field(default=AGGREGATE_TIMEOUT, gt=0, le=86_400)
     """Seconds that the script's `aggregate` may take."""
 

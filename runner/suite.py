@@ -92,6 +92,11 @@ def folder_of(output: Sequence[str], name: str) -> tuple[str, ...]:
     return tuple(os.path.join(path, name, "") for path in output)
 
 
+def baseline_of(baseline: str | None, name: str) -> str | None:
+    """The baseline of one of several evaluators: its folder, in the folder of all."""
+    return None if baseline is None else os.path.join(baseline, name, "")
+
+
 def own(names: Iterable[str], name: str, text: str) -> str | None:
     """What `NAME.text` says to the evaluator of this name; without a known NAME it is for all. None: for another."""
     for other in sorted(names, key=len, reverse=True):

@@ -173,7 +173,7 @@ def exit_code(summary: Summary) -> int:
     return {"failed": GATE_FAILED, "no verdict": COULD_NOT_JUDGE, "done": DONE}[verdict(summary)]
 
 
-def _compared(work: Run) -> dict[str, Any]:
+def compared(work: Run) -> dict[str, Any]:
     """The comparison with the baseline, under its key, if there is one."""
     if work.baseline is None or (made := work.baseline.comparison) is None:
         return {}
@@ -183,7 +183,7 @@ def _compared(work: Run) -> dict[str, Any]:
 def _print(work: Run, summary: Summary, options: Options) -> None:
     out = render.out()
     if options.as_json:
-        out.out(json.dumps(summary.model_dump(mode="json") | _compared(work), ensure_ascii=True), highlight=False)
+        out.out(json.dumps(summary.model_dump(mode="json") | compared(work), ensure_ascii=True), highlight=False)
     elif not options.quiet:
         from runner.cli.rows_view import direction_hint, rows_view
 

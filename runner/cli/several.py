@@ -10,18 +10,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from tempfile import NamedTemporaryFile
+from typing import Any
 
 import click
 
 from runner.cli import render, values
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.messages import in_options
-from runner.cli.run import Options, execute, report, request_of
+from runner.cli.run import Options, compared, execute, report, request_of
 from runner.cli.step import tell_step
 from runner.evaluators.resolve import find_evaluator
 from runner.output.files import WriteError
 from runner.reports.content import RunContent
-from runner.suite import Part, Suite, folder_of, own, refuse_names, shared
+from runner.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
 from runner.types import Evaluator
 from sandboxes.errors import SandboxError
 
@@ -46,16 +47,18 @@ def run_all(suites: Sequence[Suite], options: Options) -> int:
     one = replace(options, as_json=False, quiet=options.quiet or options.as_json)
     codes: list[int] = []
     told: dict[str, RunContent] = {}
+    shown: dict[str, Any] = {}
     with _standard_input(suites) as path:
         for suite in suites:
             contents = _run(suite, path, one, codes)
             told |= contents
+            for name, content in contents.items():
+                shown[name] = content.summary.model_dump(mode="json") | compared(suite.runs[name])
             suite.report(list(contents.values()))
             if INTERRUPTED in codes:
                 break
     tell_step(lambda: list(told.values()))
     if options.as_json:
-        shown = {name: content.summary.model_dump(mode="json") for name, content in told.items()}
         render.out().out(json.dumps({"runs": shown}, ensure_ascii=True), highlight=False)
     return next(code for code in _ORDER if code in codes)
 
@@ -122,6 +125,7 @@ def _parts(options: Options, dataset: str, found: dict[str, tuple[str, Evaluator
             literals=literals[name],
             require=_own(options.require, evaluators, name),
             gates=_own(options.gates, evaluators, name),
+            baseline=baseline_of(options.baseline, name),
         )
         files = folder_of(options.files, name)
         parts.append(Part(name, request_of(mine, path, dataset, evaluator), evaluator, files, options.lock))

@@ -14,7 +14,7 @@ from runner.evaluators.resolve import find_evaluator, is_path
 from runner.project.load import ProjectFile
 from runner.project.types import Settings
 from runner.request import RunRequest
-from runner.suite import Part, Suite, folder_of, own, shared
+from runner.suite import Part, Suite, baseline_of, folder_of, own, shared
 from runner.text import listed, printable, read_bounded, suggestion
 from runner.types import Evaluator, InputMapping
 from sandboxes.base import MB, Language, Limits, SandboxConfig
@@ -78,7 +78,17 @@ def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
             every if alone else tuple(text for gate in every if (text := own(read, key, gate)) is not None)
             for every in (entry.fail_if, entry.require)
         )
-        request = _request(file, where, entry, evaluator=path, mapping=mapping, gates=gates, require=require)
+        baseline = None if entry.baseline is None else file.place(entry.baseline)
+        request = _request(
+            file,
+            where,
+            entry,
+            evaluator=path,
+            mapping=mapping,
+            gates=gates,
+            require=require,
+            baseline=baseline if alone else baseline_of(baseline, key),
+        )
         files = output if alone else folder_of(output, key)
         parts.append(Part(name if alone else f"{name}.{key}", request, evaluator, files, lock))
     return parts
@@ -114,6 +124,9 @@ def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> Run
         "max_failed": entry.max_failed,
         "max_abstained": entry.max_abstained,
         "aggregate_timeout": entry.aggregate_timeout,
+        "fail_if_worse": entry.fail_if_worse,
+        "allow_inconclusive": entry.allow_inconclusive,
+        "cache": entry.cache,
         "language": _LANGUAGES[entry.lang],
     }
     dataset = entry.dataset or ""

@@ -91,6 +91,13 @@ class Settings(Model):
     """Rows that may fail: a number, or a percentage of all."""
     max_abstained: Most | None = None
     aggregate_timeout: Seconds | None = None
+    baseline: str | None = None
+    """A results file, or a run's folder, to compare with; of several evaluators the folder that has theirs."""
+    fail_if_worse: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """By how much the mean may be worse than the baseline's."""
+    allow_inconclusive: bool = False
+    cache: bool = False
+    """Take scores from earlier runs, and keep those of this one."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Settings:

@@ -47,7 +47,7 @@ class Gathered:
         """Bytes that are kept."""
         self.rows = 0
         self._size = 0
-        self._arguments: dict[tuple[int, int], str] = {}
+        self._arguments: dict[int, str] = {}  # the same for all repeats of a row
         self._failure: str | None = None
         self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  (closed by `__exit__`)
 
@@ -61,12 +61,12 @@ class Gathered:
         except RecursionError:
             self._failure = f"the arguments of row {printable(result.id, 60)} are nested too deeply"
             return 0
-        self._arguments[result.number, result.repeat] = text
+        self._arguments[result.number] = text
         return len(text)
 
     def add(self, result: Result) -> None:
-        """Add one result."""
-        arguments = self._arguments.pop((result.number, result.repeat), None)
+        """Add one row: the average, if it was scored several times."""
+        arguments = self._arguments.pop(result.number, None)
         if result.outcome in ("failed", "lost"):
             return
         if arguments is None:

@@ -216,6 +216,11 @@ allow_network = true
 allow_weak_isolation = true
 install_timeout = 12
 with = "numpy>=2"
+baseline = "results/old/"
+fail_if_worse = 0.02
+allow_inconclusive = true
+repeat = 2
+cache = true
 """
     (here / "evalcell.toml").write_text(text)
     found = find_project()
@@ -231,7 +236,9 @@ with = "numpy>=2"
         "max_abstained": "10%",
     }
     assert {key: request[key] for key in wanted} == wanted
-    assert request["aggregate_timeout"] == 11
+    assert (request["aggregate_timeout"], request["fail_if_worse"], request["allow_inconclusive"]) == (11, 0.02, True)
+    assert (request["baseline"], request["repeat"]) == (os.path.join("results", "old", ""), 2)
+    assert request["cache"] is True
     assert (request["limits"]["timeout"], request["limits"]["memory"]) == (5, 6 << 20)
     config = part.request.sandbox
     assert (config.backend, config.isolation, config.jobs, config.env) == ("process", "call", 7, ("HOME",))

@@ -124,6 +124,22 @@ def test_the_longest_name_is_meant() -> None:
     assert own(["a"], "a", "mean>1") == "mean>1"
 
 
+def test_each_has_its_own_baseline() -> None:
+    header = '# /// script\n# [tool.evalcell.output]\n# kind = "continuous"\n# direction = "maximize"\n# ///\n'
+    for name in ("length", "same"):
+        script = Path(f"{name}.py")
+        script.write_text(header + script.read_text())
+    write_rows(Path("rows.jsonl"), [{"id": str(n), "output": "xxx" if n % 2 else "x"} for n in range(60)])
+    assert run(*TWO, "-o", "old/", "-q").exit_code == 0
+    write_rows(Path("new.jsonl"), [{"id": str(n), "output": "x"} for n in range(60)])
+    words = ("-e", "length.py", "-e", "same.py", "new.jsonl", "--baseline", "old/", "--fail-if-worse", "5", "--json")
+    runs = json.loads(run(*words).stdout)["runs"]
+    assert {name: one["comparison"]["mean_difference"] for name, one in runs.items()} == {"length": -1, "same": -0.5}
+    worse = evaluate_all(["length.py", "same.py"], "new.jsonl", baseline="old", fail_if_worse=0.1)
+    assert [[gate.verdict for gate in report.summary.gates] for report in worse.values()] == [["failed"], ["failed"]]
+    assert run(*TWO, "--baseline", "none/").exit_code == 3
+
+
 @pytest.mark.parametrize("name", ["", "../x", ".", "a/b", "-x", "a\nb", "x" * 101])
 def test_a_name_is_that_of_a_folder(name: str) -> None:
     with pytest.raises(InputError, match="needs a plain name"):

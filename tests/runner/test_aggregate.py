@@ -94,6 +94,12 @@ def test_a_script_may_have_aggregate_alone() -> None:
         found.require("aggregate > 12")
 
 
+def test_a_row_that_is_scored_several_times_is_given_once() -> None:
+    body = "def aggregate(results): return {'n': len(results), 'sum': sum(r['score'] for r in results)}"
+    found = report(body, ROWS, repeat=3).summary
+    assert (found.aggregates, found.aggregate_error) == ({"n": 12, "sum": 4}, None)
+
+
 def test_without_rows_or_in_a_stream_it_is_not_called() -> None:
     found = report("def aggregate(results): return 1", [])
     assert (found.summary.aggregates, found.summary.aggregate_error) == ({}, None)

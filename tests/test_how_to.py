@@ -50,6 +50,7 @@ ELSEWHERE = {
     "aggregates.md": "runner/test_aggregate.py",
     "air-gapped.md": "test_pages.py",
     "ci.md": "test_pages.py",
+    "compare.md": "test_pages.py",
     "config-file.md": "cli/test_project.py",
     "containers.md": "test_pages.py",
     "packages.md": "test_pages.py",

@@ -39,6 +39,7 @@ class Options(SandboxOptions):
     fail_if_worse: float | None
     allow_inconclusive: bool
     max_failed: str | None
+    max_abstained: str | None
     reports: tuple[str, ...]
     as_json: bool
     quiet: bool
@@ -46,15 +47,16 @@ class Options(SandboxOptions):
 
 def compare(options: Options) -> int:
     """Compare; return the exit code. Raises NotComparableError and InputError, and what `evaluate` does."""
-    most = None if options.max_failed is None else parse_most(options.max_failed)
+    failed = None if options.max_failed is None else parse_most(options.max_failed)
+    abstained = None if options.max_abstained is None else parse_most(options.max_abstained, "max_abstained")
     gated = options.fail_if_worse is not None
-    if not gated and (options.allow_inconclusive or options.max_failed):
-        raise InputError("--allow-inconclusive and --max-failed belong to a gate; add --fail-if-worse")
+    if not gated and (options.allow_inconclusive or failed or abstained):
+        raise InputError("--allow-inconclusive, --max-failed and --max-abstained belong to a gate; add --fail-if-worse")
     reports = ReportFiles(options.reports, inputs=options.sources)
     made = _compared(options)
     if made is None:
         return INTERRUPTED
-    gate = worse_gate(made, most, allow_inconclusive=options.allow_inconclusive) if gated else None
+    gate = worse_gate(made, failed, abstained, allow_inconclusive=options.allow_inconclusive) if gated else None
     tell_step(lambda: [made])
     reports.write([made])
     show(made, gate, as_json=options.as_json, quiet=options.quiet)

@@ -74,6 +74,7 @@ _EPILOG = (
 @options.resources
 @_printed
 @options.max_failed
+@options.max_abstained
 @worse
 def compare(**given: Any) -> int:
     """

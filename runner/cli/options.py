@@ -227,6 +227,8 @@ max_failed = option(
     help="Exit with 1 if more rows fail or are lost. Without it, gates on scores allow none.",
 )
 
+max_abstained = option(_RESULTS, "--max-abstained", metavar="N|P%", help="Exit with 1 if more rows abstain.")
+
 report = option(
     _RESULTS,
     "--report",
@@ -269,6 +271,6 @@ results = several(
         _RESULTS, "--fail-if", "gates", metavar="GATE", multiple=True, help="Exit with 1 if it is true: 'mean<0.9'."
     ),
     max_failed,
-    option(_RESULTS, "--max-abstained", metavar="N|P%", help="Exit with 1 if more rows abstain."),
+    max_abstained,
     seconds(_RESULTS, "--aggregate-timeout", help="Seconds the script's `aggregate` may take.  [default: 60]"),
 )

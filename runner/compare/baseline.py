@@ -67,8 +67,11 @@ class Baseline:
         if made is None or not complete:
             why = self._why or "the dataset could not be read to its end"
             return (GateResult(gate="fail-if-worse", verdict="unjudged", reason=why),)
-        most = None if request.max_failed is None else parse_most(request.max_failed)
-        return (worse_gate(made, most, allow_inconclusive=request.allow_inconclusive),)
+        failed, abstained = (
+            None if text is None else parse_most(text, field)
+            for field, text in (("max_failed", request.max_failed), ("max_abstained", request.max_abstained))
+        )
+        return (worse_gate(made, failed, abstained, allow_inconclusive=request.allow_inconclusive),)
 
     @property
     def why(self) -> str:

@@ -21,13 +21,20 @@ def refuse_undirected(direction: Direction) -> None:
         )
 
 
-def worse_gate(made: Comparison, max_failed: Most | None = None, *, allow_inconclusive: bool = False) -> GateResult:
+def worse_gate(
+    made: Comparison,
+    max_failed: Most | None = None,
+    max_abstained: Most | None = None,
+    *,
+    allow_inconclusive: bool = False,
+) -> GateResult:
     """
     Judge a comparison. Raises InputError if it has no direction.
 
     It fails if the new run is worse, in any output. It cannot be judged if there is not enough evidence (unless that is
-    allowed), if more pairs failed or were lost than `max_failed` allows (without it, none), if rows, the evaluator or
-    an output of the base are not in the new run, or rows have another input there.
+    allowed), if more pairs failed or were lost than `max_failed` allows (without it, none), or if more abstained in the
+    new run than `max_abstained` allows (without it, than in the base). Nor can it if a run did not finish, or if rows,
+    the evaluator, an output or an input of the base are not those of the new run.
     """
     refuse_undirected(made.direction)
     gate = f"fail-if-worse {figure(made.tolerance)}" if made.tolerance else "fail-if-worse"
@@ -48,6 +55,11 @@ def worse_gate(made: Comparison, max_failed: Most | None = None, *, allow_inconc
     if max_failed.exceeded_by(count, made.pairs) if max_failed else count:
         why = f"{count:,} of {rows_of(made.pairs)} failed or were lost on a side"
         return result(verdict="unjudged", reason=why, missing_rows=True)
+    # An output that is no longer JSON makes a distance abstain: what breaks must not look better.
+    before, now = made.outcomes.get("abstained", (0, 0))
+    if max_abstained.exceeded_by(now, made.pairs) if max_abstained else now > before:
+        why = f"{now:,} of {rows_of(made.pairs)} abstained, and {before:,} in the base"
+        return result(verdict="unjudged", reason=f"{why}; if that is fine, say how many may abstain")
     if made.verdict == "not enough evidence" and not allow_inconclusive:
         return result(verdict="unjudged", reason=f"not enough evidence: {words}{beside}")
     return result(verdict="passed", reason=f"{made.verdict}: {words}{beside}")
@@ -56,6 +68,9 @@ def worse_gate(made: Comparison, max_failed: Most | None = None, *, allow_inconc
 def _missing(made: Comparison) -> str:
     """What of the base is not in the new run, in words; nothing if all of it is."""
     unpaired = made.unpaired
+    for info in (made.base, made.new):
+        if info.state not in (None, "finished"):
+            return f"{info.name} is of a run that is {info.state}; resume it, or make a new one"
     if unpaired.evaluator is not None:
         old, new = (", ".join(names) for names in (unpaired.evaluator.base, unpaired.evaluator.new))
         return f"the base is of another evaluator ({old}, not {new}); make a new base"

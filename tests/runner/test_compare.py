@@ -178,7 +178,20 @@ def test_a_gate_is_not_judged_where_inputs_changed_and_tells_what_abstained(tmp_
     )
     assert worse_gate(compared(tmp_path, BASE, new, ignore_input=True)).verdict == "passed"
     silent = [*shifted(0.1)[:30], *(result(n, None, label="no") for n in range(30, 40))]
-    assert worse_gate(compared(tmp_path, BASE, silent)).abstained == 10
+    judged = worse_gate(compared(tmp_path, BASE, silent))
+    assert (judged.verdict, judged.abstained) == ("unjudged", 10)
+    assert judged.reason == "10 of 40 rows abstained, and 0 in the base; if that is fine, say how many may abstain"
+    assert worse_gate(compared(tmp_path, silent, silent), allow_inconclusive=True).verdict == "passed"
+    assert worse_gate(compared(tmp_path, BASE, silent), None, parse_most("25%")).verdict == "passed"
+    assert worse_gate(compared(tmp_path, BASE, silent), None, parse_most("9")).verdict == "unjudged"
+
+
+def test_a_gate_is_not_judged_where_a_run_did_not_finish(tmp_path: Path) -> None:
+    base = folder(tmp_path / "base", BASE, state="interrupted")
+    new = folder(tmp_path / "new", shifted(0.1))
+    judged = worse_gate(compare_runs(base, new))
+    assert (judged.verdict, "is of a run that is interrupted" in judged.reason) == ("unjudged", True)
+    assert worse_gate(compare_runs(new, base)).verdict != "passed"
 
 
 def test_a_gate_fails_for_each_output_that_is_worse(tmp_path: Path) -> None:

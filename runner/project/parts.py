@@ -126,7 +126,6 @@ def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> Run
         "aggregate_timeout": entry.aggregate_timeout,
         "fail_if_worse": entry.fail_if_worse,
         "allow_inconclusive": entry.allow_inconclusive,
-        "cache": entry.cache,
         "language": _LANGUAGES[entry.lang],
     }
     dataset = entry.dataset or ""

@@ -96,8 +96,6 @@ class Settings(Model):
     fail_if_worse: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """By how much the mean may be worse than the baseline's."""
     allow_inconclusive: bool = False
-    cache: bool = False
-    """Take scores from earlier runs, and keep those of this one."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Settings:

@@ -78,6 +78,9 @@ def _figures(made: Comparison) -> Iterator[tuple[str, RenderableType]]:
         )
         yield "difference", Text(_difference(made))
     yield "rows", Text(_wins(made))
+    for name, values in list(made.aggregates.items())[:_GROUPS]:
+        old, new = ("none" if value is None else figure(value) for value in values)
+        yield safe(name, 20), Text(f"{old} -> {new} (of all rows)")
     if made.bounds is not None:
         worst, best = (figure(value) for value in (made.bounds.worst, made.bounds.best))
         yield (

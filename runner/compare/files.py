@@ -31,6 +31,7 @@ from runner.types import OutputConfig
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 _READ = ("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "score", "outputs")
 """The columns of a table that are read, beside those that are wanted."""
+_FIGURES = 100
 _MANIFEST = 32 << 20
 _LOCK = 4 << 20
 _CODE = re.compile(r"\\\\|\\u([0-9a-f]{4})")
@@ -63,6 +64,16 @@ class Source(NamedTuple):
             raise NotComparableError(
                 f"{self.name}: the evaluator's outputs in its {MANIFEST} are not as a run writes them"
             ) from None
+
+    @property
+    def aggregates(self) -> dict[str, float]:
+        """The figures of the script's `aggregate`; none if they are not known."""
+        summary = self.manifest.get("summary")
+        found = summary.get("aggregates") if isinstance(summary, dict) else None
+        figures = list(found.items())[:_FIGURES] if isinstance(found, dict) else []
+        return {
+            safe(name): float(value) for name, value in figures if type(value) in (int, float) and abs(value) < 1e308
+        }
 
     def info(self, side: Side) -> RunInfo:
         """Where the side comes from."""

@@ -57,6 +57,9 @@ def compare_runs(
     infos = sources[0].info(sides[0]), sources[1].info(sides[1])
     compared = compare_sides(*sides, infos, configs, Wish(tolerance, by, cluster, ignore_input))
     made = with_rows(compared.comparison, sources, sides, compared.worst)
+    old, now = (source.aggregates for source in sources)
+    figures = {name: (old.get(name), now.get(name)) for name in (*old, *now)}
+    made = made.model_copy(update={"aggregates": figures})
     if strict and (found := unlike(made)):
         raise NotComparableError(f"strict: {'; '.join(found)}")
     return made

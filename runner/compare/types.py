@@ -161,6 +161,8 @@ class Comparison(Difference):
     by_column: str | None = None
     by: dict[str, Difference] = Field(default_factory=dict)
     """By the values of `by_column`, the most frequent first."""
+    aggregates: dict[str, tuple[float | None, float | None]] = Field(default_factory=dict)
+    """The figures of the scripts' `aggregate` on all rows, by the manifests: base and new. They have no interval."""
     labels: tuple[LabelChange, ...] = ()
     """The most frequent first."""
     worst: tuple[ChangedRow, ...] = ()

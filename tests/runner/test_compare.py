@@ -101,11 +101,14 @@ def test_every_format_is_compared_alike(tmp_path: Path, suffix: str) -> None:
 
 
 def test_the_manifest_tells_the_direction_the_lock_and_how_the_run_ended(tmp_path: Path) -> None:
-    base = folder(tmp_path / "base", BASE, lock="base/requirements.lock", state="interrupted")
+    kept = {"summary": {"aggregates": {"f1": 0.5, "odd": "x"}}}
+    base = folder(tmp_path / "base", BASE, lock="base/requirements.lock", state="interrupted", **kept)
     (base / "requirements.lock").write_text("six==1")
-    new = folder(tmp_path / "new", shifted(0.1, version="v2", sandbox="wasm/2"))
+    figures = {"summary": {"aggregates": {"f1": 0.75, "kappa": 0.1}}}
+    new = folder(tmp_path / "new", shifted(0.1, version="v2", sandbox="wasm/2"), **figures)
     found = compare_runs(base, new / "results.jsonl")
     assert (found.verdict, found.direction) == ("better", "maximize")
+    assert found.aggregates == {"f1": (0.5, 0.75), "kappa": (None, 0.1)}
     named = [" ".join(words.split()[:2]) for words in unlike(found)]
     assert named == ["another version", "another sandbox", "another lock", f"{base} is"]
     with pytest.raises(NotComparableError, match=r"^strict: another version of the evaluator \(v1 -> v2\) for 40 rows"):

@@ -17,7 +17,7 @@ from runner.datasets.rows import Row
 from runner.errors import InputError, NotComparableError
 from runner.output.folder import ROWS
 from runner.output.manifest import State
-from runner.output.row_cells import REPEAT, TAKEN
+from runner.output.row_cells import CACHED, REPEAT, TAKEN
 from runner.reports.content import Part, Rows, RunContent
 from runner.results.repeats import joined
 from runner.results.summary import GateResult, Summary, Tally
@@ -198,5 +198,5 @@ def _carried(row: Mapping[str, Any]) -> dict[str, Any]:
 def _columns(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """In a table they have columns of their own."""
     for name, value in row.items():
-        if name not in (*TAKEN, REPEAT) and not name.endswith((".label", ".score", ".explanation")):
+        if name not in (*TAKEN, REPEAT, CACHED) and not name.endswith((".label", ".score", ".explanation")):
             yield name.removeprefix("row."), value

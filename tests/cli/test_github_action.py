@@ -191,6 +191,7 @@ def test_a_run_its_comment_and_its_exit_code(tmp_path: Path, work: Path, hub: Hu
     assert all(signed for _, _, signed in hub.requests)
 
 
+@pytest.mark.rotating("action.yml with a baseline", "reports")
 def test_the_baseline_of_the_target_branch_decides(tmp_path: Path, work: Path, hub: Hub) -> None:
     inputs: Any = {"evaluator": "same.py", "dataset": "data.jsonl", "name": "mine", "baseline": "auto"}
     rows = [{"id": f"r{n}", "output": "x", "reference": "x"} for n in range(40)]

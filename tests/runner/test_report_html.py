@@ -112,6 +112,7 @@ def test_data_stay_data() -> None:
     assert len(re.findall(r"<script\b", html)) == len(re.findall(r"</script", html)) == 3
 
 
+@pytest.mark.rotating("large reports", "reports")
 @pytest.mark.parametrize("text", ["é" * 2000, "<" * 2000, '"a b ' * 500, "😀 " * 900])
 def test_a_page_is_small_whatever_the_data(text: str) -> None:
     rows: list[Result] = [failed(n, text, id=f"{n} {text}") for n in range(1, 151)]
@@ -126,6 +127,7 @@ def test_a_page_is_small_whatever_the_data(text: str) -> None:
         assert html.count("of 10,000 rows are listed") == len(runs)
 
 
+@pytest.mark.rotating("large reports", "reports")
 def test_ten_thousand_usual_rows_are_all_listed() -> None:
     rows = [scored(n, n / 10_000, id=f"case-{n:05}", label="ab"[n % 2], explanation="word " * 6) for n in range(10_000)]
     html = html_report([content(rows, given={"output": "a few words " * 20, "reference": "more " * 40}, shown=200)])

@@ -123,8 +123,11 @@ def _card(row: ChangedRow) -> str:
     if row.base_remark or row.new_remark:
         remarks = [html(text, _VALUE) for text in (row.base_remark, row.new_remark)]
         inside.append(_pair(("base: explanation", "new: explanation"), remarks))
+    content = "".join(inside)
+    is_open = " open" if content else ""
+    content = content or '<p class="meta">Both outputs are shown where the results of both runs carry them.</p>'
     return (
-        f'<details class="row" open><summary>{"".join(parts)}</summary><div class="inside">{"".join(inside)}'
+        f'<details class="row"{is_open}><summary>{"".join(parts)}</summary><div class="inside">{content}'
         "</div></details>\n"
     )
 

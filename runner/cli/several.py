@@ -15,18 +15,19 @@ from typing import Any
 import click
 
 from runner.cli import render, values
-from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED, WRONG_USAGE
 from runner.cli.messages import in_options
 from runner.cli.run import Options, compared, execute, report, request_of
 from runner.cli.step import tell_step
+from runner.errors import InputError
 from runner.evaluators.resolve import find_evaluator
 from runner.output.files import WriteError
 from runner.reports.content import RunContent
 from runner.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
 from runner.types import Evaluator
-from sandboxes.errors import SandboxError
+from sandboxes.errors import SandboxError, UnsupportedConfigError
 
-_ORDER = (INTERRUPTED, GATE_FAILED, COULD_NOT_JUDGE, DONE)
+_ORDER = (INTERRUPTED, GATE_FAILED, WRONG_USAGE, COULD_NOT_JUDGE, DONE)
 """Of exit codes: the first that one of the runs has is that of all."""
 _NAMED = re.compile(r"([\w-]+)=(.+)", re.DOTALL)
 
@@ -41,23 +42,26 @@ def run(options: Options) -> int:
 
 
 def run_all(suites: Sequence[Suite], options: Options) -> int:
-    """Run all of it, also what comes after one that fails; return the exit code. Raises DatasetError and WriteError."""
+    """Run all, also what comes after one that fails; return the exit code. Raises DatasetError before any has run."""
     for suite in suites:
         suite.check()
     one = replace(options, as_json=False, quiet=options.quiet or options.as_json)
     codes: list[int] = []
-    told: dict[str, RunContent] = {}
+    told: list[RunContent] = []
     shown: dict[str, Any] = {}
     with _standard_input(suites) as path:
         for suite in suites:
             contents = _run(suite, path, one, codes)
-            told |= contents
+            told += contents.values()
             for name, content in contents.items():
                 shown[name] = content.summary.model_dump(mode="json") | compared(suite.runs[name])
-            suite.report(list(contents.values()))
+            try:
+                suite.report(list(contents.values()))
+            except WriteError as error:
+                codes.append(_say(error))
             if INTERRUPTED in codes:
                 break
-    tell_step(lambda: list(told.values()))
+    tell_step(lambda: told)
     if options.as_json:
         render.out().out(json.dumps({"runs": shown}, ensure_ascii=True), highlight=False)
     return next(code for code in _ORDER if code in codes)
@@ -75,15 +79,20 @@ def _run(suite: Suite, path: str | None, options: Options, codes: list[int]) -> 
                 with open(path, "rb") as stdin:
                     interrupted = execute(work, stdin, quiet=options.quiet)
             codes.append(report(work, replace(options, files=tuple(work.written), reports=()), interrupted, of))
-        except (SandboxError, WriteError) as error:
-            render.err().say(render.text(f"evalcell: {of}{in_options(str(error))}", "bold red", render.ERROR))
-            codes.append(COULD_NOT_JUDGE)
+        except (SandboxError, UnsupportedConfigError, InputError, WriteError) as error:
+            codes.append(_say(error, of))
             interrupted = False
         if work.state is not None:
             contents[name] = replace(work.content(work.state, work.error), name=name)
         if interrupted:
             break
     return contents
+
+
+def _say(error: Exception, of: str = "") -> int:
+    """Print what one run ended with; return its exit code."""
+    render.err().say(render.text(f"evalcell: {of}{in_options(str(error))}", "bold red", render.ERROR))
+    return WRONG_USAGE if isinstance(error, UnsupportedConfigError | InputError) else COULD_NOT_JUDGE
 
 
 @contextmanager

@@ -69,6 +69,20 @@ def test_a_failed_gate_wins_over_what_could_not_be_judged(words: tuple[str, ...]
     assert run(*words, "rows.jsonl").exit_code == code
 
 
+def test_the_others_run_and_all_is_told_where_the_packages_of_one_cannot_be_had(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    (here / "pk.py").write_text('# /// script\n# dependencies = ["evalcell-no-such-package"]\n# ///\n' + SAME)
+    done = run("-e", "pk.py", "-e", "same.py", "rows.jsonl", "--json", "--report", "report.xml")
+    assert done.exit_code in (2, 3), done.output  # by whether this machine has looked for it before
+    assert "evalcell: pk: " in done.stderr
+    assert json.loads(done.stdout)["runs"]["same"]["mean"] == 0.5
+    report = (here / "report.xml").read_text()
+    assert '<testsuite name="same"' in report
+    assert '<testsuite name="pk"' in report
+
+
 def test_one_evaluator_twice_has_two_names() -> None:
     done = run("-e", "a=length.py", "-e", "b=length.py", "rows.jsonl", "--set", "b.weight=2", "--json")
     runs = json.loads(done.stdout)["runs"]

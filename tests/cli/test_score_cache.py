@@ -270,6 +270,7 @@ def test_a_folder_that_cannot_be_used_is_no_reason_to_fail(here: Path, scores: P
     assert "the score cache is off: " in result.stderr
 
 
+@pytest.mark.rotating("scores that are kept", "wasm")
 def test_a_run_that_goes_on_takes_both(here: Path) -> None:
     words = [
         "script.py",
@@ -384,6 +385,7 @@ def test_with_all_scores_kept_no_machine_is_opened(
         assert run(*words[:-4], "--limit", "3").exit_code == 3, "the third row needs one"
 
 
+@pytest.mark.rotating("scores that are kept", "remote")
 def test_scores_of_another_machine_are_not_mixed_with_its_own(
     here: Path, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,6 +404,7 @@ def test_scores_of_another_machine_are_not_mixed_with_its_own(
             assert (again.exit_code, json.loads(again.stdout)["cached"]) == (0, hits), again.stderr
 
 
+@pytest.mark.rotating("scores that are kept", "wasm")
 def test_the_file_of_a_project_may_ask_for_it(here: Path) -> None:
     (here / "evalcell.toml").write_text('dataset = "data.jsonl"\nevaluator = "script.py"\ncache = true\njobs = 1\n')
     for hits in (0, 39):

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from runner.compare.types import Comparison, Difference
 from runner.results.gates import figure
+from runner.text import printable
+
+_AGGREGATES = 50
 
 CHIPS = {"better": "done", "no worse": "done", "worse": "failed", "not enough evidence": "no verdict"}
 """The verdict of a gate that each verdict of a comparison is coloured as."""
@@ -52,6 +55,9 @@ def facts(made: Comparison) -> Iterator[tuple[str, str]]:
         yield f"rows that show {figure(made.asked)}", f"{made.rows_needed:,}"
     if made.bounds is not None:
         yield "if what failed were worst / best", f"{signed(made.bounds.worst)} / {signed(made.bounds.best)}"
+    for name, values in list(made.aggregates.items())[:_AGGREGATES]:
+        old, new = (_mean(value) or "none" for value in values)
+        yield f"{printable(name, 60)} of all rows", f"{old} → {new}"
 
 
 def lines(made: Comparison) -> list[str]:

@@ -24,7 +24,7 @@ def comparison_markdown(made: Comparison, room: Room) -> None:
     room.add(f"{markdown(comparison.sentence(made), _LINE)}\n\n")
     room.add(f"base {markdown(made.base.name, _NAME)}, new {markdown(made.new.name, _NAME)}\n\n")
     room.add("| figure | |\n|---|---|\n", END)
-    room.lines((f"| {name} | {value} |\n" for name, value in comparison.facts(made) if value), room.half)
+    room.lines((f"| {_named(name)} | {value} |\n" for name, value in comparison.facts(made) if value), room.half)
     if lines := comparison.lines(made):
         room.add("\n", END)
         room.lines((f"- {markdown(line, _LINE)}\n" for line in lines), room.half)
@@ -43,6 +43,11 @@ def comparison_markdown(made: Comparison, room: Room) -> None:
     ):
         room.lines(map(_row, made.worst), END)
         room.add("</table>\n</details>\n")
+
+
+def _named(name: str) -> str:
+    """The name as it is, if it is made of letters; that of a script's figure may be anything."""
+    return name if all(part.isalnum() or part in "% /." for part in name) else markdown(name, _NAME)
 
 
 def _label(label: str | None) -> str:

@@ -38,6 +38,7 @@ def comparison(text: str = "text", **more: Any) -> Comparison:
         **{
             "bounds": Bounds(worst=-0.5, best=0.125),
             "tolerance": 0.0625,
+            "aggregates": {f"{text} f1": (0.5, None)},
             "labels": (LabelChange(base=None, new=text, rows=3),),
         },
         **{"worst": (row, other), "notes": (text,), "by_column": text, "by": {text: part}, "outputs": {text: part}},
@@ -55,6 +56,7 @@ def test_each_kind_of_report_has_the_verdict_and_its_figures() -> None:
         "pairs with two scores 18 of 20",
         "smallest difference seen 0.125",
         "rows that show 0.0625 72",
+        "cat f1 of all rows 0.5 → none",
         "if what failed were worst / best -0.5 / +0.125",
         "2 rows only in the base (cat)",
         "another version of the evaluator (1 -> 2) for 18 rows",

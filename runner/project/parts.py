@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -33,9 +33,25 @@ def suites(file: ProjectFile, names: Sequence[str] = (), *, resume: bool = False
     """
     entries = file.project.entries()
     made = []
-    for name, every in parts(file, names).items():
+    found = parts(file, names)
+    _refuse_shared(file, found)
+    for name, every in found.items():
         made.append(Suite(every, [file.place(path) for path in entries[name].report], resume=resume))
     return made
+
+
+def _refuse_shared(file: ProjectFile, found: Mapping[str, Sequence[Part]]) -> None:
+    """Raise InputError if two runs write to one place: the second would overwrite the first."""
+    entries, taken = file.project.entries(), dict[str, str]()
+    for name, every in found.items():
+        reports = [file.place(path) for path in entries[name].report]
+        for path in [*(path for part in every for path in part.files), *reports]:
+            other = taken.setdefault(os.path.realpath(path), name)
+            if other != name:
+                raise InputError(
+                    f"{file.name}: the runs {printable(other, 60)} and {printable(name, 60)} both write "
+                    f"{printable(path)}; give each a place of its own"
+                )
 
 
 def parts(file: ProjectFile, names: Sequence[str] = ()) -> dict[str, list[Part]]:

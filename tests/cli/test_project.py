@@ -141,6 +141,12 @@ def read_project_text(text: str, folder: Path) -> Project:
         ('"mean>=4"', '"meen>=4"', "there is no metric 'meen'"),
         ("\n\n", "\n\x00\n", "this is not TOML"),
         ('"answer"', '"nope"', "has no column `nope`"),
+        ('"results/length/"', '"results/both/../both/same/"', "the runs length and both both write results/both/same/"),
+        (
+            "require =",
+            'report = "both.md"\nrequire =',
+            "the runs length and both both write both.md; give each a place",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line_before_anything_runs(old: str, new: str, said: str, here: Path) -> None:

@@ -11,7 +11,7 @@ from runner.arguments import make_request
 from runner.call import Columns
 from runner.compare.runs import check_tolerance
 from runner.compare.types import Comparison
-from runner.compare_datasets import DatasetComparison
+from runner.dataset_comparison import DatasetComparison
 from runner.notebook.waiting import wait
 from runner.request import Path, Scorer
 from sandboxes.base import Language, Limits, SandboxConfig

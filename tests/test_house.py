@@ -17,7 +17,7 @@ ROOMS = (
     ("api",),
     ("project",),
     ("suite",),
-    ("run", "parity_check", "compare_datasets", "report"),
+    ("run", "parity_check", "dataset_comparison", "report"),
     ("output", "score_cache", "examples", "notebook", "reports", "compare"),
     ("arguments", "request"),
     ("engine",),
@@ -108,3 +108,10 @@ def test_a_docstring_of_a_function_says_do_this_and_not_does_this() -> None:
 def test_no_file_is_long() -> None:
     every = [path for top in ("runner", "sandboxes", "templates") for path in (ROOT / top).rglob("*.py")]
     assert [str(path) for path in every if len(path.read_text("utf-8").splitlines()) > LINES] == []
+
+
+def test_no_module_hides_what_the_package_is_asked_for() -> None:
+    """A module that is imported becomes an attribute of its package, in place of a function of its name."""
+    import runner
+
+    assert not [name for name in runner.__all__ if (ROOT / "runner" / f"{name}.py").exists()]

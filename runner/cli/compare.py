@@ -97,7 +97,7 @@ def _compared(options: Options) -> Comparison | None:
 def _datasets(options: Options, tolerance: float) -> Comparison | None:
     from runner.cli import signals  # none of this for runs that are finished
     from runner.cli.progress import Progress
-    from runner.compare_datasets import DatasetComparison
+    from runner.dataset_comparison import DatasetComparison
     from runner.evaluators.resolve import find_evaluator
 
     name, base, new = options.sources

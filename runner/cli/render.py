@@ -121,7 +121,9 @@ def summary_view(summary: Summary) -> RenderableType:
         words = f"{error.kind} {error.count:,}, as in row {safe(error.example, 40)}: {in_options(error.message)}"
         rows.append(("errors" if not number else "", text(words, "red", ERROR)))
     if summary.seconds is not None and summary.rows_per_second is not None:
-        rows.append(("time", Text(f"{summary.seconds:,.1f} s, {summary.rows_per_second:,.0f} rows/s")))
+        # None are new where a run that had ended was resumed.
+        rate = f", {summary.rows_per_second:,.0f} rows/s" if summary.rows_per_second else ""
+        rows.append(("time", Text(f"{summary.seconds:,.1f} s{rate}")))
     return facts(rows)
 
 

@@ -146,6 +146,7 @@ def test_a_finished_run_is_judged_and_nothing_else(here: Path, monkeypatch: pyte
         assert (result.exit_code, first.exit_code) == (code, 0), result.stderr
         assert "full/ is finished, with 60 rows: nothing is scored again" in result.stderr
         assert result.stdout.partition("time ")[0] == first.stdout.partition("time ")[0], "the worst rows, the figures"
+        assert ("rows/s" in first.stdout, "rows/s" in result.stdout) == (True, False), "no row is new"
         assert "written: full/" not in result.stdout
         assert "written: full.x.csv" in result.stdout, "other files are written, from its rows"
     assert {path: path.read_bytes() for path in Path("full").iterdir()} == before

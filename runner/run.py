@@ -278,7 +278,7 @@ class Run:
 
 
 def _baseline(request: RunRequest, evaluator: Evaluator) -> Baseline | None:
-    if request.baseline is None and request.fail_if_worse is None:
+    if request.baseline is None and request.fail_if_worse is None and not request.allow_inconclusive:
         return None
     from runner.compare.baseline import baseline_of  # here: few runs have one
 

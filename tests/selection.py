@@ -38,7 +38,8 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "templates": ("templates/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),
     "reports": (
-        *("runner/reports/", "runner/notebook/", "runner/results/overview.py", "runner/cli/github", "action.yml"),
+        *("runner/reports/", "runner/notebook/", "runner/results/overview.py", "runner/cli/github.py"),
+        *("runner/cli/github_api.py", "action.yml"),
         _VERSIONS,
     ),
 }

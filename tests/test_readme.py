@@ -45,6 +45,7 @@ COMMANDS = {
     "evalcell check same.py data.jsonl": 0,
     "evalcell run same.py data.jsonl -o results.jsonl": 0,
     "evalcell run same.py data.jsonl --report report.html": 0,
+    "evalcell run same.py data.jsonl --baseline results.jsonl": 0,
     "evalcell run same.py data.jsonl -o results.csv --keep output": 0,
     "evalcell run same.py data.jsonl --require 'mean>=0.9' --max-failed 5%": 1,
     "evalcell init": 0,
@@ -80,6 +81,7 @@ REMOTE = {
 """Need a key: tests/remote/test_readme.py runs them against a local server."""
 
 BEFORE = {
+    "evalcell run same.py data.jsonl --baseline results.jsonl": "evalcell run same.py data.jsonl -o results.jsonl",
     "evalcell run --config evals/evalcell.toml": "evalcell init",
     "evalcell run token-cosine demo --lock run/requirements.lock": "evalcell run token-cosine demo -o run/",
     "evalcell test polite.py": "evalcell new polite",

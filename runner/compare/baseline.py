@@ -85,4 +85,6 @@ def baseline_of(request: RunRequest, evaluator: Evaluator) -> Baseline | None:
         return Baseline(request, evaluator)
     if request.fail_if_worse is not None:
         raise InputError("fail_if_worse needs a baseline; name a results file or a run's folder with baseline=…")
+    if request.allow_inconclusive:
+        raise InputError("allow_inconclusive belongs to a gate; add fail_if_worse, and a baseline")
     return None

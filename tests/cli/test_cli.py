@@ -32,7 +32,8 @@ def test_help_reads_well_in_80_columns(command: str, flag: str) -> None:
 
 def test_help_names_every_command_and_exit_code() -> None:
     text = evalcell("--help").stdout
-    for word in (*cli.commands, "--version", "--debug", "130 interrupted"):
+    commands = [name for name, command in cli.commands.items() if not command.hidden]
+    for word in (*commands, "--version", "--debug", "130 interrupted"):
         assert word in text
     for parameter in cli.commands["run"].params:
         assert isinstance(parameter, click.Argument) or parameter.help
@@ -40,9 +41,9 @@ def test_help_names_every_command_and_exit_code() -> None:
 
 def test_the_help_of_run_lists_every_option_once_under_a_heading() -> None:
     text = evalcell("run", "--help").stdout
-    headings = ["Rows:", "Sandbox:", "Packages:", "What the script may use:", "Results:", "Other:"]
+    headings = ["Rows:", "Sandbox:", "Packages:", "What the script may use:", "Results:", "Comparison:", "Other:"]
     assert [line for line in text.splitlines() if line in headings] == headings
-    lines = text.partition("\nRows:\n")[2].splitlines()
+    lines = text.partition("\nRows:\n")[2].partition("\n\n  A GATE is")[0].splitlines()
     options = [p for p in cli.commands["run"].params if isinstance(p, click.Option)]
     listed = [line.split()[0].rstrip(",") for line in lines if line.startswith("  -")]
     assert sorted(listed) == sorted([*(option.opts[0] for option in options), "-h"])

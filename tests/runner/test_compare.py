@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from runner import Comparison, InputError, NotComparableError, compare_runs
+from runner import Comparison, InputError, NotComparableError, compare_runs, evaluate
 from runner.compare.gate import worse_gate
 from runner.compare.runs import unlike
 from runner.output.files import ResultsFiles
@@ -365,3 +365,8 @@ def test_a_gate_is_not_judged_where_the_base_disappeared(tmp_path: Path) -> None
 def test_a_gate_without_a_direction_is_refused_with_the_line_to_add(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r'output = \{kind = "continuous", direction = "maximize"\}'):
         worse_gate(compared(tmp_path, BASE, shifted(0.1), direction=None))
+
+
+def test_to_allow_what_is_inconclusive_needs_a_gate() -> None:
+    with pytest.raises(InputError, match="allow_inconclusive belongs to a gate"):
+        evaluate("json-distance", "demo", limit=1, allow_inconclusive=True)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.rotating("other systems", "wasm", "remote", "runner")
+
 ROOT = Path(__file__).parents[2]
 SYSTEMS = ["darwin", "win32"]
 PROMISES = [f"tests/sandboxes/test_promises{part}.py" for part in ("", "_state", "_bounds")]
@@ -43,7 +45,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rotating("other systems", "wasm", "remote")
 @pytest.mark.parametrize(
     "system", ["win32", pytest.param("darwin", marks=pytest.mark.thorough("the same on Windows, which has less"))]
 )

@@ -19,7 +19,7 @@ from sandboxes.remote.retry import Pauses
 from tests.remote.trying import LIMITS, SCRIPT, Tried, Trying, owed
 from tests.scripts import python
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.rotating("faults at a provider", "remote")]
 
 BRIEF = Pauses(first=0.02, longest=0.1, total=0.5)
 

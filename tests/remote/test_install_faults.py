@@ -13,7 +13,7 @@ from tests.packages.wheels import wheel
 from tests.remote.serving import Server
 from tests.remote.trying import PROVIDERS, Trying, at, served
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.rotating("faults at a provider", "remote")]
 
 SCRIPT = "import tiny\ndef evaluate(output):\n    assert tiny.version == '1.5'\n    return len(output)\n"
 GREET, INSTALL = 1, 2

@@ -15,7 +15,7 @@ from sandboxes.remote.ledger import Ledger
 from tests.cli.commands import evalcell
 from tests.remote.trying import Trying
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.rotating("faults at a provider", "remote")]
 
 ROOT = Path(__file__).parents[2]
 SLEEPER = "import time\ndef evaluate(output):\n    time.sleep(50)\n"

@@ -17,7 +17,7 @@ import pytest
 from sandboxes import SandboxUnavailableError
 from tests.remote.trying import Trying, owed
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.rotating("faults at a provider", "remote")]
 
 ROOT = Path(__file__).parents[2]
 SLOW = "import time\ndef evaluate(output):\n    time.sleep(0.1)\n    return len(output)\n"

@@ -237,6 +237,7 @@ except WriteError as e:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX limits")
+@pytest.mark.rotating("full disks", "runner")
 @pytest.mark.parametrize(("suffix", "rows"), [*((suffix, 400) for suffix in FORMATS[:3]), ("parquet", 12_000)])
 def test_a_full_disk_leaves_whole_rows_in_a_valid_file(tmp_path: Path, suffix: str, rows: int) -> None:
     """A limit on the size of a file stands for the disk: it, too, ends a write in the middle."""

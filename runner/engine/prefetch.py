@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 _AHEAD_SECONDS = 0.05  # of work in rows read ahead: fewer of the large ones, so that memory is bounded
 _SOON = 0.0005  # seconds: the thread's own clock, which is slow to ask, is not asked for less
+_BUNCH = 0.001  # seconds that a waiting loop leaves for more items: to wake for each costs more than the item does
 _PATIENCE = 0.5  # seconds; a thread that hangs in a read cannot be stopped, only left behind
 
 
@@ -56,6 +57,7 @@ class Prefetcher(Generic[T]):
             self._hungry = True
             if not self._items and not self._ended:
                 await self._arrived.wait()
+                await asyncio.sleep(_BUNCH)
 
     async def close(self) -> None:
         """Stop reading. Waits for the thread, but not for long."""

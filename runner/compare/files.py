@@ -17,15 +17,16 @@ from pydantic_core import from_json
 
 from runner.compare.side import Side
 from runner.compare.types import RunInfo
-from runner.datasets.column_values import RowError, TooLong, decoded
-from runner.datasets.formats import csv_rows, lines
+from runner.datasets.column_values import RowError, TooLong
+from runner.datasets.formats import csv_rows, json_row, lines
 from runner.datasets.json_array import array_rows
 from runner.datasets.parquet import ParquetRows
-from runner.datasets.rows import Row, columns, parse_json
+from runner.datasets.rows import Row, columns
+from runner.datasets.streams import as_utf8
 from runner.errors import DatasetError, InputError, NotComparableError
 from runner.output.folder import LOCK, MANIFEST, ROWS
 from runner.results.worst import safe
-from runner.text import close_name, printable, read_bounded, whole, why
+from runner.text import near, printable, read_bounded, whole, why
 from runner.types import OutputConfig
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
@@ -102,7 +103,7 @@ def find_source(path: str | os.PathLike[str]) -> Source:
                     f"{name} has no {ROWS}; name a folder that a run has written, or a results file"
                 )
             if not os.path.lexists(place):
-                raise NotComparableError(f"there is no run {name}{close_name(place) or '; check the path'}")
+                raise NotComparableError(f"there is no run {name}{near(os.fspath(path))}")
             raise NotComparableError(f"{name} is no regular file; save the results as one first")
     except (OSError, ValueError) as error:
         raise NotComparableError(f"{name} cannot be read ({why(error)}); check the path") from None
@@ -134,12 +135,13 @@ def read_rows(source: Source, numbers: Collection[int]) -> dict[int, dict[str, A
     if not wanted:
         return {}
     if source.path.suffix.lower() == ".jsonl":
-        with source.path.open("rb") as file:
+        with source.path.open("rb") as raw:
+            file, _ = as_utf8(raw, source.name, None)
             every = (line for line in lines(file) if line is None or line.strip())
             for number, line in enumerate(every):
                 if number in wanted and line is not None:
                     try:
-                        found[number] = columns(parse_json(decoded(line.rstrip(b"\r\n"))))
+                        found[number] = json_row(line)
                     except RowError:
                         raise _changed(source) from None
         return found
@@ -166,7 +168,8 @@ def open_rows(path: Path, wanted: Sequence[str] | None) -> Iterator[Iterator[Row
             finally:
                 table.close()
             return
-        with path.open("rb") as file:
+        with path.open("rb") as raw:
+            file, _ = as_utf8(raw, name, None)
             if suffix == ".csv":
                 csv = csv_rows(file, name, ",", empty=None)
                 yield _table(csv.rows, csv.header)
@@ -194,7 +197,7 @@ def _json_lines(file: BufferedReader, name: str) -> Iterator[Row]:
             if not line.strip():
                 continue
             try:
-                row = columns(parse_json(decoded(line.rstrip(b"\r\n"))))
+                row = json_row(line)
             except RowError as error:
                 row = error
         yield f"{name}:{number}", row

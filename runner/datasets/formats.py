@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Iterator
 from io import BufferedReader
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runner.datasets.column_values import MAX_ROW, RowError, TooLong, UnreadError, decoded
 from runner.datasets.delimiter import WORDS, sniff
@@ -39,9 +39,14 @@ def jsonl_rows(file: BufferedReader, name: str) -> Iterator[Row]:
         try:
             if line is None:
                 raise TooLong()
-            yield where, columns(parse_json(decoded(line.rstrip(b"\r\n"))))
+            yield where, json_row(line)
         except RowError as error:
             yield where, error
+
+
+def json_row(line: bytes) -> dict[str, Any]:
+    """The row of a line of JSON. Raises RowError."""
+    return columns(parse_json(decoded(line.rstrip(b"\r\n"))))
 
 
 class _CsvLines:

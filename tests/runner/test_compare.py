@@ -332,6 +332,20 @@ def test_a_table_made_by_hand_is_read(tmp_path: Path) -> None:
     assert found.base_mean == pytest.approx(0.45)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
+def test_a_byte_order_mark_is_read_as_in_a_dataset(tmp_path: Path, suffix: str, encoding: str) -> None:
+    layout = Layout((), ("output",))
+    base, new = (
+        write(tmp_path / f"{name}.{suffix}", [result(n, score, row={"output": name}) for n in range(3)], layout)
+        for name, score in (("base", 1.0), ("new", 0.5))
+    )
+    base.write_text(base.read_text(), encoding)
+    found = compare_runs(base, new, direction="maximize")
+    assert (found.compared, found.losses) == (3, 3)
+    assert [(row.id, row.base_text) for row in found.worst] == [(f"row{n}", "base") for n in range(3)]
+
+
 def gate(tmp_path: Path, base: Sequence[Result], new: Sequence[Result], **more: Any) -> tuple[str, str]:
     found = worse_gate(compared(tmp_path, base, new), more.pop("most", None), **more)
     return found.verdict, found.reason

@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -93,22 +94,22 @@ def _is_of(artifact: Any, name: str, branch: str) -> bool:
 
 
 def _unpack(file: Any, folder: Path) -> None:
-    """The files of a run out of an archive, each by its name alone and of bounded size."""
+    """The files of a run out of an archive, each of bounded size."""
     try:
         with zipfile.ZipFile(file) as archive:
-            some = {Path(info.filename).name: info for info in archive.infolist() if info.filename.startswith("run/")}
+            names = set(archive.namelist())
             for name in _FILES:
-                if name in some:
-                    _copy(archive, some[name], folder / name)
-    except (zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError) as error:
+                if f"run/{name}" in names:
+                    _copy(archive, f"run/{name}", folder / name)
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
         raise GitHubError(f"the artifact is no whole archive ({printable(str(error), 80)}); delete it") from None
     if not (folder / _FILES[0]).is_file():
         raise GitHubError(f"the artifact has no run/{_FILES[0]}; is it one of this action?")
 
 
-def _copy(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: Path) -> None:
+def _copy(archive: zipfile.ZipFile, name: str, place: Path) -> None:
     left = _FILE
-    with archive.open(info) as source, place.open("wb") as target:
+    with archive.open(name) as source, place.open("wb") as target:
         while data := source.read(1 << 20):
             left -= len(data)
             if left < 0:

@@ -204,6 +204,10 @@ def test_the_baseline_of_the_target_branch_decides(tmp_path: Path, work: Path, h
     assert first.all() == 3
     hub.artifacts, hub.archives = [artifact(5)], {5: archive(**{"run/results.jsonl": results})}
     assert Job(tmp_path, hub, "main", **inputs).all() == 0
+    half = archive(**{"run/results.jsonl": results, "run/manifest.json": "{}"})
+    hub.archives = {5: half.replace(b"manifest.json{}", b"manifest.jsoN{}")}
+    assert Job(tmp_path, hub, "main", **inputs).all() == 3
+    hub.archives = {5: archive(**{"run/results.jsonl": results})}
     write_rows(work / "data.jsonl", [row | ({"output": "y"} if n % 2 else {}) for n, row in enumerate(rows)])
     assert Job(tmp_path, hub, "main", **inputs).all() == 1
     (comment,) = hub.comments
@@ -249,6 +253,15 @@ def archive(**files: str) -> bytes:
     return data.getvalue()
 
 
+def broken(kind: int) -> bytes:
+    """An archive whose file begins with another byte."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", kind) as made:
+        made.writestr("run/results.jsonl", "text " * 9)
+    before, name, after = data.getvalue().partition(b"results.jsonl")
+    return before + name + b"\xff" + after[1:]
+
+
 def artifact(id: int, branch: str = "main", **more: Any) -> dict[str, Any]:
     run = {"head_branch": branch, "repository_id": 1, "head_repository_id": more.pop("fork", 1)}
     return {"id": id, "name": "mine", "expired": False, "workflow_run": run} | more
@@ -278,6 +291,9 @@ def test_the_newest_baseline_of_the_branch_is_fetched(tmp_path: Path, hub: Hub) 
     [
         ({}, "there is no artifact 'mine' of the branch 'main' yet"),
         ({4: b"no archive"}, "the artifact is no whole archive"),
+        ({4: broken(zipfile.ZIP_STORED)}, "the artifact is no whole archive"),
+        ({4: broken(zipfile.ZIP_DEFLATED)}, "the artifact is no whole archive"),
+        ({4: archive(**{"run/one/results.jsonl": "of one of several"})}, "the artifact has no run/results.jsonl"),
         ({4: archive(report="")}, "the artifact has no run/results.jsonl"),
     ],
 )

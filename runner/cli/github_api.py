@@ -47,12 +47,11 @@ def write_comment(name: str, report: str) -> str:
         body = "\n".join([mark, *text.splitlines()[1:]])
     except (OSError, ValueError):
         body = f"{mark}\n\n### ⚠️ evalcell wrote no report\n\nThe log of the job says why."
-    api = _Api()
-    with api.client as client:
+    with _client() as client:
         place = f"issues/{number}/comments"
-        own = next((found["id"] for found in api.pages(client, place) if _is_ours(found, mark)), None)
+        own = next((found["id"] for found in _pages(client, place) if _is_ours(found, mark)), None)
         where = place if own is None else f"issues/comments/{own}"
-        api.call(client, "POST" if own is None else "PATCH", where, json={"body": body[:_LIMIT]})
+        _call(client, "POST" if own is None else "PATCH", where, json={"body": body[:_LIMIT]})
     return f"{'wrote' if own is None else 'updated'} the comment on pull request {number}"
 
 
@@ -67,9 +66,8 @@ def _is_ours(found: Any, mark: str) -> bool:
 
 def fetch_baseline(name: str, branch: str, folder: str) -> None:
     """Put the results of the newest artifact of this name and branch into a folder. Raises GitHubError."""
-    api = _Api()
-    with api.client as client:
-        every = api.pages(client, "actions/artifacts", key="artifacts", params={"name": name})
+    with _client() as client:
+        every = _pages(client, "actions/artifacts", key="artifacts", params={"name": name})
         found = [artifact for artifact in every if _is_of(artifact, name, branch)]
         if not found:
             raise GitHubError(
@@ -78,7 +76,7 @@ def fetch_baseline(name: str, branch: str, folder: str) -> None:
             )
         newest = max(found, key=lambda artifact: artifact["id"])
         with tempfile.TemporaryFile() as file:
-            api.download(client, f"actions/artifacts/{newest['id']}/zip", file)
+            _download(client, f"actions/artifacts/{newest['id']}/zip", file)
             _unpack(file, Path(folder))
 
 
@@ -128,71 +126,67 @@ def _pull_request() -> int | None:
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
-class _Api:
-    """GitHub's REST API for the job's repository."""
+def _client() -> httpx.Client:
+    """A client of GitHub's REST API for the job's repository. Raises GitHubError outside of a job."""
+    token, repository = os.environ.get("GITHUB_TOKEN", ""), os.environ.get("GITHUB_REPOSITORY", "")
+    if not token or not _REPOSITORY.fullmatch(repository):
+        raise GitHubError("GITHUB_TOKEN and GITHUB_REPOSITORY are not set as in a job of GitHub Actions")
+    return httpx.Client(
+        base_url=f"{os.environ.get('GITHUB_API_URL', 'https://api.github.com').rstrip('/')}/repos/{repository}",
+        headers={
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/vnd.github+json",
+            "X-GitHub-Api-Version": "2022-11-28",
+            "User-Agent": "evalcell",
+        },
+        timeout=_SECONDS,
+    )
 
-    def __init__(self) -> None:
-        token, repository = os.environ.get("GITHUB_TOKEN", ""), os.environ.get("GITHUB_REPOSITORY", "")
-        if not token or not _REPOSITORY.fullmatch(repository):
-            raise GitHubError("GITHUB_TOKEN and GITHUB_REPOSITORY are not set as in a job of GitHub Actions")
-        self._start = f"{os.environ.get('GITHUB_API_URL', 'https://api.github.com').rstrip('/')}/repos/{repository}/"
-        self.client = httpx.Client(
-            headers={
-                "Authorization": f"Bearer {token}",
-                "Accept": "application/vnd.github+json",
-                "X-GitHub-Api-Version": "2022-11-28",
-                "User-Agent": "evalcell",
-            },
-            timeout=_SECONDS,
-        )
 
-    def pages(
-        self, client: httpx.Client, path: str, key: str | None = None, params: dict[str, str] | None = None
-    ) -> Iterator[Any]:
-        """All items of a list, in pages."""
-        for page in range(1, _PAGES + 1):
-            found = self.call(client, "GET", path, params={"per_page": "100", "page": str(page), **(params or {})})
-            items = found if key is None else found.get(key) if isinstance(found, dict) else None
-            if not isinstance(items, list):
-                raise GitHubError(f"GitHub answers {path} with something else than a list")
-            yield from items
-            if len(items) < 100:
-                return
+def _pages(
+    client: httpx.Client, path: str, key: str | None = None, params: dict[str, str] | None = None
+) -> Iterator[Any]:
+    """All items of a list, in pages."""
+    for page in range(1, _PAGES + 1):
+        found = _call(client, "GET", path, params={"per_page": "100", "page": str(page), **(params or {})})
+        items = found if key is None else found.get(key) if isinstance(found, dict) else None
+        if not isinstance(items, list):
+            raise GitHubError(f"GitHub answers {path} with something else than a list")
+        yield from items
+        if len(items) < 100:
+            return
 
-    def call(self, client: httpx.Client, method: str, path: str, **more: Any) -> Any:
-        """One request; the answer is parsed."""
-        data = b"".join(self._stream(client, method, path, _ANSWER, **more))
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError):
-            raise GitHubError(f"GitHub answers {path} with something else than JSON") from None
 
-    def download(self, client: httpx.Client, path: str, file: Any) -> None:
-        """Write an answer to a file."""
-        # It leads to a storage, which must not get the token: a client takes it off where the host is another.
-        for data in self._stream(client, "GET", path, _ARCHIVE, follow_redirects=True):
-            file.write(data)
-        file.seek(0)
+def _call(client: httpx.Client, method: str, path: str, **more: Any) -> Any:
+    """One request; the answer is parsed."""
+    data = b"".join(_stream(client, method, path, _ANSWER, **more))
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise GitHubError(f"GitHub answers {path} with something else than JSON") from None
 
-    def _stream(
-        self, client: httpx.Client, method: str, path: str, most: int, follow_redirects: bool = False, **more: Any
-    ) -> Iterator[bytes]:
-        try:
-            request = client.build_request(method, self._start + path, **more)
-            answer = client.send(request, stream=True, follow_redirects=follow_redirects)
-            try:
-                if not answer.is_success:
-                    reason = _WHY.get(answer.status_code, "try again")
-                    raise GitHubError(f"GitHub answers {method} {path} with {answer.status_code}; {reason}")
-                for data in answer.iter_bytes():
-                    most -= len(data)
-                    if most < 0:
-                        raise GitHubError(f"GitHub's answer to {path} is too large")
-                    yield data
-            finally:
-                answer.close()
-        except httpx.HTTPError as error:
-            raise GitHubError(f"GitHub cannot be reached ({type(error).__name__}); try again") from None
+
+def _download(client: httpx.Client, path: str, file: Any) -> None:
+    """Write an answer to a file."""
+    # It leads to a storage, which must not get the token: a client takes it off where the host is another.
+    for data in _stream(client, "GET", path, _ARCHIVE, follow_redirects=True):
+        file.write(data)
+    file.seek(0)
+
+
+def _stream(client: httpx.Client, method: str, path: str, most: int, **more: Any) -> Iterator[bytes]:
+    try:
+        with client.stream(method, path, **more) as answer:
+            if not answer.is_success:
+                reason = _WHY.get(answer.status_code, "try again")
+                raise GitHubError(f"GitHub answers {method} {path} with {answer.status_code}; {reason}")
+            for data in answer.iter_bytes():
+                most -= len(data)
+                if most < 0:
+                    raise GitHubError(f"GitHub's answer to {path} is too large")
+                yield data
+    except httpx.HTTPError as error:
+        raise GitHubError(f"GitHub cannot be reached ({type(error).__name__}); try again") from None
 
 
 _WHY = {

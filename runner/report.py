@@ -48,7 +48,7 @@ class Report(Model):
         from runner.reports.files import ReportFiles
 
         files = ReportFiles([os.fspath(path) for path in paths])
-        rows = Rows(None, failed=files.failed, listed=files.listed)
+        rows = Rows({"": self.summary}, failed=files.failed, listed=files.listed)
         for result in self.results if rows.wanted else ():
             rows.add(result)
         name = self.summary.evaluator or "run"

@@ -76,7 +76,7 @@ class Run:
             if isinstance(reports, ReportFiles)
             else ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])], taken=files)
         )
-        self._report_rows = ReportRows(evaluator, failed=self._reports.failed, listed=self._reports.listed)
+        self._report_rows = ReportRows(outputs, failed=self._reports.failed, listed=self._reports.listed)
         self._tally = Tally(evaluator.outputs)
         self._repeats = Repeats(request.repeat)
         self._scores: ScoreCache | None = None

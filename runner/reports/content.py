@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from runner.output.manifest import State
 from runner.results.overview import Verdict, verdict
-from runner.results.summary import Summary, passes
+from runner.results.summary import Stats, Summary, passes
 from runner.results.worst import ShownRows, safe
-from runner.types import Case, Evaluator, Outcome, OutputConfig, Result
+from runner.types import Case, Outcome, OutputConfig, Result
 
 if TYPE_CHECKING:  # most runs compare nothing
     from runner.compare.types import Comparison
@@ -132,11 +132,12 @@ class Rows:
     """
     Gathers rows for reports, one by one.
 
-    `failed` and `listed` say whether these rows are needed; what is not needed costs nothing.
+    The first of the `outputs` says which scores pass. `failed` and `listed` say whether these rows are needed; what is
+    not needed costs nothing.
     """
 
-    def __init__(self, evaluator: Evaluator | None, *, failed: bool, listed: bool) -> None:
-        self._config: OutputConfig | None = next(iter(evaluator.outputs.values()), None) if evaluator else None
+    def __init__(self, outputs: Mapping[str, OutputConfig | Stats], *, failed: bool, listed: bool) -> None:
+        self._config = next(iter(outputs.values()), None)
         self.wanted = failed or listed
         """False: no result needs to be added."""
         self._places = failed

@@ -83,7 +83,7 @@ def read_run(source: Source, *, worst: int, show: Show, failed: bool, listed: bo
     """One run. Raises InputError and NotComparableError."""
     outputs = source.outputs or _told(source.manifest)
     evaluator = Evaluator(name="run", source="", parameters=(), outputs=outputs, version="")
-    tally, found, rows = Tally(outputs), Worst(evaluator, worst, show), Rows(evaluator, failed=failed, listed=listed)
+    tally, found, rows = Tally(outputs), Worst(evaluator, worst, show), Rows(outputs, failed=failed, listed=listed)
     with open_rows(source.path, None) as every:
         for line, result, carried in _joined(every):
             found.watch(result, Call(id=result.number, arguments=carried))

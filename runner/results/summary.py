@@ -192,7 +192,7 @@ class Tally:
         )
 
 
-def passes(score: float, config: OutputConfig | None) -> bool | None:
+def passes(score: float, config: OutputConfig | Stats | None) -> bool | None:
     """True if the score is at the threshold or better. None if the config has no threshold or direction."""
     if config is None or config.threshold is None or config.direction == "none":
         return None

@@ -108,7 +108,9 @@ def test_the_folder_of_several_evaluators_is_several_runs(rows: Path) -> None:
 def test_a_report_in_python_saves_itself(rows: Path) -> None:
     report = evaluate("up.py", "base.jsonl", limit=5, sandbox=SandboxConfig(jobs=1))
     assert report.save("own.html", rows / "own.md") is report
-    assert "r5" in (rows / "own.html").read_text()
+    html = (rows / "own.html").read_text()
+    assert "r5" in html
+    assert '"verdicts":["missed","passed"]' in html
     assert (rows / "own.md").read_text().count("<b>row ") == 5
 
 

@@ -50,7 +50,7 @@ def content(
 ) -> RunContent:
     """A run with these results, from `data.jsonl` with one row a line; `given` are the arguments of each row."""
     script = evaluator(name)
-    tally, worst, rows = Tally(script.outputs), Worst(script, shown), Rows(script, failed=True, listed=True)
+    tally, worst, rows = Tally(script.outputs), Worst(script, shown), Rows(script.outputs, failed=True, listed=True)
     cases = [Case(number=r.number, id=r.id, where=f"data.jsonl:{r.number}") for r in results]
     for result, _ in zip(results, rows.located(cases), strict=True):
         arguments = {"output": "a", "reference": "b"} if given is None else given

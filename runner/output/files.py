@@ -17,6 +17,7 @@ from runner.output.parquet_writer import ParquetWriter
 from runner.output.row_cells import CACHED, REPEAT, Layout
 from runner.output.spool import Spool
 from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, Row, Writer
+from runner.text import printable, whole, why
 from runner.types import Result
 
 _WRITERS: dict[str, type[Writer[Any]]] = {
@@ -178,15 +179,20 @@ def _check(path: str, inputs: Sequence[str], earlier: Sequence[str]) -> None:
         raise OutputError(f"-o {path}: the suffix decides the format; end it with one of: {SUFFIXES}")
     if suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise OutputError(f"-o {path} needs pyarrow; run: pip install 'evalcell[parquet]'")
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise OutputError(f"-o {path}: there is no directory {folder}; create it first")
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise OutputError(f"-o {path} cannot be written (no permission); choose another place")
-    if any(same_file(path, other) for other in inputs):
-        raise OutputError(f"-o {path} would overwrite what the run reads; choose another name")
+    check_place(f"-o {path}", path, inputs)
     if any(same_file(path, other) for other in earlier):
         raise OutputError(f"-o {path} is given twice; name different files")
+
+
+def check_place(named: str, path: str, inputs: Sequence[str]) -> None:
+    """Raise OutputError, which names the file so, if it cannot be written, or is one of those that the run reads."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise OutputError(f"{named}: there is no directory {printable(whole(str(folder)))}; create it first")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise OutputError(f"{named} cannot be written (no permission); choose another place")
+    if any(same_file(path, other) for other in inputs):
+        raise OutputError(f"{named} would overwrite what the run reads; choose another name")
 
 
 def same_file(a: str, b: str) -> bool:
@@ -195,6 +201,26 @@ def same_file(a: str, b: str) -> bool:
         return os.path.samefile(a, b)
     except OSError:
         return os.path.realpath(a) == os.path.realpath(b)
+
+
+def replace_file(place: Path, text: str) -> None:
+    """Write a file beside its place, then move it there: a reader sees the old one or the whole new one."""
+    unfinished = place.with_name(f".{place.name[:200]}.{os.getpid()}.unfinished")
+    try:
+        unfinished.unlink(missing_ok=True)  # of a killed run with our number
+        with unfinished.open("x", encoding="utf-8", errors="replace", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, place)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+
+
+def write_error(path: str, error: OSError) -> WriteError:
+    """What became of a file that is written at once."""
+    return WriteError(f"{path} could not be written ({why(error)}); make room, or choose another")
 
 
 def _suffix(path: str) -> str:

@@ -9,14 +9,13 @@ import stat
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from runner.engine.threads import Detached
 from runner.errors import OutputError
 from runner.output.digests import Digests
-from runner.output.files import ResultsFiles, WriteError, same_file
+from runner.output.files import ResultsFiles, WriteError, replace_file, same_file, write_error
 from runner.output.folder_lock import FolderLock
 from runner.output.row_cells import Layout
 from runner.request import Prepared
@@ -184,7 +183,7 @@ class ResultsFolder:
             self._reserve.write(bytes(_RESERVED))
         except OSError as e:
             if e.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise _write_error(self._folder, e) from e
+                raise write_error(str(self._folder), e) from e
 
     def _check(self, name: str, inputs: Sequence[str]) -> None:
         path = self._folder / name
@@ -202,23 +201,10 @@ class ResultsFolder:
 
     def _replace(self, name: str, content: str) -> None:
         path = self._folder / name
-        unfinished = self._folder / f".{name}.{os.getpid()}.unfinished"
         try:
-            unfinished.unlink(missing_ok=True)  # of a killed run with our number
-            with unfinished.open("x", encoding="utf-8", errors="replace", newline="") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, path)
+            replace_file(path, content)
         except OSError as e:
-            raise _write_error(path, e) from e
-        finally:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
-
-
-def _write_error(path: Path, error: OSError) -> WriteError:
-    return WriteError(f"{path} could not be written ({error.strerror or error}); make room, or choose another")
+            raise write_error(str(path), e) from e
 
 
 def _check_folder(path: str, folder: Path) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from runner.engine.threads import Detached
 from runner.errors import OutputError
-from runner.output.files import WriteError, same_file
+from runner.output.files import WriteError, check_place, replace_file, same_file, write_error
 from runner.reports.content import Part
 from runner.text import printable, whole
 
@@ -91,38 +90,21 @@ def _check(path: str, inputs: Sequence[str], earlier: Sequence[str]) -> None:
     named = f"the report {printable(whole(path))}"
     if not _kind(path):
         raise OutputError(f"{named}: the suffix decides the format; end it with one of: {SUFFIXES}")
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise OutputError(f"{named}: there is no directory {printable(whole(str(folder)))}; create it first")
     try:
         regular = stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
         regular = True  # it is not there
     if not regular:
         raise OutputError(f"{named} is not a regular file; choose another name")
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise OutputError(f"{named} cannot be written (no permission); choose another place")
-    if any(same_file(path, other) for other in inputs):
-        raise OutputError(f"{named} would overwrite what the run reads; choose another name")
+    check_place(named, path, inputs)
     if any(same_file(path, other) for other in earlier):
         raise OutputError(f"{named} is written already, by the same run; name different files")
 
 
 def _replace(path: str, text: str) -> None:
-    """Write the file beside its place, then move it there: a reader sees the old report or the whole new one."""
     # What a link leads to is replaced, not the link.
     place = Path(os.path.realpath(path))
-    unfinished = place.with_name(f".{place.name[:200]}.{os.getpid()}.unfinished")
     try:
-        unfinished.unlink(missing_ok=True)  # of a killed run with our number
-        with unfinished.open("x", encoding="utf-8", errors="replace", newline="") as file:
-            file.write(text)
-        os.replace(unfinished, place)
+        replace_file(place, text)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise WriteError(
-            f"{printable(whole(path))} could not be written ({reason}); make room, or choose another"
-        ) from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+        raise write_error(printable(whole(path)), error) from error

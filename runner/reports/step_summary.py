@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from runner.text import printable, whole
+from runner.text import printable, whole, why
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
 """The variable that has the file's path."""
@@ -32,6 +32,5 @@ def append_step_summary(path: str, text: str) -> str | None:
         finally:
             os.close(file)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        return f"{named} cannot be written ({reason}); unset the variable, or free some room"
+        return f"{named} cannot be written ({why(error)}); unset the variable, or free some room"
     return None

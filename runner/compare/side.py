@@ -21,6 +21,9 @@ MOST_OUTPUTS = 100
 _MOST_NAMES = 20  # evaluators, versions and sandboxes that are told apart
 _ID = 2000  # characters; a run writes half as many at most
 _VALUE = 100  # characters of a column's value
+_OWN = frozenset({"score", "label", "outputs", "evaluator"})
+"""Of these, results have one at least."""
+_NO_RESULTS = "is it a results file? To compare two datasets, name the evaluator first"
 
 
 class Scores:
@@ -81,7 +84,7 @@ class Side:
         id = row.get("id")
         if type(id) is not str:
             if type(id) is not int:
-                raise NotComparableError(f"{where}: {_lacks(row)}; a row of results has an id")
+                raise NotComparableError(f"{where}: {_lacks(row)}; {_NO_RESULTS}")
             id = str(id)
         if len(id) > _ID:
             raise NotComparableError(f"{where}: its id has {len(id):,} characters; is it a results file?")
@@ -90,6 +93,8 @@ class Side:
             score = _number(where, "score", score)
         outcome = row.get("outcome")
         if outcome is None:  # a baseline of ids and scores alone
+            if row.keys().isdisjoint(_OWN):
+                raise NotComparableError(f"{where}: it has no `score`; {_NO_RESULTS}")
             outcome = "abstained" if score is None else "scored"
         code = _CODES.get(outcome) if isinstance(outcome, str) else None
         if code is None:

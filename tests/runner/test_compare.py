@@ -263,7 +263,11 @@ def test_a_template_in_this_version_is_known_without_a_manifest(tmp_path: Path) 
     [
         ("", "base.jsonl has no rows"),
         ('{"id": "a", "score": 1}\n{"id": "b", "sco', r"base.jsonl:2: not JSON.*is the file whole"),
-        ('{"score": 1}\n', "base.jsonl:1: it has no `id`"),
+        ('{"score": 1}\n', "base.jsonl:1: it has no `id`; is it .* two datasets, name the evaluator first"),
+        (
+            '{"id": "a", "output": 1}\n',
+            "base.jsonl:1: it has no `score`; is it .* two datasets, name the evaluator first",
+        ),
         ('{"id": ["a"], "score": 1}\n', r"base.jsonl:1: its id is \['a'\]"),
         ('{"id": "a", "score": "x"}\n', "base.jsonl:1: score is 'x', which is no number"),
         ('{"id": "a", "score": true}\n', "base.jsonl:1: score is True"),

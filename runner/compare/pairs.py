@@ -5,12 +5,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from runner.compare.side import OUTCOMES, Side
 from runner.compare.types import EXAMPLES, Bounds, Change, Comparison, Difference, LabelChange, Rows, RunInfo, Unpaired
-from runner.compare.verdict import Pairs, figures
+from runner.compare.verdict import Pairs, difference, figures
 from runner.errors import NotComparableError
 from runner.evaluators.given import NO_OUTPUT, split_hash
 from runner.results.worst import safe
@@ -62,8 +61,8 @@ def compare_sides(
     places = paired.places
     clusters = None if wish.cluster is None else _column(base, new, places, wish.cluster)
     first = next(iter(configs.values()), None)
-    locks = [[info.lock or ("none" if info.state else "")] for info in infos]
-    lock = _change(locks[0], locks[1], len(places))
+    old, now = ([info.lock or ("none" if info.state else "")] for info in infos)
+    lock = _change(old, now, len(places))
 
     def figures_of(name: str, config: OutputConfig | None, some: Sequence[int]) -> dict[str, Any]:
         return _figures(base, new, paired, name, config, some, clusters, wish.tolerance)
@@ -155,7 +154,6 @@ def _rows(ids: Sequence[str]) -> Rows:
 def _change(base: Iterable[str], new: Iterable[str], rows: int) -> Change | None:
     """None also where a side does not tell."""
     one, other = (tuple(sorted(safe(name) for name in names if name)) for names in (base, new))
-
     return Change(base=one, new=other, rows=rows) if one and other and one != other else None
 
 
@@ -175,7 +173,6 @@ def _figures(
     a.pad(len(base.numbers))
     b.pad(len(new.numbers))
     olds, news, kept = [], [], []
-    lows: list[float] = []
     broken: list[tuple[float | None, float | None]] = []
     silent = 0
     for number in some:
@@ -189,8 +186,7 @@ def _figures(
             broken.append((old if old == old else None, score if score == score else None))
         else:
             silent += 1
-    lows = [*olds, *news]
-    low, high = _limits(config, lows)
+    low, high = _limits(config, [*olds, *news])
     pairs = Pairs(
         olds,
         news,
@@ -227,12 +223,13 @@ def _bounds(
     if direction == "none":
         return None
     worst, best = (high, low) if direction == "minimize" else (low, high)
-    sums = [mean * count, mean * count]
-    for number, (new_side, base_side) in enumerate(((worst, best), (best, worst))):
-        for old, new in broken:
-            sums[number] += (new_side if new is None else new) - (base_side if old is None else old)
     total = count + len(broken)
-    return Bounds(worst=sums[0] / total, best=sums[1] / total)
+
+    def with_failures(base: float, new: float) -> float:
+        ends = ((base if old is None else old, new if now is None else now) for old, now in broken)
+        return mean * (count / total) + sum(difference(*both) / total for both in ends)
+
+    return Bounds(worst=with_failures(best, worst), best=with_failures(worst, best))
 
 
 def _column(base: Side, new: Side, places: Sequence[tuple[int, int]], name: str) -> list[str]:
@@ -247,12 +244,12 @@ def _column(base: Side, new: Side, places: Sequence[tuple[int, int]], name: str)
 
 
 def _groups(values: Sequence[str]) -> dict[str, list[int]]:
-    frequent = [value for value, _ in Counter(values).most_common(VALUES)]
-    found: dict[str, list[int]] = {value: [] for value in frequent}
+    names = {value: safe(value) for value, _ in Counter(values).most_common(VALUES)}
+    found: dict[str, list[int]] = {name: [] for name in names.values()}  # values that look alike are one
     for number, value in enumerate(values):
-        if value in found:
-            found[value].append(number)
-    return {safe(value): some for value, some in found.items()}
+        if value in names:
+            found[names[value]].append(number)
+    return found
 
 
 def _worst(base: Side, new: Side, places: Sequence[tuple[int, int]], direction: Direction) -> list[tuple[int, int]]:
@@ -260,10 +257,10 @@ def _worst(base: Side, new: Side, places: Sequence[tuple[int, int]], direction: 
         return []
     sign = -1 if direction == "minimize" else 1
     a, b = base.outputs[""].scores, new.outputs[""].scores
-    changes = ((sign * (b[place] - a[at]), at, place) for at, place in places)
-    return [
-        (at, place) for change, at, place in heapq.nsmallest(EXAMPLES, (c for c in changes if c[0] < 0)) if change < 0
-    ]
+    # NaN, where there is no score, is not below 0 either.
+    lower = ((at, place) for at, place in places if sign * (b[place] - a[at]) < 0)
+    changes = ((sign * difference(a[at], b[place]), at, place) for at, place in lower)
+    return [(at, place) for _, at, place in heapq.nsmallest(EXAMPLES, (c for c in changes if c[0]))]
 
 
 def _outcomes(base: Side, new: Side, places: Sequence[tuple[int, int]]) -> dict[Any, tuple[int, int]]:
@@ -275,11 +272,11 @@ def _outcomes(base: Side, new: Side, places: Sequence[tuple[int, int]]) -> dict[
 def _labels(base: Side, new: Side, places: Sequence[tuple[int, int]]) -> tuple[LabelChange, ...]:
     a, b = base.outputs[""].labels, new.outputs[""].labels
     counts = Counter((a[at], b[place]) for at, place in places)
-    if set(counts) == {(None, None)}:
+    if counts.keys() == {(None, None)}:
         return ()
     return tuple(
         LabelChange(base=one if one is None else safe(one), new=other if other is None else safe(other), rows=rows)
-        for (one, other), rows in islice(counts.most_common(), VALUES)
+        for (one, other), rows in counts.most_common(VALUES)
     )
 
 

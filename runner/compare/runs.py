@@ -11,6 +11,7 @@ from runner.compare.files import Source, find_source, read_rows, read_side
 from runner.compare.pairs import Compared, Wish, compare_sides
 from runner.compare.side import Side
 from runner.compare.types import ChangedRow, Comparison
+from runner.compare.verdict import difference
 from runner.errors import InputError, NotComparableError
 from runner.results.json_diff import JsonDifference
 from runner.results.worst import safe
@@ -144,7 +145,7 @@ def _changed_row(id: str, old: float, new: float, base: Mapping[str, Any], after
         id=safe(id),
         base_score=old,
         new_score=new,
-        difference=new - old,
+        difference=difference(old, new),
         base_label=safe(_as_text(base.get("label"))),
         new_label=safe(_as_text(after.get("label"))),
         base_remark=safe(_as_text(base.get("explanation")), 1000),

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from runner.compare.types import Verdict
 from runner.results.interval import Interval, interval, rows_for, unseen
+from runner.results.repeats import mean
 from runner.text import rows_of
 from runner.types import Direction
 
 FEW = 10
 """Rows that have to change before a run is called better: a rare large loss hides among fewer."""
-_EQUAL = (
-    1e-9  # two scores are tied that differ by this share alone: the order of a sum changes more than the last digit
-)
+# Two scores are tied that differ by this share alone: the order of a sum changes more than the last digit.
+_EQUAL = 1e-9
 _LARGEST = sys.float_info.max
 
 
@@ -33,7 +33,7 @@ class Pairs(NamedTuple):
 
 def figures(pairs: Pairs, direction: Direction, tolerance: float = 0.0) -> dict[str, Any]:
     """The fields of a `Difference` that depend on scores alone."""
-    differences = [_difference(b, n) for b, n in zip(pairs.base, pairs.new, strict=True)]
+    differences = [difference(b, n) for b, n in zip(pairs.base, pairs.new, strict=True)]
     up, down = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     wins, losses = (down, up) if direction == "minimize" else (up, down)
     count = len(differences)
@@ -48,7 +48,7 @@ def figures(pairs: Pairs, direction: Direction, tolerance: float = 0.0) -> dict[
     if not count:
         reason = "no row has a score on both sides"
         return made | {"verdict": None if direction == "none" else "not enough evidence", "reason": reason}
-    made |= {"base_mean": _mean(pairs.base), "new_mean": _mean(pairs.new), "mean_difference": _mean(differences)}
+    made |= {"base_mean": mean(pairs.base), "new_mean": mean(pairs.new), "mean_difference": mean(differences)}
     found = interval(differences, pairs.clusters)
     if found is not None:
         asked = tolerance or abs(found.mean)
@@ -113,15 +113,7 @@ def _without_variance(
     return ("worse" if mean < -tolerance else "no worse"), reason
 
 
-def _difference(base: float, new: float) -> float:
-    difference = max(-_LARGEST, min(_LARGEST, new - base))
-    return 0.0 if abs(difference) <= _EQUAL * max(abs(base), abs(new)) else difference
-
-
-def _mean(values: Sequence[float]) -> float:
-    from math import fsum
-
-    try:
-        return fsum(values) / len(values)
-    except OverflowError:
-        return fsum(value / len(values) for value in values)
+def difference(base: float, new: float) -> float:
+    """New minus base, as a finite number; 0 for two scores that are tied."""
+    found = max(-_LARGEST, min(_LARGEST, new - base))
+    return 0.0 if abs(found) <= _EQUAL * max(abs(base), abs(new)) else found

@@ -48,7 +48,7 @@ def interval(values: Sequence[float], clusters: Sequence[Hashable] | None = None
 
     With `clusters`, one for each value, the error is the clustered one of Miller 2024, arXiv 2411.00640, appendix A,
     times C/(C-1) for its square, and with C-1 degrees of freedom for C clusters. None also for values so large that
-    their sum is no float.
+    their sum, or an end of the interval, is no float.
     """
     count = len(values)
     if count < 2:
@@ -70,7 +70,8 @@ def interval(values: Sequence[float], clusters: Sequence[Hashable] | None = None
     if groups < 2 or not isfinite(unit):
         return None
     squares = fsum((one / unit) ** 2 for one in sums)
-    return Interval(mean, unit * sqrt(squares * groups / (groups - 1)) / count, groups - 1)
+    found = Interval(mean, unit * sqrt(squares * groups / (groups - 1)) / count, groups - 1)
+    return found if isfinite(found.high - found.low) else None
 
 
 def rows_for(difference: float, found: Interval, rows: int) -> int | None:

@@ -220,6 +220,24 @@ def test_failures_leave_the_mean_and_have_bounds(tmp_path: Path) -> None:
     assert found.outcomes["failed"] == (0, 1)
 
 
+def test_figures_of_scores_of_any_size_are_finite(tmp_path: Path) -> None:
+    base, new = [result(n, 1.7e308) for n in range(3)], [result(0, -1.7e308), result(1, 1.7e308), broken(2)]
+    found = compared(tmp_path, base, new)
+    assert found.bounds is not None
+    assert found.worst
+    json.dumps(found.model_dump(mode="json"), allow_nan=False)
+
+
+def test_a_row_that_is_tied_did_not_get_worse(tmp_path: Path) -> None:
+    found = compared(tmp_path, [result(n, 0.1 + 0.2) for n in range(3)], [result(n, 0.3) for n in range(3)])
+    assert (found.ties, found.worst) == (3, ())
+
+
+def test_values_that_look_alike_are_one_group(tmp_path: Path) -> None:
+    both = [result(n, row={"lang": ("de", "de ")[n % 2]}) for n in range(6)]
+    assert {name: one.pairs for name, one in compared(tmp_path, both, both, by="lang").by.items()} == {"de": 6}
+
+
 def test_clusters_are_by_a_column_that_results_carry(tmp_path: Path) -> None:
     base = [result(n, row={"chat": n // 4}) for n in range(80)]
     new = [result(n, 0.5 + 0.1 * (n // 4 % 2), row={"chat": n // 4}) for n in range(80)]

@@ -98,8 +98,8 @@ def test_scores_of_any_size_are_judged(size: float) -> None:
 
 def test_scores_whose_difference_is_no_float_are_no_evidence() -> None:
     most = sys.float_info.max
-    for new in ([most] * 20, [most, -most] * 10):
-        found = Difference(**figures(Pairs([-most] * 20, new), "maximize"))
+    for base, new in (([-most] * 20, [most] * 20), ([-most] * 20, [most, -most] * 10), ([0.0] * 2, [most, -most])):
+        found = Difference(**figures(Pairs(base, new), "maximize"))
         assert (found.verdict, found.ci_low) == ("not enough evidence", None)
 
 

@@ -74,17 +74,15 @@ class Report(Model):
         `max_abstained` bounds the rows that abstained. Raises InputError for what is no condition.
         """
         __tracebackhide__ = True  # of pytest: the caller's line says what was required
-        from runner.results.gates import gate_words, judge, missing_rows, parse_gate, parse_most
+        from runner.results.allowance import parse_allowed
+        from runner.results.gates import gate_words, judge, missing_rows, parse_gate
 
         summary = self.summary
         outputs = dict(summary.outputs) or {"": summary}
         figures = bool(summary.aggregates or summary.aggregate_error)
         gates = [parse_gate(text, outputs, required=True, figures=figures) for text in conditions]
-        most = [
-            None if value is None else parse_most(str(value), field)
-            for field, value in (("max_failed", max_failed), ("max_abstained", max_abstained))
-        ]
-        judged = judge(summary, gates, *most, complete=summary.complete).gates
+        allowed = parse_allowed(max_failed, max_abstained)
+        judged = judge(summary, gates, *allowed, complete=summary.complete).gates
         broken = [gate_words(result) for result in judged if result.verdict != "passed"]
         if not summary.judged:
             broken.append(f"nothing was scored: {missing_rows(summary)}, {summary.abstained:,} abstained")

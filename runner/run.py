@@ -22,7 +22,8 @@ from runner.reports.content import Rows as ReportRows
 from runner.reports.content import RunContent
 from runner.reports.files import ReportFiles
 from runner.request import Prepared, Rows, RunRequest
-from runner.results.gates import judge, parse_gate, parse_most
+from runner.results.allowance import parse_allowed
+from runner.results.gates import judge, parse_gate
 from runner.results.repeats import Repeats
 from runner.results.summary import Stats, Summary, Tally
 from runner.results.worst import ShownRows, Worst
@@ -62,10 +63,7 @@ class Run:
         figures = evaluator.aggregate is not None
         self._gates = [parse_gate(text, outputs, required=True, figures=figures) for text in request.require]
         self._gates += [parse_gate(text, outputs, figures=figures) for text in request.gates]
-        self._max_failed, self._max_abstained = (
-            None if text is None else parse_most(text, field)
-            for field, text in (("max_failed", request.max_failed), ("max_abstained", request.max_abstained))
-        )
+        self._max_failed, self._max_abstained = parse_allowed(request.max_failed, request.max_abstained)
         self.baseline = _baseline(request, evaluator)
         read = [self.baseline.path] if self.baseline else []
         inputs = [*prepared.inputs, *read] if files or reports else ()

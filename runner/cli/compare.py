@@ -6,6 +6,7 @@ import json
 from contextlib import aclosing
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from runner.cli import render
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
@@ -16,7 +17,7 @@ from runner.compare.runs import compare_runs
 from runner.compare.types import Comparison
 from runner.errors import InputError
 from runner.reports.files import ReportFiles
-from runner.results.gates import parse_most
+from runner.results.allowance import parse_allowed
 from runner.results.summary import GateResult
 from runner.types import Direction
 
@@ -47,16 +48,15 @@ class Options(SandboxOptions):
 
 def compare(options: Options) -> int:
     """Compare; return the exit code. Raises NotComparableError and InputError, and what `evaluate` does."""
-    failed = None if options.max_failed is None else parse_most(options.max_failed)
-    abstained = None if options.max_abstained is None else parse_most(options.max_abstained, "max_abstained")
+    allowed = parse_allowed(options.max_failed, options.max_abstained)
     gated = options.fail_if_worse is not None
-    if not gated and (options.allow_inconclusive or failed or abstained):
+    if not gated and (options.allow_inconclusive or any(allowed)):
         raise InputError("--allow-inconclusive, --max-failed and --max-abstained belong to a gate; add --fail-if-worse")
     reports = ReportFiles(options.reports, inputs=options.sources)
     made = _compared(options)
     if made is None:
         return INTERRUPTED
-    gate = worse_gate(made, failed, abstained, allow_inconclusive=options.allow_inconclusive) if gated else None
+    gate = worse_gate(made, *allowed, allow_inconclusive=options.allow_inconclusive) if gated else None
     tell_step(lambda: [made])
     reports.write([made])
     show(made, gate, as_json=options.as_json, quiet=options.quiet)
@@ -73,28 +73,24 @@ def _compared(options: Options) -> Comparison | None:
     tolerance = options.fail_if_worse or options.tolerance or 0.0
     if options.fail_if_worse and options.tolerance is not None and options.tolerance != options.fail_if_worse:
         raise InputError("--tolerance and the value of --fail-if-worse are the same thing; give one of them")
+    wanted: dict[str, Any] = {
+        "tolerance": tolerance,
+        "direction": options.direction,
+        "by": options.by,
+        "cluster": options.cluster,
+        "ignore_input": options.ignore_input,
+        "strict": options.strict,
+    }
     if len(options.sources) == 2:
-        base, new = options.sources
-        return compare_runs(
-            base,
-            new,
-            tolerance=tolerance,
-            direction=options.direction,
-            evaluator=options.evaluator,
-            language=options.language,
-            by=options.by,
-            cluster=options.cluster,
-            ignore_input=options.ignore_input,
-            strict=options.strict,
-        )
+        return compare_runs(*options.sources, evaluator=options.evaluator, language=options.language, **wanted)
     if len(options.sources) != 3:
         raise InputError(
             "name two runs, BASE NEW, or an evaluator and two datasets: EVALUATOR BASE_DATASET NEW_DATASET"
         )
-    return _datasets(options, tolerance)
+    return _datasets(options, wanted)
 
 
-def _datasets(options: Options, tolerance: float) -> Comparison | None:
+def _datasets(options: Options, wanted: dict[str, Any]) -> Comparison | None:
     from runner.cli import signals  # none of this for runs that are finished
     from runner.cli.progress import Progress
     from runner.dataset_comparison import DatasetComparison
@@ -118,15 +114,7 @@ def _datasets(options: Options, tolerance: float) -> Comparison | None:
         if signals.run(score(), quiet=options.quiet):
             render.err().say(render.text("interrupted before all rows were scored", "yellow"))
             return None
-        return work.compare(
-            folder,
-            tolerance=tolerance,
-            direction=options.direction,
-            by=options.by,
-            cluster=options.cluster,
-            ignore_input=options.ignore_input,
-            strict=options.strict,
-        )
+        return work.compare(folder, **wanted)
 
 
 def show(made: Comparison, gate: GateResult | None, *, as_json: bool, quiet: bool) -> None:

@@ -12,7 +12,7 @@ from runner.compare.side import Side
 from runner.compare.types import Comparison, RunInfo
 from runner.errors import InputError, NotComparableError
 from runner.request import RunRequest
-from runner.results.gates import parse_most
+from runner.results.allowance import parse_allowed
 from runner.results.summary import GateResult
 from runner.types import Evaluator, Result
 
@@ -67,11 +67,8 @@ class Baseline:
         if made is None or not complete:
             why = self._why or "the dataset could not be read to its end"
             return (GateResult(gate="fail-if-worse", verdict="unjudged", reason=why),)
-        failed, abstained = (
-            None if text is None else parse_most(text, field)
-            for field, text in (("max_failed", request.max_failed), ("max_abstained", request.max_abstained))
-        )
-        return (worse_gate(made, failed, abstained, allow_inconclusive=request.allow_inconclusive),)
+        allowed = parse_allowed(request.max_failed, request.max_abstained)
+        return (worse_gate(made, *allowed, allow_inconclusive=request.allow_inconclusive),)
 
     @property
     def why(self) -> str:

@@ -6,7 +6,8 @@ from functools import partial
 
 from runner.compare.types import Comparison
 from runner.errors import InputError
-from runner.results.gates import Most, figure
+from runner.results.allowance import Most
+from runner.results.gates import figure
 from runner.results.summary import GateResult
 from runner.text import printable, rows_of
 from runner.types import Direction

@@ -6,12 +6,11 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from typing import Literal, get_args
 
 from runner.errors import InputError
+from runner.results.allowance import Most
 from runner.results.summary import GateResult, Stats, Summary, label_key
 from runner.text import listed, printable, rows_of
 from runner.types import OutputConfig
@@ -30,7 +29,6 @@ _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 _OF_ROWS = ("rows", "scored", "abstained", "failed", "lost", "failed_rate")
 _OF_PASSING = ("passed", "pass_rate", "pass_rate_ci_low", "pass_rate_ci_high")
 _OF_OUTPUT = ("mean", "median", "min", "max", "ci_low", "ci_high", *_OF_PASSING)
-_MOST = re.compile(r"(\d{1,12})|(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
 _SHAPE = re.compile(r"\s*(?P<metric>\S.*?)\s*(?P<op>>=|<=|==|!=|>|<)\s*(?P<number>[^<>=!]*?)\s*", re.DOTALL)
 _FIGURE = "aggregate."
 _CUT = "the dataset could not be read to its end"
@@ -86,32 +84,6 @@ class Gate(Model):
             return 0
         stats = summary if self.output is None else summary.outputs.get(self.output, Stats())
         return summary.scored + summary.abstained - stats.count if self.on_scores else summary.abstained
-
-
-@dataclass(frozen=True)
-class Most:
-    """The rows that may have an outcome: a number, or a share of all rows."""
-
-    text: str
-    number: Fraction
-    is_share: bool
-
-    def exceeded_by(self, count: int, rows: int) -> bool:
-        """True if `count` of the rows are more than allowed."""
-        return count > (self.number * rows if self.is_share else self.number)
-
-
-def parse_most(text: str, field: str = "max_failed") -> Most:
-    """Parse `10` or `5%`, the value of a field. Raises InputError."""
-    found = _MOST.fullmatch(text.strip())
-    share = found and found[2] and Fraction(found[2]) / 100
-    if not found or (share and share > 1):
-        raise InputError(
-            f"{field} {printable(text, 80)!r} is neither a number of rows nor a percentage of them; "
-            f"write for example {field} 5%, or {field} 10"
-        )
-    number = share if found[2] else Fraction(found[1])
-    return Most(text=text.strip(), number=Fraction(number or 0), is_share=bool(found[2]))
 
 
 def judge(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from runner.reports.content import Rows, RunContent
-from runner.results.gates import judge, parse_gate, parse_most
+from runner.results.allowance import parse_most
+from runner.results.gates import judge, parse_gate
 from runner.results.summary import Tally
 from runner.results.worst import Worst
 from runner.types import Case, Continuous, Evaluator, OutputConfig, Parameter, Result, ResultError

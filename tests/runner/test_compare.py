@@ -17,7 +17,7 @@ from runner.compare.gate import worse_gate
 from runner.compare.runs import unlike
 from runner.output.files import ResultsFiles
 from runner.output.row_cells import Layout
-from runner.results.gates import parse_most
+from runner.results.allowance import parse_most
 from runner.types import Continuous, Result, ResultError, Score
 
 CONFIG = Continuous(lower_bound=0, upper_bound=1)

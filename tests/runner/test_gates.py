@@ -6,7 +6,8 @@ import pytest
 
 from runner import Report
 from runner.errors import InputError, RequirementError
-from runner.results.gates import gate_words, judge, parse_gate, parse_most
+from runner.results.allowance import parse_most
+from runner.results.gates import gate_words, judge, parse_gate
 from runner.results.summary import Stats, Summary
 from runner.types import Continuous, OutputConfig
 

@@ -24,7 +24,8 @@ from runner.errors import MappingError
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.mapping import bind
 from runner.output.cells import escaped
-from runner.results.gates import judge, parse_gate, parse_most
+from runner.results.allowance import parse_most
+from runner.results.gates import judge, parse_gate
 from runner.results.normalize import InvalidResultError, normalize
 from runner.results.repeats import Repeats
 from runner.results.summary import Tally

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 SMALLEST = 16
 """Rows in the first batches whose state is shared; each second batch has twice as many, up to the sandbox's `batch`."""
 BATCH_ROWS = 1024
@@ -36,12 +34,3 @@ class SharedBatches:
         self._number += 1
         self._calls = self._seen = 0
         return True
-
-
-def whole_batches(broken: Iterable[bool], most: int) -> int:
-    """The number of rows in the batches that these rows, the first of a dataset, fill."""
-    batches, filled = SharedBatches(most), 0
-    for count, one in enumerate(broken, 1):
-        if batches.add(one):
-            filled = count
-    return filled

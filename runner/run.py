@@ -163,7 +163,7 @@ class Run:
 
             if (scores := self._scores) is not None:
                 stack.push_async_callback(lambda: finish(Detached(scores.close, "evalcell-scores").get))
-            if known is None or known.identity is None or (scores is not None and scores.identity is None):
+            if known is None or known.identity is None:
                 await opened()
             await stack.enter_async_context(self._outputs)
             await self._outputs.begin(prepared, self._layout, None if sandbox or not known else known.identity)

@@ -153,9 +153,8 @@ class Both:
         self._first, self._second = first, second
 
     @property
-    def identity(self) -> str | None:
-        """The sandbox of the first."""
-        return self._first.identity
+    def identity(self) -> None:
+        """None: whether both are of one sandbox and one lock is known once it is open, and each has compared it."""
 
     def find(self, row: Row) -> Result | None:
         """The first's result, else the second's; both see all rows."""

@@ -404,6 +404,24 @@ def test_scores_of_another_machine_are_not_mixed_with_its_own(
             assert (again.exit_code, json.loads(again.stdout)["cached"]) == (0, hits), again.stderr
 
 
+@pytest.mark.rotating("scores that are kept", "remote")
+def test_a_run_that_goes_on_takes_no_scores_of_another_machine(
+    here: Path, folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLDER_KEY", KEY)
+    words = ["script.py", "data.jsonl", "--sandbox", "folder", "--cache", "-q", "--limit"]
+    assert run(*words, "3", "-o", "run/").exit_code == 0
+    path = Path("run/results.jsonl")
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
+    identity: Any = RemoteSandbox.identity
+    monkeypatch.setattr(RemoteSandbox, "identity", property(lambda self: identity.fget(self) + "/newer"))
+    assert [run(*words, "4").exit_code for _ in range(2)] == [3, 0], "the first finds that the machines are others"
+    mixed = run(*words, "3", "-o", "run/", "--resume")
+    assert mixed.exit_code == 2, path.read_text()
+    assert "run/ cannot be resumed: the sandbox was folder/" in mixed.stderr
+    assert len(path.read_text().splitlines()) == 1
+
+
 @pytest.mark.rotating("scores that are kept", "wasm")
 def test_the_file_of_a_project_may_ask_for_it(here: Path) -> None:
     (here / "evalcell.toml").write_text('dataset = "data.jsonl"\nevaluator = "script.py"\ncache = true\njobs = 1\n')

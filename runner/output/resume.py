@@ -57,7 +57,7 @@ class Resumed:
             raise ResumeError(f"{self._path} cannot be read on ({e.strerror}); {_ANEW}") from None
         except ResumeError as e:
             raise ResumeError(f"{e}; put the line right, {_OR}") from None
-        result = row.result or self._result(stored, row)
+        result = row.result or stored.result(row, self._evaluator, self.identity, cached=stored.cached)
         self._compare(stored, row, result)
         return None if row.result is not None else result
 
@@ -89,30 +89,6 @@ class Resumed:
             raise ResumeError(
                 f"{place(self._path, self._line + 1)}: the dataset has no such row; put the file right, {_OR}"
             )
-
-    def _result(self, stored: StoredRow, row: Row) -> Result:
-        return Result.trusted(
-            {
-                "id": row.id,
-                "number": row.number,
-                "repeat": row.repeat,
-                "evaluator": self._evaluator.name,
-                "version": self._evaluator.version,
-                "sandbox": self.identity,
-                "given": row.given,
-                "outcome": stored.outcome,
-                "label": stored.label,
-                "score": stored.score,
-                "explanation": stored.explanation,
-                "outputs": stored.outputs,
-                "error": stored.error,
-                "stdout": stored.stdout,
-                "truncated": False,
-                "duration_ms": stored.duration_ms,
-                "cached": stored.cached,
-                "row": {},
-            }
-        )
 
     def _compare(self, stored: StoredRow, row: Row, result: Result) -> None:
         own = dict(stored)

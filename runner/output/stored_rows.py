@@ -12,9 +12,10 @@ from pydantic import Field, ValidationError
 from runner.datasets.column_values import RowError
 from runner.datasets.rows import DECODER
 from runner.engine.batches import SharedBatches
+from runner.engine.row import Row
 from runner.errors import ResumeError
 from runner.text import printable, shown, whole
-from runner.types import Categorical, Continuous, Evaluator, Finite, Outcome, OutputConfig, ResultError, Score
+from runner.types import Categorical, Continuous, Evaluator, Finite, Outcome, OutputConfig, Result, ResultError, Score
 from sandboxes.base import Model
 
 MOST = 64 << 20
@@ -34,6 +35,23 @@ class StoredScore(Model):
     truncated: bool = False
     duration_ms: Annotated[Finite, Field(ge=0)]
     outputs: dict[str, Score] = Field(default_factory=dict)
+
+    def result(self, row: Row, evaluator: Evaluator, sandbox: str, *, cached: bool) -> Result:
+        """The result of this row, without the columns that it keeps."""
+        return Result.trusted(
+            {
+                "id": row.id,
+                "number": row.number,
+                "repeat": row.repeat,
+                "evaluator": evaluator.name,
+                "version": evaluator.version,
+                "sandbox": sandbox,
+                "given": row.given,
+                **{name: getattr(self, name) for name in StoredScore.model_fields},
+                "cached": cached,
+                "row": {},
+            }
+        )
 
 
 class StoredRow(StoredScore):

@@ -232,17 +232,4 @@ def _result(kept: bytes, row: Row, evaluator: Evaluator, identity: str) -> Resul
         return None
     if contradiction(found, evaluator.outputs):
         return None
-    return Result.trusted(
-        {
-            "id": row.id,
-            "number": row.number,
-            "repeat": row.repeat,
-            "evaluator": evaluator.name,
-            "version": evaluator.version,
-            "sandbox": identity,
-            "given": row.given,
-            **dict(found),
-            "row": {},
-            "cached": True,
-        }
-    )
+    return found.result(row, evaluator, identity, cached=True)

@@ -22,6 +22,7 @@ from runner.results.gates import judge, parse_gate
 from runner.results.gathered import Gathered, GatherError
 from runner.results.normalize import InvalidResultError
 from runner.results.summary import Summary
+from runner.score_cache import store
 from runner.types import Evaluator, Result, ResultError, Score
 from sandboxes import Call, Execution, Limits, SandboxLostError
 from sandboxes.base import Language
@@ -98,6 +99,22 @@ def test_a_row_that_is_scored_several_times_is_given_once() -> None:
     body = "def aggregate(results): return {'n': len(results), 'sum': sum(r['score'] for r in results)}"
     found = report(body, ROWS, repeat=3).summary
     assert (found.aggregates, found.aggregate_error) == ({"n": 12, "sum": 4}, None)
+
+
+def test_rows_that_are_not_run_again_are_given_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "cache_dir", lambda: tmp_path / "cache")
+    body = "def aggregate(results): return {str(n): r['score'] + r['arguments']['output'] for n, r in enumerate(results)}"
+    folder = tmp_path / "run"
+    figures = report(body, output=folder).summary.aggregates
+    assert figures == {str(n): float(n % 3 == n % 2) + n % 3 for n in range(12)}
+    for lines in (12, 5):
+        path = folder / "results.jsonl"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
+        assert report(body, output=folder, resume=True).summary.aggregates == figures
+    for cached in (0, 12):  # equal rows are there once the first of them has run
+        found = report(body, cache=True).summary
+        assert found.aggregates == figures
+        assert (found.cached or 0) >= cached
 
 
 def test_without_rows_or_in_a_stream_it_is_not_called() -> None:

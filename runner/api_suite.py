@@ -78,11 +78,8 @@ def evaluate_project(*names: str, config: Path | None = None, progress: bool = T
     found = find_project(config)
     if found is None:
         raise InputError(f"there is no {FILE} here or above; name it as `config`")
-    made = suites(found, names)
-    for suite in made:
-        suite.check()
     reports: dict[str, Report] = {}
-    for suite in made:
+    for suite in suites(found, names):
         for name, run in suite.runs.items():
             with run.open():
                 reports[name] = finish(run, progress)

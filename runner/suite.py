@@ -61,14 +61,19 @@ class Suite:
     def check(self) -> None:
         """Raise DatasetError or ColumnsError if a dataset that is a file cannot be used."""
         for run in self.runs.values():
-            path = run.prepared.dataset
-            if path is not None and os.path.isfile(path):
-                with run.prepared.open():
-                    pass
+            check(run)
 
     def report(self, contents: Sequence[RunContent]) -> None:
         """Write the reports of the runs that ended. Raises WriteError."""
         self._reports.write(contents)
+
+
+def check(run: Run) -> None:
+    """Raise DatasetError or ColumnsError if the dataset is a file and cannot be used."""
+    path = run.prepared.dataset
+    if path is not None and os.path.isfile(path):
+        with run.prepared.open():
+            pass
 
 
 def refuse_names(names: Sequence[str]) -> None:

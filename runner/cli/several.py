@@ -38,13 +38,13 @@ def run(options: Options) -> int:
         what = "with -e, give the dataset alone" if options.dataset is not None else "Missing argument 'DATASET'"
         raise click.UsageError(f"{what}: evalcell run -e json-distance -e contains data.jsonl.")
     found = _evaluators(options)
-    return run_all([Suite(_parts(options, options.evaluator, found), options.reports, resume=options.resume)], options)
+    suite = Suite(_parts(options, options.evaluator, found), options.reports, resume=options.resume)
+    suite.check()
+    return run_all([suite], options)
 
 
 def run_all(suites: Sequence[Suite], options: Options) -> int:
-    """Run all, also what comes after one that fails; return the exit code. Raises DatasetError before any has run."""
-    for suite in suites:
-        suite.check()
+    """Run all, also what comes after one that fails; return the exit code."""
     one = replace(options, as_json=False, quiet=options.quiet or options.as_json)
     codes: list[int] = []
     told: list[RunContent] = []

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from runner.errors import InputError
+from runner.errors import ColumnsError, InputError
 from runner.evaluators.requirements import plain
 from runner.evaluators.resolve import find_evaluator, is_path
 from runner.project.load import ProjectFile
 from runner.project.types import Settings
 from runner.request import RunRequest
-from runner.suite import Part, Suite, baseline_of, folder_of, own, shared
+from runner.suite import Part, Suite, baseline_of, check, folder_of, own, shared
 from runner.text import listed, printable, read_bounded, suggestion
 from runner.types import Evaluator, InputMapping
 from sandboxes.base import MB, Language, Limits, SandboxConfig
@@ -22,6 +24,7 @@ from sandboxes.base import MB, Language, Limits, SandboxConfig
 MAX_LOCK = 4 << 20
 """Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
 
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LANGUAGES: dict[str | None, Language | None] = {"py": "python", "ts": "typescript", None: None}
 
 
@@ -29,15 +32,45 @@ def suites(file: ProjectFile, names: Sequence[str] = (), *, resume: bool = False
     """
     The runs of these names, or all; each is a suite, and all is found and checked.
 
-    Raises InputError for a name that there is not, and what Suite does.
+    Raises InputError for a name that there is not, DatasetError, and what Suite does.
     """
     entries = file.project.entries()
-    made = []
     found = parts(file, names)
     _refuse_shared(file, found)
-    for name, every in found.items():
-        made.append(Suite(every, [file.place(path) for path in entries[name].report], resume=resume))
-    return made
+    made = {
+        name: Suite(every, [file.place(path) for path in entries[name].report], resume=resume)
+        for name, every in found.items()
+    }
+    for name, suite in made.items():
+        for part, run in suite.runs.items():
+            try:
+                check(run)
+            except ColumnsError as error:
+                of = part[len(name) + 1 :]  # one of several evaluators
+                raise InputError(
+                    f"{_where(file, name)}: {error.why}\n{_step(file, entries[name], of, error)}"
+                ) from None
+    return list(made.values())
+
+
+def _step(file: ProjectFile, entry: Settings, of: str, error: ColumnsError) -> str:
+    """What to write into the file."""
+    paths = {name: json.dumps(printable(path), ensure_ascii=False) for name, path in error.paths.items()}
+    steps = []
+    for table, there, values in (
+        ("map", entry.map, paths),
+        ("set", entry.set, dict.fromkeys(error.values, "VALUE")),
+    ):
+        keys = (f"{of}.{name}" if of else name for name in values)
+        lines = ", ".join(f"{_key(key)} = {value}" for key, value in zip(keys, values.values(), strict=True))
+        if lines:
+            steps.append(f"put `{lines}` into `{table}`" if there else f"add `{table} = {{ {lines} }}`")
+    how = f"with the right {' and '.join(error.blanks)}" if error.blanks else "if these columns are the right ones"
+    return f"In {file.name}, {how}: {', and '.join(steps)}"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(printable(name), ensure_ascii=False)
 
 
 def _refuse_shared(file: ProjectFile, found: Mapping[str, Sequence[Part]]) -> None:
@@ -64,8 +97,12 @@ def parts(file: ProjectFile, names: Sequence[str] = ()) -> dict[str, list[Part]]
     return {name: _parts(file, name, entries[name]) for name in names or entries}
 
 
+def _where(file: ProjectFile, name: str) -> str:
+    return f"{file.name}, run {printable(name, 60)}"
+
+
 def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
-    where = f"{file.name}, run {printable(name, 60)}"
+    where = _where(file, name)
     if entry.dataset is None:
         raise InputError(f'{where}: it has no dataset; add `dataset = "data.jsonl"`')
     given = _evaluators(entry)

@@ -157,6 +157,22 @@ def test_what_is_wrong_is_one_line_before_anything_runs(old: str, new: str, said
     assert not list((here / "results").rglob("*.jsonl"))
 
 
+def test_a_parameter_that_is_missing_is_told_in_words_of_the_file(here: Path) -> None:
+    text = 'dataset = "data/rows.jsonl"\nevaluators = ["contains", "length.py"]\nmap = { "length.output" = "answer"'
+    (here / "evalcell.toml").write_text(f"{text} }}\n")
+    done = evalcell("run")
+    step = (
+        'In evalcell.toml, with the right VALUE: put `"contains.text" = "answer"` into `map`, '
+        'and add `set = { "contains.words" = VALUE }`'
+    )
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, step)
+    assert "evalcell.toml, run default: " in done.stderr
+    with pytest.raises(InputError, match="into `map`, and add `set ="):
+        evaluate_project()
+    (here / "evalcell.toml").write_text(f'{text}, "contains.text" = "answer" }}\nset = {{ "contains.words" = "x" }}\n')
+    assert evalcell("run", "-q").exit_code == 0
+
+
 def test_where_it_is_looked_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here / "below")
     found = find_project()

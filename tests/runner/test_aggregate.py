@@ -103,7 +103,9 @@ def test_a_row_that_is_scored_several_times_is_given_once() -> None:
 
 def test_rows_that_are_not_run_again_are_given_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "cache_dir", lambda: tmp_path / "cache")
-    body = "def aggregate(results): return {str(n): r['score'] + r['arguments']['output'] for n, r in enumerate(results)}"
+    body = (
+        "def aggregate(results): return {str(n): r['score'] + r['arguments']['output'] for n, r in enumerate(results)}"
+    )
     folder = tmp_path / "run"
     figures = report(body, output=folder).summary.aggregates
     assert figures == {str(n): float(n % 3 == n % 2) + n % 3 for n in range(12)}

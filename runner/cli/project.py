@@ -57,10 +57,10 @@ def show(named: str | None, schema: bool) -> int:
     for part in chain.from_iterable(parts(found).values()):
         prepare(part.request, evaluator=part.evaluator)  # what cannot be used is told
     out.say(render.text(f"config: {found.name}", "dim"))
-    table = render.table("run", "evaluator", "dataset", "judged by")
+    table = render.table("run", "evaluator", "dataset", "judged by", "may use")
     for name, entry in found.project.entries().items():
-        cells = (name, _evaluators(entry), entry.dataset or "", ", ".join(_judged_by(entry)) or "nothing")
-        table.add_row(*(render.text(cell) for cell in cells))
+        lists = (", ".join(words) or "nothing" for words in (_judged_by(entry), _may_use(entry)))
+        table.add_row(*(render.text(cell) for cell in (name, _evaluators(entry), entry.dataset or "", *lists)))
     out.print(table)
     return DONE
 
@@ -72,6 +72,14 @@ def _evaluators(entry: Settings) -> str:
 
 
 def _judged_by(entry: Settings) -> list[str]:
-    bounds = {"max_failed": entry.max_failed, "max_abstained": entry.max_abstained}
+    bounds = {name: getattr(entry, name) for name in ("max_failed", "max_abstained", "fail_if_worse")}
     gates = [*entry.require, *(f"not {gate}" for gate in entry.fail_if)]
     return gates + [f"{name} {value}" for name, value in bounds.items() if value is not None]
+
+
+def _may_use(entry: Settings) -> list[str]:
+    """What of this machine the scripts are given, in the file's words."""
+    found = [f"file {name}={path}" for name, path in entry.file.items()]
+    found += [f"env {name}" for name in entry.env]
+    found += [] if entry.env_file is None else [f"env_file {entry.env_file}"]
+    return found + [name for name in ("allow_network", "allow_weak_isolation") if getattr(entry, name)]

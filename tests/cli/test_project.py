@@ -100,6 +100,11 @@ def test_config_shows_it_and_touches_nothing(here: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "long=length.py, same=same.py" in done.stdout
     assert not (here / "results").exists()
+    assert [line.split()[-1] for line in done.stdout.splitlines()[-3:-1]] == ["nothing", "nothing"]
+    given = 'fail_if_worse = 0\nenv = ["HOME"]\nfile = { M = "same.py" }\nenv_file = ".env"\nallow_network = true\n'
+    (here / "evalcell.toml").write_text(f"{given}sandbox = 'process'\nallow_weak_isolation = true\n{FILE}")
+    shown = " ".join(evalcell("config", COLUMNS="200").stdout.split())
+    assert "fail_if_worse 0.0 file M=same.py, env HOME, env_file .env, allow_network, allow_weak_isolation" in shown
     schema = json.loads(evalcell("config", "--schema").stdout)
     assert {"run", "dataset", "with"} <= schema["properties"].keys()
     assert schema["additionalProperties"] is False

@@ -42,7 +42,9 @@ def make_request(
         )
     except ValidationError as e:
         first = e.errors()[0]
-        raise InputError(f"`{first['loc'][0]}`: {first['msg']}, not {shown(first['input'], 60)}") from None
+        raise InputError(
+            f"`{first['loc'][0]}`: {first['msg'].removeprefix('Value error, ')}, not {shown(first['input'], 60)}"
+        ) from None
     return request, rows
 
 

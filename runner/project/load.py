@@ -39,7 +39,13 @@ class ProjectFile:
         return _name(self.path)
 
     def place(self, path: str) -> str:
-        """A path of the file as seen from the working directory. What ends with a separator still does."""
+        """
+        A path of the file as seen from the working directory. What ends with a separator still does.
+
+        Raises InputError for what no system takes for a path.
+        """
+        if "\0" in path:
+            raise InputError(f"{self.name}: {shown(path, 60)} is no path: it has a NUL; take that out")
         if os.path.isabs(path):
             return path
         found = os.path.relpath(os.path.join(self.path.parent, path))

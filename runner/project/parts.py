@@ -193,7 +193,9 @@ def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> Run
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        raise InputError(f"{where}: `{printable(key, 60)}`: {printable(first['msg'], 300)}") from None
+        raise InputError(
+            f"{where}: `{printable(key, 60)}`: {printable(first['msg'].removeprefix('Value error, '), 300)}"
+        ) from None
 
 
 def _config(file: ProjectFile, where: str, entry: Settings) -> SandboxConfig:

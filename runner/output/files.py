@@ -141,7 +141,7 @@ class ResultsFiles:
             await self.close(_LATE if issubclass(kind, Exception) else _HURRY)
 
 
-def as_row(result: Result, layout: Layout = Layout()) -> Row:  # noqa: B008  (it is a constant)
+def as_row(result: Result, layout: Layout) -> Row:
     """
     A result as a row of a file: these keys, in this order; `outputs` only if there are several, `row` if kept.
 

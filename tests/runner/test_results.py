@@ -74,21 +74,21 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_row_has_these_keys_in_this_order() -> None:
-    assert json.dumps(as_row(FAILED)) == (
+    assert json.dumps(as_row(FAILED, PLAIN)) == (
         '{"id": "row2", "evaluator": "e", "version": "v", "sandbox": "wasm/1", "given": null, "outcome": "failed", '
         '"label": null, "score": null, "explanation": null, "error": {"kind": "raised", "message": "why"}, '
         '"stdout": "said\\n", "duration_ms": 1.25}'
     )
     several = result(outputs={"a": Score(score=1.0), "b": Score(label="x")})
-    assert list(as_row(several))[-1] == "outputs"
-    assert as_row(several)["outputs"]["b"] == {"label": "x", "score": None, "explanation": None}
+    assert list(as_row(several, PLAIN))[-1] == "outputs"
+    assert as_row(several, PLAIN)["outputs"]["b"] == {"label": "x", "score": None, "explanation": None}
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "parquet"])
 def test_what_is_written_can_be_read(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"x.{suffix}"
     write(path, result(), FAILED, ODD)
-    assert read(path) == [as_row(r) for r in (result(), FAILED, ODD)]
+    assert read(path) == [as_row(r, PLAIN) for r in (result(), FAILED, ODD)]
 
 
 def test_csv_has_the_error_in_two_columns(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from runner.output.row_cells import CACHED, PARTS, REPEAT, layout
 from runner.text import whole
 from runner.types import Result, Score
 
-_NUMBERS = ("score", "duration_ms")
+_KINDS = {"score": "f", "duration_ms": "f", REPEAT: "i", CACHED: "b"}
 _INSTALL = {
     "pandas": "pip install pandas",
     "polars": "pip install polars",
@@ -90,15 +90,7 @@ def _others(row: Mapping[str, Any], columns: Sequence[str]) -> str | None:
 
 def _kind(name: str) -> str:
     """f: floats, i: integers, b: true or false, s: text."""
-    return (
-        "i"
-        if name == REPEAT
-        else "b"
-        if name == CACHED
-        else "f"
-        if name in _NUMBERS or name.endswith(".score")
-        else "s"
-    )
+    return _KINDS.get(name, "f" if name.endswith(".score") else "s")
 
 
 def _typed(make: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:

@@ -27,7 +27,7 @@ _LABEL = 60
 _LISTED_ID = 80
 _REMARK = 80
 _WORDS = {"done": "done", "failed": "a gate failed", "no verdict": "no verdict"}
-_PLACE = re.compile(r"(.*):(\d{1,15})", re.DOTALL)
+_LINE = re.compile(r":(\d{1,15})\Z")
 
 
 class FailedRow(NamedTuple):
@@ -128,6 +128,12 @@ def distinct(contents: Sequence[Part]) -> list[str]:
     return names
 
 
+def line_of(where: str) -> int | None:
+    """The line of a row's place; None for what has no lines."""
+    found = _LINE.search(where)
+    return int(found[1]) if found else None
+
+
 class Rows:
     """
     Gathers rows for reports, one by one.
@@ -153,8 +159,8 @@ class Rows:
     def _remember(self, cases: Iterable[Case]) -> Iterator[Case]:
         for case in cases:
             # Read in another thread than the one that adds results; each touches a key of its own.
-            if found := _PLACE.fullmatch(case.where):
-                self._lines[case.number] = int(found[2])
+            if (line := line_of(case.where)) is not None:
+                self._lines[case.number] = line
             yield case
 
     def add(self, result: Result, line: int | None = None) -> None:

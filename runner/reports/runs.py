@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
@@ -18,7 +17,7 @@ from runner.errors import InputError, NotComparableError
 from runner.output.folder import ROWS
 from runner.output.manifest import State
 from runner.output.row_cells import CACHED, REPEAT, TAKEN
-from runner.reports.content import Part, Rows, RunContent
+from runner.reports.content import Part, Rows, RunContent, line_of
 from runner.results.repeats import joined
 from runner.results.summary import GateResult, Summary, Tally
 from runner.results.worst import Show, Worst
@@ -26,16 +25,16 @@ from runner.text import printable, shown
 from runner.types import Evaluator, Freeform, OutputConfig, Result
 from sandboxes.base import Call
 
-_LINE = re.compile(r":(\d{1,15})$")
 _GATES: TypeAdapter[tuple[GateResult, ...]] = TypeAdapter(tuple[GateResult, ...])
 _MOST_GATES = 1000
 _MOST_REPEATS = 1000
 _MOST_RUNS = 100
-_TOLD = (
+_ONLY_RUN = (
     *("seconds", "complete", "aggregates", "aggregate_rows", "aggregate_error"),
     *("repeat", "unstable", "unstable_rate"),
 )
 """What only the summary of a run tells."""
+_OWN = frozenset((*TAKEN, REPEAT, CACHED))
 _TEXTS = ("evaluator", "version", "sandbox", "label", "explanation")
 
 
@@ -81,7 +80,7 @@ def _folders(path: str | os.PathLike[str]) -> list[str]:
 
 def read_run(source: Source, *, worst: int, show: Show, failed: bool, listed: bool) -> RunContent:
     """One run. Raises InputError and NotComparableError."""
-    outputs = source.outputs or _told(source.manifest)
+    outputs = source.outputs or _first_output(source.manifest)
     evaluator = Evaluator(name="run", source="", parameters=(), outputs=outputs, version="")
     tally, found, rows = Tally(outputs), Worst(evaluator, worst, show), Rows(outputs, failed=failed, listed=listed)
     with open_rows(source.path, None) as every:
@@ -108,8 +107,7 @@ def _joined(every: Iterable[Row]) -> Iterator[tuple[int | None, Result, dict[str
             few = []
         if not few:
             number += 1
-            place = _LINE.search(where)
-            line, carried = int(place[1]) if place else None, _carried(row)
+            line, carried = line_of(where), _carried(row)
         few.append(_result(where, number, row))
     if few:
         yield line, joined(few) if len(few) > 1 else few[0], carried
@@ -121,7 +119,7 @@ def _content(source: Source, summary: Summary, worst: Worst, rows: Rows) -> RunC
     state = manifest.get("state", "finished")
     try:
         gates = _GATES.validate_python(told.get("gates", [])[:_MOST_GATES], strict=False)
-        more = {name: told[name] for name in _TOLD if name in told}
+        more = {name: told[name] for name in _ONLY_RUN if name in told}
         summary = Summary.model_validate(dict(summary) | more | {"gates": gates})
     except (ValidationError, TypeError):
         raise InputError(f"{source.name}: the summary in its manifest is not as a run writes it") from None
@@ -144,7 +142,7 @@ def _table(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _told(manifest: Mapping[str, Any]) -> dict[str, OutputConfig]:
+def _first_output(manifest: Mapping[str, Any]) -> dict[str, OutputConfig]:
     """The first output's direction and threshold, by the summary of a run."""
     told = _table(manifest, "summary")
     try:
@@ -198,5 +196,5 @@ def _carried(row: Mapping[str, Any]) -> dict[str, Any]:
 def _columns(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """In a table they have columns of their own."""
     for name, value in row.items():
-        if name not in (*TAKEN, REPEAT, CACHED) and not name.endswith((".label", ".score", ".explanation")):
+        if name not in _OWN and not name.endswith((".label", ".score", ".explanation")):
             yield name.removeprefix("row."), value

@@ -75,6 +75,16 @@ def lines(made: Comparison) -> list[str]:
     return [*found, *made.notes]
 
 
+COLUMNS = ("pairs", "base", "new", "difference", "95 % interval")
+"""What `cells` has of a part of the comparison."""
+
+
+def cells(part: Difference) -> list[str]:
+    """The figures of a row in such a table."""
+    means = [_mean(mean) for mean in (part.base_mean, part.new_mean)]
+    return [f"{part.compared:,}", *means, signed(part.mean_difference), interval(part)]
+
+
 def tables(made: Comparison) -> Iterator[tuple[str, dict[str, Difference]]]:
     """Figures for parts of the comparison, each table with the name of what it is by."""
     if made.outputs:

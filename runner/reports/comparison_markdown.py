@@ -5,7 +5,7 @@ from __future__ import annotations
 from runner.compare.types import ChangedRow, Comparison, Difference
 from runner.reports import comparison
 from runner.reports.content import name_of
-from runner.reports.markup import ICONS, code, markdown
+from runner.reports.markup import ICONS, code, markdown, pair
 from runner.reports.room import END, Room
 from runner.results.gates import figure
 
@@ -29,7 +29,7 @@ def comparison_markdown(made: Comparison, room: Room) -> None:
         room.add("\n", END)
         room.lines((f"- {markdown(line, _LINE)}\n" for line in lines), room.half)
     for title, parts in comparison.tables(made):
-        head = f"\n| {markdown(title, _NAME)} | pairs | base | new | difference | 95 % interval | |\n{'|---' * 7}|\n"
+        head = f"\n| {markdown(title, _NAME)} | {' | '.join(comparison.COLUMNS)} | |\n{'|---' * 7}|\n"
         if room.add(head, room.half):
             room.lines((_part(name, part) for name, part in parts.items()), room.half)
     if made.labels and room.add("\n| label before | label now | rows |\n|---|---|---|\n", room.half):
@@ -55,29 +55,23 @@ def _label(label: str | None) -> str:
 
 
 def _part(name: str, part: Difference) -> str:
-    means = [("" if mean is None else figure(mean)) for mean in (part.base_mean, part.new_mean)]
-    cells = [f"{part.compared:,}", *means, comparison.signed(part.mean_difference), comparison.interval(part)]
-    return f"| {markdown(name, _NAME)} | {' | '.join(cells)} | {comparison.verdict(part)} |\n"
+    return f"| {markdown(name, _NAME)} | {' | '.join(comparison.cells(part))} | {comparison.verdict(part)} |\n"
 
 
 def _row(row: ChangedRow) -> str:
     change = f"{figure(row.base_score)} → {figure(row.new_score)}"
     lines = [f'<tr><td colspan="2"><b>row {code(row.id, _NAME)} · score {change}</b></td></tr>']
     if row.base_label or row.new_label:
-        lines.append(_pair(row.base_label, row.new_label, _NAME))
+        lines.append(pair(row.base_label, row.new_label, _NAME))
     if row.differences:
         for one in row.differences:
             lines.append(f'<tr><td colspan="2">{code(one.path, _NAME)}</td></tr>')
-            lines.append(_pair(one.reference, one.output, _DIFFERENCE))
+            lines.append(pair(one.reference, one.output, _DIFFERENCE))
     elif row.base_text or row.new_text:
         lines.append("<tr><td>base</td><td>new</td></tr>")
-        lines.append(_pair(row.base_text, row.new_text, _CELL))
+        lines.append(pair(row.base_text, row.new_text, _CELL))
     if row.reference:
         lines.append(f'<tr><td colspan="2">reference {code(row.reference, _CELL)}</td></tr>')
     if row.base_remark or row.new_remark:
-        lines.append(_pair(row.base_remark, row.new_remark, _CELL // 2))
+        lines.append(pair(row.base_remark, row.new_remark, _CELL // 2))
     return "\n".join(lines) + "\n"
-
-
-def _pair(left: str, right: str, limit: int) -> str:
-    return f"<tr><td>{code(left, limit)}</td><td>{code(right, limit)}</td></tr>"

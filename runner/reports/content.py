@@ -21,6 +21,9 @@ FAILED = 1000
 LISTED = 10_000
 """Rows of which a report has the id, the outcome, the score and the label."""
 
+SHOWN = {".md": 50, ".html": 200}
+"""Rows with their texts, by kind of report."""
+
 _ID = 160
 _MESSAGE = 600
 _LABEL = 60

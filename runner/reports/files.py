@@ -11,7 +11,7 @@ from pathlib import Path
 from runner.engine.threads import Detached
 from runner.errors import OutputError
 from runner.output.files import WriteError, check_place, replace_file, same_file, write_error
-from runner.reports.content import Part
+from runner.reports.content import SHOWN, Part
 from runner.text import printable, whole
 
 Render = Callable[[Sequence[Part]], str]
@@ -34,7 +34,7 @@ class ReportFiles:
             _check(path, inputs, [*taken, *paths[:number]])
         self.paths = tuple(paths)
         kinds = {_kind(path) for path in paths}
-        self.rows = max((ROWS.get(kind, 0) for kind in kinds), default=0)
+        self.rows = max((SHOWN.get(kind, 0) for kind in kinds), default=0)
         """Rows with their texts that the reports show."""
         self.failed = bool(kinds & {".xml", ".codequality.json"})
         """True if they name each failed row."""
@@ -56,10 +56,6 @@ class ReportFiles:
                 failures.append(WriteError(f"{printable(path)} hangs, so this report is not written; look at the disk"))
         if failures:
             raise failures[0]
-
-
-ROWS = {".md": 50, ".html": 200}
-"""Rows with their texts, by kind of report."""
 
 
 def _renderer(kind: str) -> Render:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as xml
 
 from runner.compare.types import Comparison
 from runner.reports import comparison
-from runner.reports.content import FAILED, FailedRow, Part, RunContent, distinct
+from runner.reports.content import FailedRow, Part, RunContent, distinct
 from runner.results import overview
 from runner.results.gates import gate_words
 from runner.text import printable, rows_of
@@ -96,7 +96,7 @@ def _cases(content: RunContent, suite: str) -> Iterator[xml.Element]:
         _say(case, "error", "unjudged", f"{len(summary.gates) - _GATES:,} more gates are not shown")
         yield case
     allowed = any(gate.gate.startswith("max-failed ") and gate.verdict == "passed" for gate in summary.gates)
-    for row in content.failed[:FAILED]:
+    for row in content.failed:
         yield _row(content, suite, row, allowed)
     if (more := summary.failed + summary.lost - len(content.failed)) > 0:
         case = _case(suite, "more rows")

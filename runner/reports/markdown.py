@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from runner.reports.comparison_markdown import comparison_markdown
-from runner.reports.content import Part, RunContent, name_of, with_comparisons
-from runner.reports.markup import ICONS, code, markdown
+from runner.reports.content import SHOWN, Part, RunContent, name_of, with_comparisons
+from runner.reports.markup import ICONS, code, markdown, pair
 from runner.reports.room import END, Room, size
 from runner.results import overview
 from runner.results.gates import figure
@@ -21,8 +21,6 @@ from runner.text import rows_of
 
 LIMIT = 65_000
 """Characters of a report."""
-ROWS = 50
-"""Rows that are shown at most."""
 
 _GATES = {"passed": "✅ passed", "failed": "❌ failed", "unjudged": "⚠️ not judged"}
 _NAME = 80
@@ -101,7 +99,7 @@ def _gate(gate: GateResult) -> str:
 
 
 def _rows(content: RunContent, room: Room) -> None:
-    rows = content.shown.rows[:ROWS]
+    rows = content.shown.rows[: SHOWN[".md"]]
     if not rows:
         return
     # Within these tags, up to an empty line, nothing is Markdown.
@@ -121,15 +119,11 @@ def _row(row: ShownRow) -> str:
     if row.differences:
         for one in row.differences:
             lines.append(f'<tr><td colspan="2">{code(one.path, _NAME)}</td></tr>')
-            lines.append(_pair(one.output, one.reference, _DIFFERENCE))
+            lines.append(pair(one.output, one.reference, _DIFFERENCE))
     elif row.arguments:
         names = [*row.arguments, ""]
         values = [*row.arguments.values(), ""]
-        lines += [_pair(names[0], names[1], _NAME), _pair(values[0], values[1], _CELL)]
+        lines += [pair(names[0], names[1], _NAME), pair(values[0], values[1], _CELL)]
     if row.remark:
         lines.append(f'<tr><td colspan="2">{code(row.remark, _REMARK)}</td></tr>')
     return "\n".join(lines) + "\n"
-
-
-def _pair(left: str, right: str, limit: int) -> str:
-    return f"<tr><td>{code(left, limit)}</td><td>{code(right, limit)}</td></tr>"

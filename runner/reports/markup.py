@@ -33,5 +33,10 @@ def markdown(text: str, limit: int) -> str:
     return f"<code>{_MARKS.sub(lambda mark: _entity(mark[0]), short)}</code>" if short else ""
 
 
+def pair(left: str, right: str, limit: int) -> str:
+    """A row of an HTML table inside Markdown with two texts."""
+    return f"<tr><td>{code(left, limit)}</td><td>{code(right, limit)}</td></tr>"
+
+
 def _entity(mark: str) -> str:
     return f"&#{ord(mark)};" + ("\u200b" if mark == "@" else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runner.compare.types import ChangedRow, Comparison, Difference
 from runner.reports import comparison
 from runner.reports.html.figures import chip, tiles
-from runner.reports.html.rows import compared
+from runner.reports.html.rows import beside, compared
 from runner.reports.markup import html
 from runner.results.gates import figure
 
@@ -63,7 +63,7 @@ def _interval(made: Comparison) -> str:
 
 
 def _parts(title: str, parts: dict[str, Difference], of: str) -> str:
-    heads = "".join(f'<th scope="col" class="number">{word}</th>' for word in _COLUMNS)
+    heads = "".join(f'<th scope="col" class="number">{word}</th>' for word in comparison.COLUMNS)
     rows = "".join(_part(name, part) for name, part in list(parts.items())[:_PARTS])
     return (
         f'<h3>By {html(title, _NAME)}</h3><div class="scroll" role="region" tabindex="0" '
@@ -73,14 +73,9 @@ def _parts(title: str, parts: dict[str, Difference], of: str) -> str:
     )
 
 
-_COLUMNS = ("pairs", "base", "new", "difference", "95 % interval")
-
-
 def _part(name: str, part: Difference) -> str:
-    means = [("" if mean is None else figure(mean)) for mean in (part.base_mean, part.new_mean)]
-    cells = [f"{part.compared:,}", *means, comparison.signed(part.mean_difference), comparison.interval(part)]
     found = comparison.verdict(part)
-    numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)
+    numbers = "".join(f'<td class="number">{cell}</td>' for cell in comparison.cells(part))
     return f"<tr><td>{html(name, _NAME)}</td>{numbers}<td>{chip(found, comparison.CHIPS.get(found))}</td></tr>"
 
 
@@ -117,12 +112,12 @@ def _card(row: ChangedRow) -> str:
     inside = [_differences(row)]
     if row.base_text or row.new_text:
         texts = compared(row.base_text, row.new_text, _TEXT)
-        inside.append(_pair((f"base: {row.column}", f"new: {row.column}"), texts))
+        inside.append(beside((f"base: {row.column}", f"new: {row.column}"), texts))
     if row.reference:
         inside.append(f"<h4>reference</h4><pre>{html(row.reference, _TEXT)}</pre>")
     if row.base_remark or row.new_remark:
         remarks = [html(text, _VALUE) for text in (row.base_remark, row.new_remark)]
-        inside.append(_pair(("base: explanation", "new: explanation"), remarks))
+        inside.append(beside(("base: explanation", "new: explanation"), remarks))
     content = "".join(inside)
     is_open = " open" if content else ""
     content = content or '<p class="meta">Both outputs are shown where the results of both runs carry them.</p>'
@@ -143,11 +138,3 @@ def _differences(row: ChangedRow) -> str:
     )
     heads = "".join(f'<th scope="col">{word}</th>' for word in ("place", "base", "new"))
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def _pair(names: tuple[str, str], texts: list[str]) -> str:
-    sides = "".join(
-        f"<div><h4>{html(name, _NAME)}</h4><pre>{text or '<br>'}</pre></div>"
-        for name, text in zip(names, texts, strict=True)
-    )
-    return f'<div class="pair">{sides}</div>'

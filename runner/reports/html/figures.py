@@ -86,7 +86,7 @@ def _output(name: str, stats: Stats) -> str:
     title = f"<h3>{html(name, _NAME)}</h3>" if name else ""
     shown = [(of, value, "") for of, value in overview.figures(stats).items()]
     if passed := overview.pass_words(stats):
-        shown.insert(0, ("passed", passed[0], f"{passed[1]}"))
+        shown.insert(0, ("passed", *passed))
     if shown:
         shown.append(("rows with a score", f"{stats.count:,}", ""))
     figures = tiles(shown) if shown else '<p class="dim">No row has a score.</p>'

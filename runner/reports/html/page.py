@@ -9,7 +9,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from runner.reports import comparison
-from runner.reports.content import Part, RunContent, distinct, with_comparisons
+from runner.reports.content import SHOWN, Part, RunContent, distinct, with_comparisons
 from runner.reports.html import figures, rows
 from runner.reports.html.comparison import comparison_html
 from runner.reports.markup import html
@@ -18,8 +18,6 @@ from runner.version import installed
 
 LIMIT = 1_000_000
 """Bytes of a page."""
-ROWS = 200
-"""Rows that are shown in full."""
 
 _FIXED = 30_000  # bytes of what is around the runs: styles, script, head
 _SHARE = 0.55  # of what is left beside the figures, for the rows in full
@@ -86,7 +84,7 @@ def _run(content: RunContent, name: str, number: int, room: int) -> str:
         figures.outcomes(summary),
     ]
     room -= sum(len(part.encode()) for part in parts) + 4_000
-    cards, full = rows.in_full(content.shown.rows[:ROWS], int(room * _SHARE))
+    cards, full = rows.in_full(content.shown.rows[: SHOWN[".html"]], int(room * _SHARE))
     table, listed = rows.every(content, number, room - len(cards.encode()))
     if content.listed or cards:
         parts.append(rows.search(rows.verdicts(content), number))

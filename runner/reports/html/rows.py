@@ -77,11 +77,16 @@ def _sides(row: ShownRow, cut: int) -> str:
 def _texts(row: ShownRow, cut: int) -> str:
     values = list(row.arguments.values())
     shown = compared(values[0], values[1], cut) if len(values) == 2 else [html(value, cut) for value in values]
+    return beside(row.arguments, shown) if shown else ""
+
+
+def beside(names: Iterable[str], texts: Iterable[str]) -> str:
+    """Texts, which are HTML already, side by side with their names."""
     sides = "".join(
         f"<div><h4>{html(name, _NAME)}</h4><pre>{text or '<br>'}</pre></div>"
-        for name, text in zip(row.arguments, shown, strict=True)
+        for name, text in zip(names, texts, strict=True)
     )
-    return f'<div class="pair">{sides}</div>' if sides else ""
+    return f'<div class="pair">{sides}</div>'
 
 
 def compared(left: str, right: str, cut: int) -> list[str]:

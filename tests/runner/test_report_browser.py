@@ -109,7 +109,7 @@ def test_rows_are_found_filtered_sorted_and_paged(browser: Any, tmp_path: Path) 
         assert lines.first.locator("td").all_text_contents()[:2] == ["r300", "passed"]
         assert page.locator("th[aria-sort=descending]").text_content() == "score"
         page.get_by_label("Outcome").select_option("failed")
-        assert status.text_content() == "10 of 310 rows, 10 of 10 in full".replace("of 10 in", "of 200 in")
+        assert status.text_content() == "10 of 310 rows, 10 of 200 in full"
         page.get_by_label("Search").fill("alert(1) 305")
         assert (lines.count(), cards.count()) == (1, 1)
         page.get_by_label("Outcome").select_option("")

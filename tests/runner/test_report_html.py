@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from runner.reports.html.page import LIMIT, html_report
-from runner.results.gates import parse_gate
 from runner.types import Result
-from tests.runner.report_contents import CONFIG, EVIL, content, failed, scored
+from tests.runner.report_contents import EVIL, content, failed, scored
 from tests.runner.test_notebook_page import Balanced
 
 VOID = {"meta", "link", "input", "br"}
@@ -142,4 +141,3 @@ def test_few_rows_and_far_scores(rows: list[Result]) -> None:
     text = words(html_report([content(rows)]))
     assert f"{len(rows)} rows" in text
     assert ("nothing was scored" in text) == (not any(row.score is not None for row in rows))
-    assert parse_gate("mean>0", {"": CONFIG}).metric == "mean"

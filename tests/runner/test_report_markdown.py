@@ -93,7 +93,7 @@ def test_it_fits_a_comment_whatever_the_data() -> None:
         assert len(text.encode("utf-16-le")) // 2 <= LIMIT
         assert len(text) > LIMIT / 3
         assert text.count("<details>") == text.count("</details>") == len(some)
-        assert "more rows would make this too long" in text.replace("rows more", "more rows")
+        assert "rows more would make this too long" in text
         assert parsed(text).tags <= TAGS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, TypeAlias
 
 from runner.errors import ColumnsError, InputError
@@ -36,9 +36,11 @@ def with_whole_call(function: Callable[..., object], arguments: Mapping[str, Any
 def whole_call(function: Callable[..., object], arguments: Mapping[str, Any], error: ColumnsError) -> str:
     """The call with this mapping over its own. What has no short expression is named by its parameter."""
     usual = {name: p.default for name, p in signature(function).parameters.items()}
-    words = [_positional(arguments["evaluator"], "evaluator"), _positional(arguments["dataset"], "rows")]
+    first = next(iter(usual))
+    words = [_positional(arguments[first], first), _positional(arguments["dataset"], "rows")]
     for name, value in arguments.items():
-        if name not in ("evaluator", "dataset", "mapping") and value is not usual[name] and value != usual[name]:
+        default = usual.get(name, Parameter.empty)
+        if name not in (first, "dataset", "mapping") and value is not default and value != default:
             words.append(f"{name}={_expression(value, name)}")
     words.append(f"mapping={_mapping(arguments.get('mapping'), error)}")
     return f"{function.__name__}({', '.join(words)})"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner import InputError, InputMapping, OutputError, evaluate_all
+from runner.errors import ColumnsError
 from runner.suite import own, refuse_names
 from tests.cli.commands import LENGTH, run, write_rows
 
@@ -120,12 +121,17 @@ def test_python_has_the_same(here: Path) -> None:
         mapping=InputMapping(literals={"twice.weight": 2, "reference": "x"}),
         require=["twice.mean>=4", "rows==2"],
         output=here / "out",
+        report=here / "report.md",
         sandbox="wasm",
     )
     assert {name: report.summary.mean for name, report in found.items()} == {"length": 2, "twice": 4, "same": 0.5}
     gates = {name: [gate.gate for gate in report.summary.gates] for name, report in found.items()}
     assert gates == {"length": ["rows==2"], "twice": ["mean>=4", "rows==2"], "same": ["rows==2"]}
-    assert (here / "out" / "twice" / "manifest.json").is_file()
+    manifest = json.loads((here / "out" / "twice" / "manifest.json").read_text())
+    assert (manifest["evaluator"]["name"], manifest["evaluator"]["path"]) == ("twice", "length.py")
+    assert all(name in (here / "report.md").read_text() for name in found)
+    with pytest.raises(ColumnsError, match=r"call evaluate_all\(\['length.py', 'fails.py'\], rows, limit=1, mapping="):
+        evaluate_all(["length.py", "fails.py"], [{"answer": "x"}], limit=1)
     with pytest.raises(InputError, match="two evaluators are called 'same'"):
         evaluate_all(["same.py", "same.py"], ROWS)
     with pytest.raises(OutputError, match="cannot be made"):

@@ -53,6 +53,21 @@ worse = several(
     option(_COMPARED, "--allow-inconclusive", is_flag=True, help="Exit with 0 without enough evidence, too."),
 )
 
+_allowed = several(
+    option(
+        _COMPARED,
+        "--max-failed",
+        metavar="N|P%",
+        help="How many pairs may fail or be lost; with more, the gate exits with 3.  [default: none]",
+    ),
+    option(
+        _COMPARED,
+        "--max-abstained",
+        metavar="N|P%",
+        help="How many may abstain in the new run; with more, it exits with 3.  [default: as in the base]",
+    ),
+)
+
 gate = several(
     option(_COMPARED, "--baseline", metavar="RUN", help="Compare with this run: a results file, or a run's folder."),
     worse,
@@ -73,8 +88,7 @@ _EPILOG = (
 @options.limits
 @options.resources
 @_printed
-@options.max_failed
-@options.max_abstained
+@_allowed
 @worse
 def compare(**given: Any) -> int:
     """

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from runner.cli import render
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.headings import on_the_command_line
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.step import tell_step
 from runner.compare.gate import worse_gate
@@ -20,6 +21,9 @@ from runner.reports.files import ReportFiles
 from runner.results.allowance import parse_allowed
 from runner.results.summary import GateResult
 from runner.types import Direction
+
+_SCORING = {field.name for field in fields(SandboxOptions)} - {"language"} | {"seed", "limit", "id"}
+"""Options that finished runs have no use for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +86,17 @@ def _compared(options: Options) -> Comparison | None:
         "strict": options.strict,
     }
     if len(options.sources) == 2:
+        if word := next((word for name, word in on_the_command_line() if name in _SCORING), None):
+            raise InputError(
+                f"{word} is for datasets that are scored first; leave it out, or name EVALUATOR before them"
+            )
         return compare_runs(*options.sources, evaluator=options.evaluator, language=options.language, **wanted)
     if len(options.sources) != 3:
         raise InputError(
             "name two runs, BASE NEW, or an evaluator and two datasets: EVALUATOR BASE_DATASET NEW_DATASET"
         )
+    if options.evaluator is not None:
+        raise InputError("--evaluator is for two runs; leave it out, as the first of three names is the evaluator")
     return _datasets(options, wanted)
 
 

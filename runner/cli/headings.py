@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
@@ -51,6 +52,15 @@ class Command(click.Command):
             with formatter.section(heading):
                 # The same width in each group, so that all texts are in one column.
                 formatter.write_dl([(first.ljust(width), text) for first, text in records])
+
+
+def on_the_command_line() -> Iterator[tuple[str, str]]:
+    """Each parameter that the user has written: its name, and the option."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            yield name, parameter.opts[0]
 
 
 def option(heading: str, *words: str, **settings: Any) -> Decorator:

@@ -6,10 +6,10 @@ import json
 from itertools import chain
 
 import click
-from click.core import ParameterSource
 
 from runner.cli import render
 from runner.cli.exit_codes import DONE
+from runner.cli.headings import on_the_command_line
 from runner.cli.run import Options
 from runner.cli.several import run_all
 from runner.errors import InputError
@@ -29,13 +29,10 @@ def run(options: Options) -> int:
         if options.evaluator is not None:
             raise click.UsageError("Missing argument 'DATASET'.")
         raise click.UsageError(f"Missing argument 'EVALUATOR': no {FILE} was found here or above.")
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if name not in _ALSO and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+    for name, word in on_the_command_line():
+        if name not in _ALSO:
             raise click.UsageError(
-                f"{parameter.opts[0]} is not taken together with {found.name}: write it there, or name EVALUATOR "
-                "and DATASET."
+                f"{word} is not taken together with {found.name}: write it there, or name EVALUATOR and DATASET."
             )
     names = () if options.evaluator is None else (options.evaluator,)
     if not options.quiet:

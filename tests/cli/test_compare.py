@@ -76,6 +76,9 @@ def test_the_exit_code_says_the_verdict() -> None:
     assert code("base/", "gone/", "--fail-if-worse") == 3
     assert code("base/", "new/", "--allow-inconclusive") == 2
     assert code("base/") == 2
+    assert code("base/", "new/", "--limit", "9") == 2, "nothing is scored"
+    assert code("base/", "new/", "-j1") == 2
+    assert code("same.py", "base.jsonl", "new.jsonl", "--evaluator", "same.py") == 2
     assert code("base/", "new/", "--tolerance", "0.1", "--fail-if-worse", "0.2") == 2
 
     Path("new/results.jsonl").write_text("")

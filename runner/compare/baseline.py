@@ -7,7 +7,7 @@ from functools import cached_property
 from runner.compare.files import find_source, read_side
 from runner.compare.gate import refuse_undirected, worse_gate
 from runner.compare.pairs import Wish, compare_sides
-from runner.compare.runs import with_scores
+from runner.compare.runs import with_rows
 from runner.compare.side import Side
 from runner.compare.types import Comparison, RunInfo
 from runner.errors import InputError, NotComparableError
@@ -57,7 +57,7 @@ class Baseline:
         except NotComparableError as error:
             self._why = str(error)
             return None
-        return with_scores(compared, self._base, self._new)
+        return with_rows(compared, (self._base, self._new))
 
     def gates(self, complete: bool) -> tuple[GateResult, ...]:
         """The result of the gate, if the request has it. `complete`: the dataset was read to its end."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from runner.compare.files import Source, find_source, read_rows, read_side
@@ -57,10 +57,9 @@ def compare_runs(
     configs = _configs(sources, sides[1], direction, evaluator, language)
     infos = sources[0].info(sides[0]), sources[1].info(sides[1])
     compared = compare_sides(*sides, infos, configs, Wish(tolerance, by, cluster, ignore_input))
-    made = with_rows(compared.comparison, sources, sides, compared.worst)
     old, now = (source.aggregates for source in sources)
     figures = {name: (old.get(name), now.get(name)) for name in (*old, *now)}
-    made = made.model_copy(update={"aggregates": figures})
+    made = with_rows(compared, sides, sources).model_copy(update={"aggregates": figures})
     if strict and (found := unlike(made)):
         raise NotComparableError(f"strict: {'; '.join(found)}")
     return made
@@ -97,34 +96,22 @@ def unlike(made: Comparison) -> list[str]:
     return found
 
 
-def with_scores(compared: Compared, base: Side, new: Side) -> Comparison:
-    """Add the rows that got worse most, without texts: they are in no file."""
-    ids, a, b = list(base.ids), base.outputs[""], new.outputs[""]
-    rows = [
-        _changed_row(ids[at], a.scores[at], b.scores[n], {"label": a.labels[at]}, {"label": b.labels[n]})
-        for at, n in compared.worst
-    ]
-    return compared.comparison.model_copy(update={"worst": tuple(rows)})
+def with_rows(compared: Compared, sides: tuple[Side, Side], sources: tuple[Source, Source] | None = None) -> Comparison:
+    """Add the rows that got worse most, with the texts that are in the files."""
 
+    def rows(number: int) -> list[Mapping[str, Any]]:
+        side, places = sides[number], [pair[number] for pair in compared.worst]
+        if sources is None:
+            return [{"label": side.outputs[""].labels[at]} for at in places]
+        found = read_rows(sources[number], [side.numbers[at] for at in places])
+        return [found.get(side.numbers[at], {}) for at in places]
 
-def with_rows(
-    made: Comparison, sources: tuple[Source, Source], sides: tuple[Side, Side], worst: Sequence[tuple[int, int]]
-) -> Comparison:
-    """Add the rows that got worse most, with their texts from the files."""
-    places = [(sides[0].numbers[at], sides[1].numbers[place]) for at, place in worst]
-    found = read_rows(sources[0], [one for one, _ in places]), read_rows(sources[1], [other for _, other in places])
-    ids = list(sides[0].ids)
-    rows = [
-        _changed_row(
-            ids[at],
-            sides[0].outputs[""].scores[at],
-            sides[1].outputs[""].scores[place],
-            found[0].get(number, {}),
-            found[1].get(other, {}),
-        )
-        for (at, place), (number, other) in zip(worst, places, strict=True)
+    ids, old, new = list(sides[0].ids), sides[0].outputs[""].scores, sides[1].outputs[""].scores
+    worst = [
+        _changed_row(ids[at], old[at], new[place], base, after)
+        for (at, place), base, after in zip(compared.worst, rows(0), rows(1), strict=True)
     ]
-    return made.model_copy(update={"worst": tuple(rows)})
+    return compared.comparison.model_copy(update={"worst": tuple(worst)})
 
 
 def _changed_row(id: str, old: float, new: float, base: Mapping[str, Any], after: Mapping[str, Any]) -> ChangedRow:

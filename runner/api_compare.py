@@ -14,6 +14,7 @@ from runner.compare.types import Comparison
 from runner.dataset_comparison import DatasetComparison
 from runner.notebook.waiting import wait
 from runner.request import Path, Scorer
+from runner.types import Direction
 from sandboxes.base import Language, Limits, SandboxConfig
 
 
@@ -23,6 +24,7 @@ def compare_datasets(
     new: Path,
     *,
     tolerance: float = 0.0,
+    direction: Direction | None = None,
     sandbox: str | SandboxConfig | None = None,
     limits: Limits | None = None,
     mapping: Columns | None = None,
@@ -55,5 +57,5 @@ def compare_datasets(
                     pass
 
         wait(score)
-        wanted: dict[str, Any] = {"by": by, "cluster": cluster, "ignore_input": ignore_input, "strict": strict}
-        return work.compare(folder, tolerance=tolerance, **wanted)
+        wish: dict[str, Any] = {"tolerance": tolerance, "by": by, "cluster": cluster, "ignore_input": ignore_input}
+        return work.compare(folder, direction=direction, strict=strict, **wish)

@@ -8,14 +8,16 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from runner.compare.runs import compare_runs
+from runner.compare.files import find_source
+from runner.compare.pairs import Wish
+from runner.compare.runs import compare_sources
 from runner.compare.types import Comparison
 from runner.errors import DatasetError
-from runner.evaluators.mapping import bind
 from runner.output.files import ResultsFiles
 from runner.output.row_cells import Layout
 from runner.request import Prepared, RunRequest, prepare
-from runner.types import Evaluator, Result
+from runner.text import printable, whole
+from runner.types import Direction, Evaluator, Result
 
 Name: TypeAlias = str | os.PathLike[str]
 
@@ -38,7 +40,7 @@ class DatasetComparison:
     ) -> None:
         first = prepare(request, evaluator=evaluator, lock=lock)
         # The output and the reference are shown of the rows that got worse.
-        needs = bind(first.evaluator, request.mapping, partly=True).needs()
+        needs = {} if first.binding is None else first.binding.needs()
         shown = [needs[name] for name in ("output", "reference") if name in needs]
         kept = dict.fromkeys((*shown, *columns, *request.keep))
         self._sides: list[Prepared] = []
@@ -66,15 +68,16 @@ class DatasetComparison:
                                 yield result
                                 await files.room()
 
-    def compare(self, folder: str, **wanted: Any) -> Comparison:
-        """Compare what was written to `folder`; `wanted` are parameters of `compare_runs`."""
-        made = compare_runs(_file(folder, 0), _file(folder, 1), evaluator=self._sides[1].evaluator, **wanted)
-        sides = (made.base, made.new)
-        named = [
-            info.model_copy(update={"name": side.request.dataset})
-            for info, side in zip(sides, self._sides, strict=True)
-        ]
-        return made.model_copy(update={"base": named[0], "new": named[1]})
+    def compare(
+        self, folder: str, *, direction: Direction | None = None, strict: bool = False, **wish: Any
+    ) -> Comparison:
+        """Compare what was written to `folder`; all else are parameters of `compare_runs`. Raises as it does."""
+        base, new = (
+            # It is named as the dataset: the folder is gone when somebody reads a message.
+            find_source(_file(folder, number))._replace(name=printable(whole(side.request.dataset or "")))
+            for number, side in enumerate(self._sides)
+        )
+        return compare_sources((base, new), Wish(**wish), self._sides[1].evaluator, direction, strict)
 
 
 def _file(folder: str, number: int) -> str:

@@ -52,11 +52,26 @@ def compare_runs(
     """
     check_tolerance(tolerance)
     sources = find_source(base), find_source(new)
-    wanted = [name for name in dict.fromkeys((by, cluster)) if name is not None]
+    if evaluator is not None and not isinstance(evaluator, Evaluator):
+        from runner.evaluators.resolve import find_evaluator
+
+        evaluator = find_evaluator(evaluator, language)
+    return compare_sources(sources, Wish(tolerance, by, cluster, ignore_input), evaluator, direction, strict)
+
+
+def compare_sources(
+    sources: tuple[Source, Source],
+    wish: Wish,
+    evaluator: Evaluator | None = None,
+    direction: Direction | None = None,
+    strict: bool = False,
+) -> Comparison:
+    """`compare_runs` of files that were found. Raises NotComparableError."""
+    wanted = [name for name in dict.fromkeys((wish.by, wish.cluster)) if name is not None]
     sides = read_side(sources[0], wanted), read_side(sources[1], wanted)
-    configs = _configs(sources, sides[1], direction, evaluator, language)
+    configs = _configs(sources, sides[1], evaluator, direction)
     infos = sources[0].info(sides[0]), sources[1].info(sides[1])
-    compared = compare_sides(*sides, infos, configs, Wish(tolerance, by, cluster, ignore_input))
+    compared = compare_sides(*sides, infos, configs, wish)
     old, now = (source.aggregates for source in sources)
     figures = {name: (old.get(name), now.get(name)) for name in (*old, *now)}
     made = with_rows(compared, sides, sources).model_copy(update={"aggregates": figures})
@@ -161,18 +176,11 @@ def _as_text(value: Any) -> str:
 
 
 def _configs(
-    sources: tuple[Source, Source],
-    new: Side,
-    direction: Direction | None,
-    evaluator: Path | Evaluator | None,
-    language: Language | None,
+    sources: tuple[Source, Source], new: Side, evaluator: Evaluator | None, direction: Direction | None
 ) -> dict[str, OutputConfig]:
     """The output configs, by name."""
     if evaluator is not None:
-        from runner.evaluators.resolve import find_evaluator
-
-        read = evaluator if isinstance(evaluator, Evaluator) else find_evaluator(evaluator, language)
-        found = dict(read.outputs)
+        found = dict(evaluator.outputs)
     else:
         found = sources[1].outputs or sources[0].outputs or _of_template(new)
     if direction is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import compare_datasets
+from runner import NotComparableError, compare_datasets
 from tests.cli.commands import evalcell, header, write_rows
 
 SCRIPT = header(
@@ -50,6 +50,8 @@ def test_two_runs_or_two_datasets_give_the_same_verdict() -> None:
 
     found = compare_datasets("same.py", "base.jsonl", Path("new.jsonl"), by="topic")
     assert found.model_dump(mode="json") == {key: value for key, value in other.items() if key != "gate"}
+    turned = compare_datasets("same.py", "base.jsonl", "new.jsonl", direction="minimize")
+    assert (turned.direction, turned.wins, turned.losses) == ("minimize", 20, 0)
 
     shown = evalcell("compare", "base/", "new/", "--by", "topic").stdout
     assert "verdict" in shown
@@ -57,6 +59,15 @@ def test_two_runs_or_two_datasets_give_the_same_verdict() -> None:
     assert "The rows that got worse most" in shown
     assert "\x1b" not in shown
     assert "topic" in shown
+
+
+@pytest.mark.usefixtures("datasets")
+def test_what_does_not_pair_is_told_with_the_names_of_the_datasets() -> None:
+    write_rows(Path("other.jsonl"), [{"id": f"z{n}", "output": "yes", "reference": "yes"} for n in range(3)])
+    found = evalcell("compare", "same.py", "base.jsonl", "other.jsonl", "-j1", "-q")
+    assert (found.exit_code, found.stderr.split(":")[1]) == (3, " no row of base.jsonl is in other.jsonl")
+    with pytest.raises(NotComparableError, match=r"^no row of base\.jsonl is in other\.jsonl"):
+        compare_datasets("same.py", "base.jsonl", "other.jsonl", direction="minimize")
 
 
 @pytest.mark.usefixtures("datasets")

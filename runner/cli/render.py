@@ -14,7 +14,7 @@ from rich.text import Text
 
 from runner.cli.messages import in_options
 from runner.results.gates import figure, gate_words, missing_rows
-from runner.results.overview import aggregates
+from runner.results.overview import aggregates, figures
 from runner.results.summary import GateResult, Stats, Summary
 from runner.results.worst import ShownRow, safe
 from runner.text import rows_of
@@ -144,11 +144,10 @@ def _outcomes(summary: Summary) -> Text:
 
 def _stats(prefix: str, stats: Stats) -> list[tuple[str, RenderableType]]:
     rows: list[tuple[str, RenderableType]] = []
-    if None in (stats.mean, stats.median, stats.min, stats.max):
+    words = ", ".join(f"{name} {value}" for name, value in figures(stats).items())
+    if not words:
         rows.append((f"{prefix}score", Text("no row has one")))
     else:
-        figures = (("mean", stats.mean), ("median", stats.median), ("min", stats.min), ("max", stats.max))
-        words = ", ".join(f"{name} {figure(value)}" for name, value in figures if value is not None)
         better = f"; {_DIRECTIONS[stats.direction]}" if stats.direction in _DIRECTIONS else ""
         rows.append((f"{prefix}score", Text(f"{words} (of {stats.count:,}{better})")))
     if stats.passed is not None and stats.pass_rate is not None and stats.threshold is not None:

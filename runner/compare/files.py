@@ -30,6 +30,8 @@ from runner.text import near, printable, read_bounded, whole, why
 from runner.types import OutputConfig
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+ANEW = f"run it again, or copy its {ROWS} to another folder"
+"""The next step for a manifest that cannot be used: it is read wherever it is beside the rows."""
 _READ = ("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "score", "outputs")
 """The columns of a table that are read, beside those that are wanted."""
 _FIGURES = 100
@@ -63,7 +65,7 @@ class Source(NamedTuple):
             return {} if found is None else TypeAdapter(dict[str, OutputConfig]).validate_python(found)
         except ValidationError:
             raise NotComparableError(
-                f"{self.name}: the evaluator's outputs in its {MANIFEST} are not as a run writes them"
+                f"{self.name}: the evaluator's outputs in its {MANIFEST} are not as a run writes them; {ANEW}"
             ) from None
 
     @property
@@ -241,9 +243,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise NotComparableError(
-            f"{printable(whole(str(path)))} is no manifest; run it again, or name its {ROWS} alone"
-        )
+        raise NotComparableError(f"{printable(whole(str(path)))} is no manifest; {ANEW}")
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from runner.compare.files import Source, find_source, open_rows
+from runner.compare.files import ANEW, Source, find_source, open_rows
 from runner.datasets.column_values import RowError
 from runner.datasets.rows import Row
 from runner.errors import InputError, NotComparableError
@@ -118,11 +118,12 @@ def _content(source: Source, summary: Summary, worst: Worst, rows: Rows) -> RunC
     dataset, told = _table(manifest, "dataset"), _table(manifest, "summary")
     state = manifest.get("state", "finished")
     try:
-        gates = _GATES.validate_python(told.get("gates", [])[:_MOST_GATES], strict=False)
+        gates = told.get("gates", [])
+        gates = _GATES.validate_python(gates[:_MOST_GATES] if isinstance(gates, list) else gates)
         more = {name: told[name] for name in _ONLY_RUN if name in told}
         summary = Summary.model_validate(dict(summary) | more | {"gates": gates})
-    except (ValidationError, TypeError):
-        raise InputError(f"{source.name}: the summary in its manifest is not as a run writes it") from None
+    except ValidationError:
+        raise InputError(f"{source.name}: the summary in its manifest is not as a run writes it; {ANEW}") from None
     details = [("dataset", dataset.get("path")), ("started", manifest.get("started"))]
     return RunContent(
         name=summary.evaluator or source.name,

@@ -153,15 +153,15 @@ def test_compare_writes_reports_too(rows: Path) -> None:
         (("base", "--compare", "-o", "r.md"), "a comparison is of two runs"),
         (("base", "-o", "r.txt"), "r.txt: the suffix decides the format"),
         (("broken.jsonl", "-o", "r.md"), "broken.jsonl:1: "),
-        (("lies", "-o", "r.md"), "lies: the summary in its manifest is not as a run writes it"),
+        (("lies", "-o", "r.md"), "lies: the summary in its manifest is not as a run writes it; run it again"),
+        (("more-lies", "-o", "r.md"), "more-lies: the summary in its manifest is not as a run writes it"),
     ],
 )
 def test_what_is_no_run_is_one_line(rows: Path, words: tuple[str, ...], said: str) -> None:
     (rows / "broken.jsonl").write_text('{"id": "a", \n')
-    (rows / "lies").mkdir()
-    (rows / "lies" / "results.jsonl").write_text((rows / "base" / "results.jsonl").read_text())
-    summary = {"gates": [{"gate": 5, "verdict": "fine"}]}
-    (rows / "lies" / "manifest.json").write_text(json.dumps({"state": "finished", "summary": summary}))
+    for name, gates in (("lies", [{"gate": 5, "verdict": "fine"}]), ("more-lies", {})):
+        shutil.copytree(rows / "base", rows / name)
+        (rows / name / "manifest.json").write_text(json.dumps({"state": "finished", "summary": {"gates": gates}}))
     done = evalcell("report", *words)
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert said in done.stderr

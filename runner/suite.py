@@ -81,7 +81,10 @@ def refuse_names(names: Sequence[str]) -> None:
     for at, name in enumerate(names):
         shown = printable(whole(name), 80)
         if not _NAME.fullmatch(name):
-            raise InputError(f"the evaluator {shown!r} needs a plain name; give it one: NAME=EVALUATOR")
+            raise InputError(
+                f"the run {shown!r} needs a plain name: letters, digits, spaces and _.-+@() alone, a letter or digit "
+                "first; an evaluator is named by NAME=EVALUATOR or in a table, a run of a file by [run.NAME]"
+            )
         if name.lower() in {other.lower() for other in names[:at]}:
             raise InputError(f"two evaluators are called {shown!r}; give one another name: NAME=EVALUATOR")
 

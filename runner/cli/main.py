@@ -172,14 +172,14 @@ def run(**given: Any) -> int:
     from runner.cli import run
 
     asked = run.Options(**given)
-    if asked.evaluators:
-        from runner.cli import several  # not for one evaluator
-
-        return several.run(asked)
-    if asked.dataset is None or asked.project is not None:
-        from runner.cli import project  # nor for one that is named
+    if asked.project is not None or (asked.dataset is None and not asked.evaluators):
+        from runner.cli import project  # not for an evaluator that is named
 
         return project.run(asked)
+    if asked.evaluators:
+        from runner.cli import several  # nor for one alone
+
+        return several.run(asked)
     return run.run(asked)
 
 

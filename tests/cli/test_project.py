@@ -205,6 +205,8 @@ def test_a_stranger_s_file_is_not_run_unless_it_is_named(here: Path, monkeypatch
 def test_other_options_stand_in_the_file() -> None:
     done = evalcell("run", "length", "--limit", "1")
     assert (done.exit_code, "--limit is not taken together with evalcell.toml" in done.stderr) == (2, True)
+    both = evalcell("run", "-e", "length.py", "data/rows.jsonl", "--config", "evalcell.toml")
+    assert (both.exit_code, "-e is not taken together with evalcell.toml" in both.stderr) == (2, True)
 
 
 def test_each_option_of_run_is_a_key() -> None:

@@ -72,19 +72,21 @@ def evaluate_all(
         return _finish(suite, rows, progress)
 
 
-def evaluate_project(*names: str, config: Path | None = None, progress: bool = True) -> dict[str, Report]:
+def evaluate_project(
+    *names: str, config: Path | None = None, resume: bool = False, progress: bool = True
+) -> dict[str, Report]:
     """
     Run what `evalcell.toml` says: all of it, or the runs of these names; return the report of each by its name.
 
     `config` is the file, or a folder that has it; without it, it is looked for from the working directory upwards. A
-    run with several evaluators has a report for each, called `run.evaluator`. Raises what `evaluate` does, and
-    InputError for a file that is not there or cannot be used.
+    run with several evaluators has a report for each, called `run.evaluator`. `resume` is that of
+    `evaluate`. Raises what `evaluate` does, and InputError for a file that is not there or cannot be used.
     """
     found = find_project(config)
     if found is None:
         raise InputError(f"there is no {FILE} here or above; name it as `config`")
     reports: dict[str, Report] = {}
-    for suite in suites(found, names):
+    for suite in suites(found, names, resume=resume):
         reports |= _finish(suite, None, progress)
     return reports
 

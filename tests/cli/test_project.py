@@ -12,6 +12,7 @@ import pytest
 
 from runner import InputError, evaluate_project
 from runner.cli.main import cli
+from runner.errors import ResumeError
 from runner.project.load import find_project, line_of, read_project
 from runner.project.parts import parts
 from runner.project.types import Project, Settings
@@ -90,7 +91,13 @@ def test_python_runs_it(here: Path) -> None:
         "both.long": 6,
         "both.same": 0.5,
     }
-    assert list(evaluate_project("length", config=here)) == ["length"]
+    rows = here / "results" / "length" / "results.jsonl"
+    before = rows.read_bytes()
+    (again,) = evaluate_project("length", config=here, resume=True).values()
+    assert (again.summary.mean, rows.read_bytes()) == (4, before)
+    (here / "evalcell.toml").write_text(f"seed = 1\n{FILE}")
+    with pytest.raises(ResumeError, match="`seed` was None and is 1"):
+        evaluate_project("length", resume=True)
     with pytest.raises(InputError, match="has no run 'x'"):
         evaluate_project("x")
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from runner import InputMapping, RequirementError, SandboxConfig, evaluate
+from runner import InputMapping, RequirementError, SandboxConfig, evaluate, stream
 from runner.engine.aggregate import Aggregation
 from runner.errors import EvaluatorError, InputError, MappingError
 from runner.evaluators.load import parse_evaluator
@@ -119,13 +119,24 @@ def test_rows_that_are_not_run_again_are_given_too(tmp_path: Path, monkeypatch: 
         assert (found.cached or 0) >= cached
 
 
-def test_without_rows_or_in_a_stream_it_is_not_called() -> None:
+def test_without_rows_or_in_a_stream_it_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     found = report("def aggregate(results): return 1", [])
     assert (found.summary.aggregates, found.summary.aggregate_error) == ({}, None)
     failing = report(
         "def aggregate(results): return 1", [{"output": "x", "reference": 1}], "def evaluate(output): oops\n"
     )
     assert (failing.summary.failed, failing.summary.aggregates, failing.summary.aggregate_error) == (1, {}, None)
+
+    async def called(*_: object) -> None:
+        raise AssertionError("it is called")
+
+    async def streamed() -> int:
+        return len([result async for result in stream(script("def aggregate(results): return 1"), ROWS, sandbox=WASM)])
+
+    monkeypatch.setattr(Aggregation, "run", called)
+    assert asyncio.run(streamed()) == len(ROWS)
+    with pytest.raises(AssertionError, match="it is called"):
+        report("def aggregate(results): return 1")
 
 
 @pytest.mark.parametrize(

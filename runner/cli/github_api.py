@@ -16,6 +16,7 @@ import click
 import httpx
 
 from runner.cli.exit_codes import COULD_NOT_JUDGE
+from runner.reports.markup import mark
 from runner.text import printable
 
 _LIMIT = 65_536
@@ -25,7 +26,6 @@ _ARCHIVE = 512 << 20
 _FILE = 2 << 30
 _PAGES = 20
 _SECONDS = 30.0
-_UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 _REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}")
 _FILES = ("results.jsonl", "manifest.json", "requirements.lock")
 
@@ -41,27 +41,27 @@ def write_comment(name: str, report: str) -> str:
     number = _pull_request()
     if number is None:
         return "this job is not of a pull request, so there is nothing to comment on"
-    mark = f"<!-- evalcell:{_UNSAFE.sub('-', name)[:100].strip('-') or 'run'} -->"
+    own_mark = mark(name)
     try:
-        text = Path(report).read_text("utf-8")
-        body = "\n".join([mark, *text.splitlines()[1:]])
+        text = Path(report).read_text("utf-8").partition("\n")[2]
     except (OSError, ValueError):
-        body = f"{mark}\n\n### ⚠️ evalcell wrote no report\n\nThe log of the job says why."
+        text = "\n### ⚠️ evalcell wrote no report\n\nThe log of the job says why."
+    body = f"{own_mark}\n{text}"
     with _client() as client:
         place = f"issues/{number}/comments"
-        own = next((found["id"] for found in _pages(client, place) if _is_ours(found, mark)), None)
+        own = next((found["id"] for found in _pages(client, place) if _is_ours(found, own_mark)), None)
         where = place if own is None else f"issues/comments/{own}"
         _call(client, "POST" if own is None else "PATCH", where, json={"body": body[:_LIMIT]})
     return f"{'wrote' if own is None else 'updated'} the comment on pull request {number}"
 
 
-def _is_ours(found: Any, mark: str) -> bool:
+def _is_ours(found: Any, own_mark: str) -> bool:
     """True for a comment of a job: anybody may write the mark, and ours must not replace theirs."""
     if not isinstance(found, dict) or not isinstance(found.get("id"), int):
         return False
     user, body = found.get("user"), found.get("body")
     by_job = isinstance(user, dict) and user.get("type") == "Bot"
-    return by_job and isinstance(body, str) and body.startswith(mark)
+    return by_job and isinstance(body, str) and body.startswith(own_mark)
 
 
 def fetch_baseline(name: str, branch: str, folder: str) -> None:

@@ -6,12 +6,11 @@ GitHub takes 65,536 characters in a comment. What does not fit is left out, the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from runner.reports.comparison_markdown import comparison_markdown
 from runner.reports.content import SHOWN, Part, RunContent, name_of, with_comparisons
-from runner.reports.markup import ICONS, code, markdown, pair
+from runner.reports.markup import ICONS, code, mark, markdown, pair
 from runner.reports.room import END, Room, size
 from runner.results import overview
 from runner.results.gates import figure
@@ -28,15 +27,12 @@ _LINE = 400
 _CELL = 600
 _REMARK = 300
 _DIFFERENCE = 100
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_DASHES = re.compile("--+")  # two of them might end a comment
 
 
 def markdown_report(parts: Sequence[Part], limit: int = LIMIT) -> str:
     """The report of these runs and comparisons. It begins with a mark by which a comment is found again."""
     contents = with_comparisons(parts)
-    names = "+".join(_UNSAFE.sub("-", name_of(content)[:_NAME]).strip("-") or "run" for content in parts)
-    texts = [f"<!-- evalcell:{_DASHES.sub('-', names)[:200]} -->\n"]
+    texts = [f"{mark(*map(name_of, parts))}\n"]
     left = limit - size(texts[0])
     for number, content in enumerate(contents):
         room = Room(left // (len(contents) - number))

@@ -10,11 +10,20 @@ from runner.text import printable, whole
 _MARKS = re.compile(r"[!-$&()*+.:<=>?@\[-`{-~-]")
 """What may mean something in Markdown; a dot and a colon make a link of what looks like an address."""
 
+_UNNAMED = re.compile(r"[^A-Za-z0-9._]+")
+"""What a name in a mark has a dash for; so no two dashes are there, which might end the comment."""
+
 ICONS = {"done": "✅", "failed": "❌", "no verdict": "⚠️"}
 """By verdict, as comments show it."""
 
 _MENTION = "@\u200b"
 """An @ that nobody is notified by: a space of no width is after it, as sites look for mentions after decoding."""
+
+
+def mark(*names: str) -> str:
+    """The comment by which a report of these runs is found again."""
+    short = "+".join(_UNNAMED.sub("-", name[:80]).strip("-") or "run" for name in names)
+    return f"<!-- evalcell:{short[:200]} -->"
 
 
 def html(text: str, limit: int) -> str:

@@ -26,7 +26,7 @@ _ARCHIVE = 512 << 20
 _FILE = 2 << 30
 _PAGES = 20
 _SECONDS = 30.0
-_REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_-]{1,100}/[A-Za-z0-9._-]{1,100}")
 _FILES = ("results.jsonl", "manifest.json", "requirements.lock")
 
 

@@ -307,8 +307,14 @@ def test_a_baseline_that_is_not_there_is_no_verdict(
 
 
 @pytest.mark.parametrize(
-    "env", [{"GITHUB_TOKEN": ""}, {"GITHUB_REPOSITORY": "../x"}, {"GITHUB_API_URL": "http://127.0.0.1:9"}]
+    ("env", "said"),
+    [
+        ({"GITHUB_TOKEN": ""}, "are not set as in a job"),
+        ({"GITHUB_REPOSITORY": "../x"}, "are not set as in a job"),
+        ({"GITHUB_API_URL": "http://127.0.0.1:9"}, "GitHub cannot be reached (ConnectError)"),
+    ],
 )
-def test_outside_of_a_job_it_says_what_is_missing(tmp_path: Path, hub: Hub, env: dict[str, str]) -> None:
+def test_outside_of_a_job_it_says_what_is_missing(tmp_path: Path, hub: Hub, env: dict[str, str], said: str) -> None:
     done = fetch(hub, tmp_path, **env)
     assert (done.exit_code, len(done.stderr.splitlines())) == (3, 1)
+    assert said in done.stderr

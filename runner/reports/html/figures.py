@@ -13,7 +13,7 @@ from runner.text import rows_of
 
 CHIPS = {
     **{"passed": "good", "missed": "bad", "failed": "bad", "lost": "lost", "abstained": "warn"},
-    **{"done": "good", "no verdict": "warn", "unjudged": "warn", "not judged": "warn"},
+    **{"done": "good", "no verdict": "warn", "not judged": "warn"},
 }
 """The colour of a chip, by its word."""
 

@@ -13,6 +13,7 @@ from runner.compare.side import Side
 from runner.compare.types import ChangedRow, Comparison
 from runner.compare.verdict import difference
 from runner.errors import InputError, NotComparableError
+from runner.output.row_cells import columns_of
 from runner.results.json_diff import JsonDifference
 from runner.results.worst import safe
 from runner.text import rows_of
@@ -22,6 +23,8 @@ from sandboxes.base import Language
 Path: TypeAlias = str | os.PathLike[str]
 
 _TEXT = 1500  # characters of a text that is kept
+_BESIDE = ("id", "input", "reference")
+"""Columns that are not what was scored."""
 
 
 def compare_runs(
@@ -133,14 +136,14 @@ def _changed_row(id: str, old: float, new: float, base: Mapping[str, Any], after
     from runner.results.diff import windows
     from runner.results.json_diff import json_differences
 
-    carried, now = ((row["row"] if isinstance(row.get("row"), dict) else row) for row in (base, after))
-    texts_of = [name for name in ("output", *now) if name in carried and name in now and _is_text(name, base)]
+    then, now = columns_of(base), columns_of(after)
+    texts_of = [name for name in ("output", *now) if name in then and name in now and name not in _BESIDE]
     # A column that is the same on both sides says nothing of the change, unless it is what was scored.
-    column = next((name for name in texts_of if carried[name] != now[name]), "output" if "output" in texts_of else "")
+    column = next((name for name in texts_of if then[name] != now[name]), "output" if "output" in texts_of else "")
     texts = ["", ""]
     differences: tuple[JsonDifference, ...] = ()
     if column:
-        values = [carried[column], now[column]]
+        values = [then[column], now[column]]
         differences = json_differences(values[1], values[0])
         texts = [safe(text, _TEXT) for text in windows([_as_text(value) for value in values], _TEXT - 2)]
     return ChangedRow(
@@ -158,17 +161,6 @@ def _changed_row(id: str, old: float, new: float, base: Mapping[str, Any], after
         reference=safe(_as_text(now.get("reference")), _TEXT),
         differences=differences,
     )
-
-
-_OWN = {
-    *("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "score", "explanation", "error"),
-    *("error_kind", "error_message", "stdout", "duration_ms", "outputs", "row", "reference", "input"),
-}
-
-
-def _is_text(name: str, row: Mapping[str, Any]) -> bool:
-    """True for a column of the dataset, in a table (which has them beside its own) as well."""
-    return name not in _OWN or (isinstance(row.get("row"), dict) and name not in ("reference", "input", "id"))
 
 
 def _as_text(value: Any) -> str:

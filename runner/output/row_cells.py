@@ -14,6 +14,8 @@ REPEAT, CACHED = "repeat", "cached"
 PARTS = ("label", "score", "explanation")
 OWN = ("id", "evaluator", "version", "sandbox", "given", "outcome", *PARTS)
 TAKEN = (*OWN, "error", "error_kind", "error_message", "stdout", "duration_ms", "outputs")
+_NO_COLUMNS = frozenset((*TAKEN, REPEAT, CACHED))
+_PARTS = tuple(f".{part}" for part in PARTS)
 
 
 class Layout(NamedTuple):
@@ -65,6 +67,15 @@ def layout(
     few = tuple(dict.fromkeys(columns))[:MOST]
     several = tuple(outputs) if len(outputs) > 1 else ()
     return Layout(several, few, others=not complete or len(few) < len(set(columns)), repeats=repeats, cached=cached)
+
+
+def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the dataset that a row of results carries. In a table they stand beside the result's own."""
+    kept = row.get("row")
+    if isinstance(kept, dict):
+        return dict(kept)
+    names = (name for name in row if name not in _NO_COLUMNS and not name.endswith(_PARTS))
+    return {name.removeprefix("row."): row[name] for name in names}
 
 
 def _cell(value: Any) -> str | None:

@@ -16,7 +16,7 @@ from runner.datasets.rows import Row
 from runner.errors import InputError, NotComparableError
 from runner.output.folder import ROWS
 from runner.output.manifest import State
-from runner.output.row_cells import CACHED, REPEAT, TAKEN
+from runner.output.row_cells import REPEAT, columns_of
 from runner.reports.content import Part, Rows, RunContent, line_of
 from runner.results.repeats import joined
 from runner.results.summary import GateResult, Summary, Tally
@@ -34,7 +34,6 @@ _ONLY_RUN = (
     *("repeat", "unstable", "unstable_rate"),
 )
 """What only the summary of a run tells."""
-_OWN = frozenset((*TAKEN, REPEAT, CACHED))
 _TEXTS = ("evaluator", "version", "sandbox", "label", "explanation")
 
 
@@ -107,7 +106,7 @@ def _joined(every: Iterable[Row]) -> Iterator[tuple[int | None, Result, dict[str
             few = []
         if not few:
             number += 1
-            line, carried = line_of(where), _carried(row)
+            line, carried = line_of(where), columns_of(row)
         few.append(_result(where, number, row))
     if few:
         yield line, joined(few) if len(few) > 1 else few[0], carried
@@ -186,16 +185,3 @@ def _finite(score: object) -> object:
     if isinstance(found, float) and not isfinite(found):
         raise ValueError(found)
     return found
-
-
-def _carried(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of the dataset that a row of results carries."""
-    carried = row.get("row")
-    return dict(carried) if isinstance(carried, dict) else dict(_columns(row))
-
-
-def _columns(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """In a table they have columns of their own."""
-    for name, value in row.items():
-        if name not in _OWN and not name.endswith((".label", ".score", ".explanation")):
-            yield name.removeprefix("row."), value

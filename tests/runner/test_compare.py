@@ -266,6 +266,17 @@ def test_the_texts_of_a_row_that_got_worse_are_those_that_differ(
     assert (row.column, row.base_text, row.new_text) == shown
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv", "parquet"])
+@pytest.mark.parametrize("layout", [Layout(("a", "b")), Layout(cached=True, repeats=True)])
+def test_columns_of_results_are_no_texts(tmp_path: Path, suffix: str, layout: Layout) -> None:
+    def scored(score: float) -> list[Result]:
+        return [result(0, score, outputs={name: Score(score=score) for name in layout.outputs}, cached=score < 1)]
+
+    paths = [write(tmp_path / f"{name}.{suffix}", scored(by), layout) for name, by in (("base", 1.0), ("new", 0.5))]
+    (row,) = compare_runs(*paths, direction="maximize").worst
+    assert (row.column, row.base_text, row.new_text) == ("", "", "")
+
+
 def test_a_template_in_this_version_is_known_without_a_manifest(tmp_path: Path) -> None:
     from runner.evaluators.resolve import find_evaluator
 

@@ -81,6 +81,8 @@ def _figures(made: Comparison) -> Iterator[tuple[str, RenderableType]]:
     for name, values in list(made.aggregates.items())[:_GROUPS]:
         old, new = ("none" if value is None else figure(value) for value in values)
         yield safe(name, 20), Text(f"{old} -> {new} (of all rows)")
+    if (more := len(made.aggregates) - _GROUPS) > 0:
+        yield "", Text(f"and {more} more figures, which --json has", style="dim")
     if made.bounds is not None:
         worst, best = (figure(value) for value in (made.bounds.worst, made.bounds.best))
         yield (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -24,7 +23,9 @@ from runner.datasets.parquet import ParquetRows
 from runner.datasets.rows import Row, columns
 from runner.datasets.streams import as_utf8
 from runner.errors import DatasetError, InputError, NotComparableError
+from runner.output.cells import unescaped
 from runner.output.folder import LOCK, MANIFEST, ROWS
+from runner.results.figures import MOST
 from runner.results.worst import safe
 from runner.text import near, printable, read_bounded, whole, why
 from runner.types import OutputConfig
@@ -34,10 +35,8 @@ ANEW = f"run it again, or copy its {ROWS} to another folder"
 """The next step for a manifest that cannot be used: it is read wherever it is beside the rows."""
 _READ = ("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "score", "outputs")
 """The columns of a table that are read, beside those that are wanted."""
-_FIGURES = 100
 _MANIFEST = 32 << 20
 _LOCK = 4 << 20
-_CODE = re.compile(r"\\\\|\\u([0-9a-f]{4})")
 
 
 class Source(NamedTuple):
@@ -73,7 +72,7 @@ class Source(NamedTuple):
         """The figures of the script's `aggregate`; none if they are not known."""
         summary = self.manifest.get("summary")
         found = summary.get("aggregates") if isinstance(summary, dict) else None
-        figures = list(found.items())[:_FIGURES] if isinstance(found, dict) else []
+        figures = list(found.items())[:MOST] if isinstance(found, dict) else []
         return {
             safe(name): float(value) for name, value in figures if type(value) in (int, float) and abs(value) < 1e308
         }
@@ -207,13 +206,13 @@ def _json_lines(file: BufferedReader, name: str) -> Iterator[Row]:
 
 def _table(rows: Iterator[Row], header: Sequence[str]) -> Iterator[Row]:
     """Rows of a `.csv` file with texts as they were, and several outputs under one key."""
-    known = {_plain(name) for name in header}
+    known = {unescaped(name) for name in header}
     outputs = [
         (name, f"{name}.score", f"{name}.label")
         for name in (one.removesuffix(".score") for one in known if one.endswith(".score"))
         if f"{name}.label" in known and f"{name}.explanation" in known
     ]
-    names = [_plain(name) for name in header]
+    names = [unescaped(name) for name in header]
     same = names == list(header)
     for where, row in rows:
         if isinstance(row, RowError):
@@ -222,17 +221,10 @@ def _table(rows: Iterator[Row], header: Sequence[str]) -> Iterator[Row]:
         found: dict[str, Any] = row if same else dict(zip(names, row.values(), strict=True))
         for name, cell in found.items():
             if cell and cell[0] == "'":
-                found[name] = _plain(cell)
+                found[name] = unescaped(cell)
         if outputs:
             found["outputs"] = {name: {"score": found[s], "label": found[label]} for name, s, label in outputs}
         yield where, found
-
-
-def _plain(cell: str) -> str:
-    """Undo `cells.escaped`."""
-    if not cell.startswith("'"):
-        return cell
-    return _CODE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", cell[1:])
 
 
 def _manifest(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ _BLANK = ("Cc", "Cf", "Zs", "Zl", "Zp", "Cn", "Co")  # a newer Unicode may give 
 _UNSEEN = ("Cc", "Cf", "Zl", "Zp")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 _ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CODE = re.compile(r"\\\\|\\u([0-9a-f]{4})")
 _QUOTED = re.compile('[",;\r\n]')
 
 
@@ -27,6 +28,13 @@ def escaped(text: str) -> str:
     if not _is_risky(text):
         return text
     return "'" + _ESCAPED.sub(_code, text)
+
+
+def unescaped(text: str) -> str:
+    """Undo `escaped`."""
+    if not text.startswith("'"):
+        return text
+    return _CODE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", text[1:])
 
 
 def _is_risky(text: str) -> bool:

@@ -7,8 +7,9 @@ PACKAGES := $(VENV)/.packages
 READY := $(VENV)/.ready
 # pip takes some 45 s longer for a hundred packages.
 INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN)
-# tests/selection.py says what is kept together, and in which order.
-TEST := $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+# tests/selection.py says what is kept together, and in which order. Tests wait a part of their time, so that three
+# workers keep two cores busy.
+TEST := $(RUN) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
 GUEST := $(shell find sandboxes/guest/harness.py sandboxes/guest/wasm sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
 
 DOCS := .venv-docs

@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
             "-m",
             "pytest",
             "-n",
-            "2",
+            "3",
             "--dist",
             "loadgroup",
             "--no-loadscope-reorder",

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 from sandboxes.cache import VARIABLE
 from sandboxes.errors import SandboxUnavailableError
@@ -14,28 +15,35 @@ from sandboxes.guest.supervisor.shortage import first_to_go, why
 from sandboxes.handle import end_with, own_handle
 from sandboxes.wasm.boot import FOLDERS, boot
 
+_LOOK = 0.1  # seconds between two looks at `stop`
 _NEEDED = "450 MB"  # measured: 400 to 430 MB at its peak, with one core and with two
 
 
-def native(name: str, source: bytes) -> bytes:
+def native(module: Path, stop: threading.Event | None = None) -> bytes:
     """
-    The module's native code, serialised. Raises SandboxUnavailableError.
+    The native code of a module's file, serialised.
 
-    In a small container the kernel ends the process that compiles, and this one can say so.
+    Raises SandboxUnavailableError, also soon after another thread sets `stop`. In a small container the kernel ends the
+    process that compiles, and this one can say so.
     """
     host = own_handle()
     passed = () if host is None else (host,)
     command = [sys.executable, "-P", "-c", boot("sandboxes.wasm.compiler"), *FOLDERS, *map(str, passed)]
     pipe = subprocess.PIPE
     try:
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=passed) as process:
+        with (
+            open(module, "rb") as source,
+            subprocess.Popen(command, stdin=source, stdout=pipe, stderr=pipe, pass_fds=passed) as process,
+        ):
             first_to_go(process.pid)
-            code, said = process.communicate(source)
+            code, said = _answer(process, stop)
     except OSError as e:
         raise SandboxUnavailableError(f"the sandbox cannot be compiled: {why(e) or e.strerror}") from e
     finally:
         for descriptor in passed:
             os.close(descriptor)
+    if stop is not None and stop.is_set():
+        raise SandboxUnavailableError("the sandbox was not compiled: it was stopped before")
     if process.returncode == -9:  # Windows has no name for it, and no such end
         raise SandboxUnavailableError(
             "the machine, or its container, has too little memory to compile the sandbox, which needs about "
@@ -44,8 +52,19 @@ def native(name: str, source: bytes) -> bytes:
     if process.returncode or not code:
         lines = said.decode(errors="replace").split("\n")
         last = next((line for line in reversed(lines) if line), f"exit code {process.returncode}")
-        raise SandboxUnavailableError(f"_guest/{name} does not compile ({last}); reinstall evalcell")
+        raise SandboxUnavailableError(
+            f"{module.parent.name}/{module.name} does not compile ({last}); reinstall evalcell"
+        )
     return code
+
+
+def _answer(process: subprocess.Popen[bytes], stop: threading.Event | None) -> tuple[bytes, bytes]:
+    while True:
+        try:
+            return process.communicate(timeout=_LOOK)
+        except subprocess.TimeoutExpired:
+            if stop is not None and stop.is_set():
+                process.kill()
 
 
 def main(host: str = "") -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple
 
 from sandboxes.cache import VARIABLE, cache_dir, get_or_build, is_noexec
@@ -33,27 +34,27 @@ class NativeCode(NamedTuple):
     memory: Path
 
 
-def compile_guest(progress: Progress, tried: bool = True) -> NativeCode:
+def compile_guest(progress: Progress, tried: bool = True, stop: Event | None = None) -> NativeCode:
     """
     The compiled guest. The cached files are checked each time; what is missing, damaged or not ours is built.
 
     `tried` also checks that it loads; otherwise wasmtime, whose import is slow, is imported only to build it.
-    `progress` is called with a line for the user if that takes long. Raises SandboxUnavailableError.
+    `progress` is called with a line for the user if that takes long. Raises SandboxUnavailableError, also soon after
+    another thread sets `stop` while something is built.
     """
-    return NativeCode(*(_part(part, progress, tried) for part in PARTS))
+    return NativeCode(*(_part(part, progress, tried, stop) for part in PARTS))
 
 
-def _part(part: str, progress: Progress, tried: bool = True) -> Path:
+def _part(part: str, progress: Progress, tried: bool = True, stop: Event | None = None) -> Path:
     name = f"{part}.wasm"
     digest = _digest(name)
 
     def build() -> bytes:
         if part == "code":
             progress(f"compiling the sandbox for this machine, once, which takes some seconds (kept in {cache_dir()})")
-        source = guest_file(name)
-        if hashlib.sha256(source).hexdigest() != digest:
+        if hashlib.sha256(guest_file(name)).hexdigest() != digest:
             raise SandboxUnavailableError(f"{GUEST.name}/{name} is damaged; reinstall evalcell")
-        return native(name, source)
+        return native(GUEST / name, stop)
 
     key = f"{part}-{_fingerprint(digest)}"
     path = get_or_build("wasm", key, SUFFIX, build)

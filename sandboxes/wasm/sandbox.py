@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -21,7 +22,7 @@ from sandboxes.refusals import refuse_language
 from sandboxes.shield import every, finish
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
-from sandboxes.wasm.native_code import compile_guest, guest_file
+from sandboxes.wasm.native_code import NativeCode, compile_guest, guest_file
 from sandboxes.wasm.restore import Reset, restores_pages
 
 if find_spec("wasmtime") is None:  # it is imported only where it is used, which may be in a worker process
@@ -99,18 +100,25 @@ class WasmSandbox(Sandbox):
     async def _begin(self) -> None:
         self._free = asyncio.Queue()
         if self._jobs == 1:
-            self._lanes = [ThreadLane(await asyncio.to_thread(compile_guest, self.progress), self._reset)]
+            self._lanes = [ThreadLane(await self._compiled(), self._reset)]
         else:
             lanes = [ProcessLane(self._reset) for _ in range(self._jobs)]
             self._lanes = list(lanes)
             await finish(
                 lambda: every(lane.start for lane in lanes)
             )  # first, so that they import what they need meanwhile
-            found = await asyncio.to_thread(compile_guest, self.progress, tried=False)
+            found = await self._compiled(tried=False)
             for started in lanes:
                 started.serve(found)
         for lane in self._lanes:
             self._free.put_nowait(lane)
+
+    async def _compiled(self, tried: bool = True) -> NativeCode:
+        stop = threading.Event()
+        try:
+            return await asyncio.to_thread(compile_guest, self.progress, tried, stop)
+        finally:
+            stop.set()  # for a thread that nobody waits for any more
 
     async def load(self, script: Script, limits: Limits) -> Program:
         refuse_language(self.name, self.language, script)
@@ -141,7 +149,7 @@ class WasmSandbox(Sandbox):
     async def renew(self, lane: Lane) -> None:
         """Compile the guest again if a worker was lost because the cached code does not load here."""
         if isinstance(lane, ProcessLane):
-            lane.serve(await asyncio.to_thread(compile_guest, self.progress))
+            lane.serve(await self._compiled())
 
     async def forget(self, program: int) -> None:
         for lane in self._lanes:

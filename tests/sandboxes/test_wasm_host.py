@@ -7,6 +7,7 @@ import contextlib
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from sandboxes import Execution, Limits, SandboxError
 from sandboxes.cache import keep
 from sandboxes.wasm import WasmConfig, WasmSandbox
 from sandboxes.wasm.boot import FOLDERS, boot
+from sandboxes.wasm.compiler import native
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
-from sandboxes.wasm.native_code import compile_guest
+from sandboxes.wasm.native_code import GUEST, compile_guest
 from sandboxes.wasm.restore import Reset
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate, run
 from tests.sandboxes.hosts import said_by
@@ -121,6 +123,14 @@ def test_an_image_that_is_closed_is_never_left_out() -> None:
             Instance(engine, image, 64 << 20)
         for instance in (first, base):
             instance.close()
+
+
+def test_compiling_can_be_stopped() -> None:
+    """Else Ctrl-C in the first run on a machine would wait for it."""
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(SandboxError, match="it was stopped before"):
+        native(GUEST / "code.wasm", stop)
 
 
 def test_a_worker_imports_little() -> None:

@@ -14,7 +14,13 @@ Errors of the caller. Each message is one line that names the file, row or optio
           ResumeError     a run that cannot go on
       PathError           a JSONPath; callers see it as one of those above
     NotComparableError    exit 3: two runs of which nothing can be said, such as a baseline that is missing
+    ServerError           exit 3: a server that cannot be reached, or did not do what it was asked
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 
 class InputError(ValueError):
@@ -79,3 +85,34 @@ class RequirementError(AssertionError):
 
 class NotComparableError(Exception):
     """Two runs cannot be compared: one is missing, empty, damaged or of another dataset."""
+
+
+class ServerError(Exception):
+    """
+    A server of evalcell cannot be reached, or did not do what it was asked.
+
+    What it refuses for the reason that a function of this machine would raise as well, such as a script that cannot be
+    used, is that function's exception instead.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        type: str = "",
+        retryable: bool = False,
+        after: float | None = None,
+        problem: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.status = status
+        """The reply's status; None without a reply."""
+        self.type = type
+        """The last word of the problem's type, such as `not-found`."""
+        self.retryable = retryable
+        """Whether the same request may succeed later."""
+        self.after = after
+        """In how many seconds, if the server says."""
+        self.problem = dict(problem or {})
+        """All that the server says of it."""
+        super().__init__(message)

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     ("cli", "pytest_plugin", "__main__"),
+    ("client",),
     ("doctor",),
     ("api_suite", "api_compare"),
     ("api",),

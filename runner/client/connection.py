@@ -1,0 +1,158 @@
+"""How both clients reach the server: its address and token, what they send, what they refuse, when they try again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from runner.client.problems import MOST, problem
+from runner.client.steps import Ask, Listen, Reply, written
+from runner.errors import InputError, ServerError
+from runner.text import shown
+
+logging.getLogger("stamina").addHandler(logging.NullHandler())  # otherwise its warnings go to standard error
+
+URL = "http://127.0.0.1:8000"
+"""Where `evalcell serve` listens if nobody says otherwise."""
+CHUNK = 256 << 10
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_JSON = {"content-type": "application/json"}
+_FILE = {"content-type": "application/octet-stream"}
+
+
+class Connection:
+    """The settings of one client."""
+
+    def __init__(
+        self, url: str | None = None, token: str | None = None, *, patience: float = 30.0, allow_http: bool = False
+    ) -> None:
+        given = url or os.environ.get("EVALCELL_URL") or URL
+        self.url = given.strip().rstrip("/")
+        self._token = token or os.environ.get("EVALCELL_TOKEN") or None
+        self._patience = patience
+        self.reached = False
+        """Whether the server has answered before: one that never did is not waited for."""
+        try:
+            parts = urlsplit(self.url)
+            good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            good, parts = False, urlsplit("")
+        if not good or parts.username or parts.query or parts.fragment:
+            raise InputError(f"`url` must be a server's address, such as {URL}, not {shown(given, 100)}")
+        self.is_here = parts.hostname in _LOOPBACK
+        if self._token and parts.scheme == "http" and not (self.is_here or allow_http):
+            raise InputError(
+                f"`url`: {parts.hostname} would be sent the token without encryption; use https, or allow_http=True in "
+                "a network that you trust"
+            )
+
+    def options(self) -> dict[str, Any]:
+        """What a client of httpx is made with."""
+        token = {"authorization": f"Bearer {self._token}"} if self._token else {}
+        # Of a compressed reply a few bytes could be more than memory holds.
+        headers = {"accept-encoding": "identity", "user-agent": "evalcell", **token}
+        # A proxy has nothing to do with this machine's own server, and would get its token.
+        return {"base_url": self.url, "headers": headers, "trust_env": not self.is_here, "follow_redirects": False}
+
+    def request(self, ask: Ask, content: Any = None) -> dict[str, Any]:
+        """A request as httpx takes it; `content` is what its file has."""
+        sent: dict[str, Any] = {
+            "method": ask.method,
+            "url": quote(ask.path, safe="/~@:"),
+            "params": _given(ask.query),
+            "headers": {**ask.headers, **(_FILE if ask.file else _JSON if ask.body is not None else {})},
+            "timeout": httpx.Timeout(ask.within, connect=10.0),
+        }
+        if content is not None:
+            sent["content"] = content
+        elif ask.body is not None:
+            sent["content"] = written(ask.body)
+        return sent
+
+    def listening(self, step: Listen) -> dict[str, Any]:
+        """The request of a reply that is read as it comes."""
+        # The server says something every 15 s.
+        return {
+            "method": "GET",
+            "url": quote(step.path, safe="/~@:"),
+            "params": _given(step.query),
+            "headers": {**step.headers, "accept": "text/event-stream"},
+            "timeout": httpx.Timeout(60.0, connect=10.0),
+        }
+
+    def attempts(self) -> dict[str, Any]:
+        """How often a request is sent, as stamina takes it."""
+        return {
+            "on": self._after,
+            "attempts": None,
+            "timeout": self._patience,
+            "wait_initial": 0.2,
+            "wait_max": 5.0,
+            "wait_jitter": 0.2,
+        }
+
+    def _after(self, error: Exception) -> bool | float:
+        """Whether to try again, or in how many seconds."""
+        if not isinstance(error, ServerError) or not error.retryable or (error.status is None and not self.reached):
+            return False
+        if error.after is None:
+            return True
+        # A Retry-After of an hour must not hold the caller for an hour; one of 0 must not be taken at its word.
+        return error.after <= self._patience and max(error.after, 0.1) + random.uniform(0, 0.2)
+
+    def begun(self, reply: httpx.Response) -> None:
+        """The headers of a reply are there. Raises ServerError for one that is compressed."""
+        self.reached = True
+        if reply.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+            raise ServerError(f"{self.url} compressed its reply, which was not asked for")
+
+    def most(self, reply: httpx.Response, ask: Ask | None = None) -> int:
+        """The bytes that are read of a reply."""
+        return MOST if reply.status_code >= 300 or ask is None else ask.most
+
+    def add(self, body: bytearray, piece: bytes, most: int, *, good: bool) -> bool:
+        """Add a piece to a body; false if no more of it is read. Raises ServerError for a reply that is too large."""
+        body += piece[: most + 1 - len(body)]
+        if len(body) > most and good:
+            raise ServerError(f"the reply of {self.url} is larger than {most >> 20} MB; ask for less at once")
+        return len(body) <= most
+
+    def finished(self, reply: httpx.Response, body: bytes) -> Reply:
+        """A reply that was read. Raises what its problem says."""
+        headers = {name.lower(): value for name, value in reply.headers.items()}
+        if reply.status_code >= 300:
+            raise problem(reply.status_code, headers, body[:MOST], self.url)
+        return Reply(reply.status_code, headers, body)
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Failures of the network as ServerError."""
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            step = (
+                "start it with `evalcell serve`, or name its address as `url` or EVALCELL_URL"
+                if self.is_here
+                else "check the address and the network"
+            )
+            raise ServerError(f"no server answers at {self.url} ({_kind(error)}); {step}", retryable=True) from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            raise ServerError(f"the connection to {self.url} broke off ({_kind(error)})", retryable=True) from None
+        except UnicodeEncodeError:
+            raise InputError("a header can hold no such characters; is the token right?") from None
+
+
+def _given(query: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in query.items() if value is not None}
+
+
+def _kind(error: Exception) -> str:
+    return type(error).__name__

@@ -11,6 +11,7 @@ INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN)
 # workers keep two cores busy.
 TEST := $(RUN) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
 GUEST := $(shell find sandboxes/guest/harness.py sandboxes/guest/wasm sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
+PAGE := runner/reports/html/page.css $(wildcard runner/server/web/assets/* runner/server/web/build/*) hatch_build.py
 
 DOCS := .venv-docs
 
@@ -36,7 +37,7 @@ $(PACKAGES): pyproject.toml tests/requirements.txt
 	@touch $@
 
 # Apart from the packages, so that lint and types are checked beside it.
-$(READY): $(PACKAGES) $(GUEST)
+$(READY): $(PACKAGES) $(GUEST) $(PAGE)
 	@$(INSTALL) --no-deps --editable .
 	@$(RUN) -c 'from sandboxes.wasm.native_code import compile_guest; compile_guest(print)'
 	@touch $@

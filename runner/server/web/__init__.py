@@ -1,0 +1,1 @@
+"""The page: HTML made here, with one bundle of scripts and styles."""

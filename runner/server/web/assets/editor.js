@@ -1,0 +1,161 @@
+// The one island: an editor in place of a textarea, and rows that are scored while one types.
+import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { javascript } from "@codemirror/lang-javascript";
+import { python } from "@codemirror/lang-python";
+import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
+import { lintGutter, setDiagnostics } from "@codemirror/lint";
+import { Compartment, EditorState } from "@codemirror/state";
+import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+
+const DEBOUNCE = 250;
+const area = document.querySelector("textarea[data-editor]");
+const form = area.form;
+const tried = document.querySelector("#tried");
+const status = document.querySelector("#try-status");
+
+const colours = HighlightStyle.define([
+  { tag: [tags.keyword, tags.controlKeyword, tags.operatorKeyword, tags.definitionKeyword, tags.moduleKeyword], color: "var(--accent)" },
+  { tag: [tags.string, tags.special(tags.string), tags.regexp], color: "var(--good)" },
+  { tag: [tags.number, tags.bool, tags.null], color: "var(--warn)" },
+  { tag: [tags.comment, tags.meta], color: "var(--dim)" },
+  { tag: [tags.function(tags.variableName), tags.function(tags.propertyName)], color: "var(--lost)" },
+  { tag: [tags.className, tags.typeName], color: "var(--plain)" },
+  { tag: tags.invalid, color: "var(--bad)" },
+]);
+const look = EditorView.theme({
+  "&": { backgroundColor: "var(--card)", color: "var(--text)", fontSize: ".875rem" },
+  "&.cm-focused": { outline: "3px solid var(--accent)", outlineOffset: "-1px" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5" },
+  ".cm-content": { caretColor: "var(--text)" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  ".cm-gutters": { backgroundColor: "var(--soft)", color: "var(--dim)", border: "0" },
+  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "color-mix(in srgb, var(--plain-soft) 55%, transparent)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--plain-soft)" },
+  ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--text)", border: "1px solid var(--line)" },
+  ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
+  ".cm-diagnostic": { borderLeftColor: "var(--bad)" },
+  ".cm-matchingBracket": { backgroundColor: "var(--warn-soft)" },
+});
+
+const grammar = new Compartment();
+const grammars = { python: () => python(), typescript: () => javascript({ typescript: true }) };
+const language = () => form.elements.language?.value || "python";
+const chosen = () => [grammars[language()]?.() ?? [], indentUnit.of(language() === "python" ? "    " : "  ")];
+
+restore();
+
+const view = new EditorView({
+  state: EditorState.create({
+    doc: area.value,
+    extensions: [
+      EditorView.cspNonce.of(document.querySelector("meta[name=style-nonce]").content),
+      [lineNumbers(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), autocompletion(), highlightActiveLine()],
+      [syntaxHighlighting(colours), look, grammar.of(chosen()), EditorState.tabSize.of(4)],
+      keymap.of([{ key: "Mod-Enter", run: () => (attempt(), true) }, { key: "Mod-s", run: () => (form.querySelector("[data-save]")?.click(), true) }]),
+      keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
+      EditorView.contentAttributes.of({ "aria-label": "Script", spellcheck: "false", autocapitalize: "off" }),
+      EditorView.updateListener.of((update) => {
+        if (!update.docChanged) return;
+        area.value = update.state.doc.toString();
+        soon();
+      }),
+    ],
+  }),
+});
+area.after(view.dom);
+area.hidden = true;
+addEventListener("beforeunload", (event) => {
+  if (area.value !== area.defaultValue && !form.dataset.leaving) event.preventDefault();
+});
+form.addEventListener("submit", (event) => {
+  if (event.submitter?.matches("[data-try]")) {
+    event.preventDefault();
+    attempt();
+  } else form.dataset.leaving = "1";
+});
+for (const field of form.querySelectorAll("[data-again]"))
+  field.addEventListener("change", () => {
+    if (field.name === "language") view.dispatch({ effects: grammar.reconfigure(chosen()) });
+    soon();
+  });
+
+/** A script that was dropped on another page; it was never on the server. */
+function restore() {
+  const kept = sessionStorage.getItem("evalcell-draft");
+  if (!kept || !new URLSearchParams(location.search).has("draft")) return;
+  const draft = JSON.parse(kept);
+  area.value = draft.source;
+  form.elements.language.value = draft.language;
+  form.elements.name.value = draft.file.replace(/\.[^.]*$/, "").toLowerCase().replace(/[^a-z0-9._-]+/g, "-").replace(/^[^a-z0-9]+/, "").slice(0, 64);
+}
+
+let timer, running;
+function soon() {
+  clearTimeout(timer);
+  timer = setTimeout(attempt, DEBOUNCE);
+}
+
+/** Scores the rows with the script as it stands. A newer try ends the older one, and with it its script. */
+async function attempt() {
+  clearTimeout(timer);
+  running?.abort();
+  const mine = (running = new AbortController());
+  tried.setAttribute("aria-busy", "true");
+  const begun = performance.now();
+  try {
+    const reply = await fetch("/evaluators/try", {
+      method: "POST",
+      body: new URLSearchParams(new FormData(form)),
+      headers: { "X-Evalcell": "1", "X-Evalcell-Part": "tried" },
+      signal: mine.signal,
+    });
+    const wait = Number(reply.headers.get("Retry-After"));
+    if (reply.status === 401) return location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
+    const html = await reply.text();
+    if (mine !== running) return;
+    // The server's own template, in which everything of a script is escaped.
+    tried.innerHTML = html;
+    status.textContent = reply.ok ? `${Math.round(performance.now() - begun)} ms` : "";
+    mark(JSON.parse(tried.querySelector("[data-problems]")?.dataset.problems || "[]"));
+    if (wait) timer = setTimeout(attempt, wait * 1000);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    tried.textContent = "The server does not answer; see whether `evalcell serve` still runs, then try again.";
+    mark([]);
+  } finally {
+    if (mine === running) tried.setAttribute("aria-busy", "false");
+  }
+}
+
+/** Marks lines and columns, which count from 1; a place outside the script becomes the nearest inside. */
+function mark(problems) {
+  const { doc } = view.state;
+  const found = problems.map(({ line, column, message }) => {
+    const at = doc.line(Math.min(Math.max(line || 1, 1), doc.lines));
+    const from = Math.min(at.from + Math.max((column || 1) - 1, 0), at.to);
+    const word = view.state.wordAt(from);
+    const to = word && word.from <= from ? word.to : column ? Math.min(from + 1, at.to) : at.to;
+    return { from: Math.min(from, to), to: Math.max(from, to), severity: "error", message };
+  });
+  view.dispatch(setDiagnostics(view.state, found));
+}
+
+/** The header's form: the server writes the fields into the script's header. */
+const apply = form.querySelector("[data-header]");
+apply?.addEventListener("click", async (event) => {
+  event.preventDefault();
+  const place = form.querySelector("#header-said");
+  const reply = await fetch("/evaluators/header", {
+    method: "POST",
+    body: new URLSearchParams(new FormData(form)),
+    headers: { "X-Evalcell": "1", "X-Evalcell-Part": "source" },
+  });
+  const text = await reply.text();
+  place.hidden = reply.ok;
+  place.textContent = reply.ok ? "" : text;
+  if (reply.ok) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+});
+
+if (area.value.trim()) attempt();

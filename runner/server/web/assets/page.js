@@ -1,0 +1,165 @@
+// Every page: htmx, the theme, dropping a file anywhere, live runs, keys. Reading needs none of it.
+import htmx from "htmx.org";
+
+const $ = (selector, within = document) => within.querySelector(selector);
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+/** Says one sentence where everybody sees it, a screen reader too. */
+export function say(sentence, kind = "problem") {
+  const place = $("#said");
+  if (!place) return;
+  place.className = sentence ? kind : "";
+  place.textContent = sentence;
+  place.hidden = !sentence;
+  if (sentence) place.scrollIntoView({ block: "nearest" });
+}
+
+/** The answer of our own server. Throws an Error whose message is the problem's sentence. */
+export async function ask(url, options = {}) {
+  let reply;
+  try {
+    reply = await fetch(url, { ...options, headers: { "X-Evalcell": "1", ...options.headers } });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The server does not answer; see whether `evalcell serve` still runs, then try again.");
+  }
+  if (reply.ok) return reply;
+  if (reply.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+  let problem = {};
+  try {
+    problem = await reply.json();
+  } catch {
+    // No problem document: its status must do.
+  }
+  const error = new Error(problem.detail || problem.title || `The server refused this (${reply.status}); reload the page and try again.`);
+  throw Object.assign(error, { problem, status: reply.status });
+}
+
+function theme() {
+  const root = document.documentElement;
+  const button = $("[data-theme-switch]");
+  if (!button) return;
+  button.hidden = false;
+  const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const show = () => {
+    button.textContent = dark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", `Switch to the ${dark() ? "light" : "dark"} theme`);
+  };
+  button.addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    document.cookie = `evalcell-theme=${root.dataset.theme}; path=/; max-age=31536000; samesite=lax`;
+    show();
+  });
+  show();
+}
+
+const HEAD = 65536;
+
+/** A dropped or chosen file: a script opens as a draft, a dataset is uploaded. */
+async function take(file) {
+  say(`Reading ${file.name} …`, "notice busy");
+  try {
+    const name = encodeURIComponent(file.name);
+    const head = await ask(`/v1/recognise?name=${name}`, { method: "POST", body: file.slice(0, HEAD) });
+    const found = await head.json();
+    if (found.kind === "script") {
+      sessionStorage.setItem("evalcell-draft", JSON.stringify({ source: await file.text(), file: file.name, language: found.language }));
+      location.assign("/evaluators/new?draft=1");
+    } else {
+      say(`Uploading ${file.name} …`, "notice busy");
+      const made = await ask(`/v1/datasets?name=${name}`, { method: "POST", body: file });
+      const dataset = await made.json();
+      location.assign(`/datasets/${encodeURIComponent(dataset.name)}`);
+    }
+  } catch (error) {
+    say(error.message);
+  }
+}
+
+function drop() {
+  const carries = (event) => event.dataTransfer?.types.includes("Files");
+  let depth = 0;
+  const mark = () => document.body.classList.toggle("dragging", depth > 0);
+  addEventListener("dragenter", (event) => carries(event) && (depth++, mark()));
+  addEventListener("dragleave", (event) => carries(event) && ((depth = Math.max(0, depth - 1)), mark()));
+  addEventListener("dragover", (event) => carries(event) && event.preventDefault());
+  addEventListener("drop", (event) => {
+    if (!carries(event)) return;
+    event.preventDefault();
+    depth = 0;
+    mark();
+    if (event.dataTransfer.files.length > 1) say("Drop one file at a time.");
+    else take(event.dataTransfer.files[0]);
+  });
+  for (const input of all("input[data-take]")) {
+    input.addEventListener("change", () => input.files.length && take(input.files[0]));
+    input.closest("[hidden]")?.removeAttribute("hidden");
+  }
+}
+
+/** A run that is not over: its events say when to look again; the server draws, so that there is one picture of a run. */
+function live() {
+  const place = $("[data-events]");
+  if (!place) return;
+  const source = new EventSource(place.dataset.events);
+  let waiting = false, again = false;
+  const refresh = async () => {
+    if (waiting) return void (again = true);
+    waiting = true;
+    await htmx.ajax("GET", location.href, { target: "#live", select: "#live", swap: "outerMorph" });
+    setTimeout(() => {
+      waiting = false;
+      if (again) (again = false), refresh();
+    }, 400);
+  };
+  source.addEventListener("progress", refresh);
+  source.addEventListener("state", (event) => {
+    const { state } = JSON.parse(event.data);
+    if (state === "queued" || state === "running") return refresh();
+    source.close();
+    location.reload();
+  });
+  addEventListener("pagehide", () => source.close());
+}
+
+function keys() {
+  const typing = (target) => target.closest?.("input, textarea, select, [contenteditable=true]");
+  addEventListener("keydown", (event) => {
+    if (typing(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const rows = all("article.result, tr[tabindex]");
+    const at = rows.indexOf(document.activeElement?.closest("article.result, tr[tabindex]"));
+    const go = { j: Math.min(at + 1, rows.length - 1), k: Math.max(at - 1, 0) }[event.key];
+    if (go !== undefined && rows[go]) {
+      event.preventDefault();
+      rows[go].focus();
+      rows[go].scrollIntoView({ block: "nearest" });
+    } else if (event.key === "/" && $("input[type=search]")) {
+      event.preventDefault();
+      $("input[type=search]").focus();
+    } else if ((event.key === "n" || event.key === "p") && $(`.pager a[rel=${event.key === "n" ? "next" : "prev"}]`)) {
+      $(`.pager a[rel=${event.key === "n" ? "next" : "prev"}]`).click();
+    } else if ((event.key === "Enter" || event.key === "o") && at >= 0 && document.activeElement === rows[at]) {
+      $("a", rows[at])?.click();
+    }
+  });
+}
+
+function copies() {
+  for (const button of all("[data-copy]")) {
+    button.hidden = !navigator.clipboard;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText($(button.dataset.copy).textContent);
+      button.textContent = "Copied";
+      setTimeout(() => (button.textContent = "Copy"), 1500);
+    });
+  }
+}
+
+// What the server refuses is shown where the page would have been: no status is silent.
+document.addEventListener("htmx:error", () => say("The server does not answer; see whether `evalcell serve` still runs, then try again."));
+
+theme();
+drop();
+live();
+keys();
+copies();

@@ -1,0 +1,1 @@
+"""Builds the page's scripts and styles. No part of the wheel."""

@@ -1,0 +1,51 @@
+"""The page's scripts and styles as the build left them, held in memory: few, small, and named by their content."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from runner.errors import InputError
+
+_FOLDER = Path(__file__).parent / "_static"
+_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+
+
+class StaticFile(NamedTuple):
+    """One file; it never changes under its name."""
+
+    content_type: str
+    content: bytes
+    compressed: bytes
+    """The same by gzip."""
+
+
+def names() -> dict[str, str]:
+    """What pages call a file, and its name with the hash. Raises InputError if this clone has not built the page."""
+    return _manifest()
+
+
+def find(name: str) -> StaticFile | None:
+    """The file of this name; None if the bundle has none such, whatever the name is."""
+    return _files().get(name)
+
+
+@cache
+def _manifest() -> dict[str, str]:
+    try:
+        found: dict[str, str] = json.loads((_FOLDER / "manifest.json").read_bytes())["files"]
+        return found
+    except (OSError, ValueError, KeyError):
+        raise InputError("the page's files are not built; in a clone: make ready") from None
+
+
+@cache
+def _files() -> dict[str, StaticFile]:
+    made = {}
+    for name in _manifest().values():
+        content = (_FOLDER / name).read_bytes()
+        made[name] = StaticFile(_TYPES[Path(name).suffix], content, gzip.compress(content, 9, mtime=0))
+    return made

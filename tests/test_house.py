@@ -20,7 +20,7 @@ ROOMS = (
     ("project",),
     ("suite",),
     ("run", "parity_check", "dataset_comparison", "report"),
-    ("output", "score_cache", "examples", "notebook", "reports", "compare"),
+    ("output", "score_cache", "examples", "notebook", "reports", "compare", "store"),
     ("arguments", "request"),
     ("engine",),
     ("results", "datasets"),

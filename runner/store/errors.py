@@ -1,0 +1,55 @@
+"""
+Errors of the store. Each message is one line with the next step.
+
+    InputError              exit 2
+      NotStoredError        nothing has the name, version or id
+      NameTakenError        the name stands for something else
+      InUseError            something hangs on what should be deleted
+      VersionConflictError  somebody saved another version meanwhile
+      SegmentError          a segment that does not follow the run's last row, or contradicts itself
+    StoreError              exit 3: the database or its folder cannot be used
+      StoreFullError        a limit of the store is reached
+"""
+
+from __future__ import annotations
+
+from runner.errors import InputError
+from runner.store.types import EvaluatorVersion
+from runner.types import Evaluator
+
+
+class StoreError(Exception):
+    """The store cannot be used: its folder, its database, or what is in them."""
+
+
+class StoreFullError(StoreError):
+    """A limit is reached, of one run or of the whole store."""
+
+
+class NotStoredError(InputError):
+    """The store has nothing of that name, version or id."""
+
+
+class NameTakenError(InputError):
+    """The name stands for something else already."""
+
+
+class SegmentError(InputError):
+    """A segment of results cannot be added to the run."""
+
+
+class InUseError(InputError):
+    """What should be deleted is needed. `runs` are the ids of those that hang on it, at most 100 of them."""
+
+    def __init__(self, why: str, runs: tuple[str, ...]) -> None:
+        self.runs = runs
+        super().__init__(why)
+
+
+class VersionConflictError(InputError):
+    """Another version was saved since the one that was edited: `theirs`, the newest. `yours` was not saved."""
+
+    def __init__(self, why: str, yours: Evaluator, theirs: EvaluatorVersion) -> None:
+        self.yours = yours
+        self.theirs = theirs
+        super().__init__(why)

@@ -1,0 +1,141 @@
+"""Files by their content, in a private folder. A name that is no digest reaches no path."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from runner.datasets.dataset import SUFFIXES
+from runner.datasets.streams import PACKED
+from runner.store.errors import StoreError
+from sandboxes.cache import private_dir
+from sandboxes.errors import SandboxUnavailableError
+from sandboxes.remote.ledger import VARIABLE
+
+SEGMENT = ".segment.jsonl"
+_ENDS = [re.escape(f"{suffix}{packed}") for suffix in SUFFIXES for packed in ("", *PACKED)]
+_BLOB = re.compile(rf"[0-9a-f]{{64}}({'|'.join([*_ENDS, re.escape(SEGMENT)])})")
+_COPIED = 1 << 20
+LEFT = 3600.0
+"""Seconds after which a file that nothing names was left by a process that was killed."""
+
+
+class Files:
+    """The folder `files`: each file's name is its SHA-256 and its suffix. Raises StoreError."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            self.folder = private_dir(private_dir(folder, VARIABLE) / "files", VARIABLE)
+        except SandboxUnavailableError as error:
+            raise StoreError(str(error)) from None
+
+    def path(self, blob: str) -> Path:
+        """The place of a file. Raises StoreError for a name that none has."""
+        if not _BLOB.fullmatch(blob):
+            raise StoreError(f"the store names a file {blob[:80]!r}, which is no digest: its database is damaged")
+        return self.folder / blob[:2] / blob
+
+    @contextmanager
+    def written(self, data: bytes | BinaryIO | Path, suffix: str) -> Iterator[New]:
+        """A file beside the others that becomes one of them by `New.keep`, and else is gone. Raises StoreError."""
+        unfinished = ""
+        try:
+            if isinstance(data, Path):
+                with data.open("rb") as file:
+                    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                        raise StoreError(f"{data} is no regular file; copy it into one")
+                    unfinished, digest, size = self._copy(file)
+            elif isinstance(data, bytes):
+                unfinished, digest, size = self._write(lambda file: file.write(data)), hashlib.sha256(data), len(data)
+            else:
+                unfinished, digest, size = self._copy(data)
+            yield New(unfinished, digest.hexdigest(), suffix, size, self)
+        except OSError as error:
+            raise StoreError(
+                f"cannot write to {self.folder} ({error.strerror or error}); make room, or set {VARIABLE} to another "
+                "folder"
+            ) from error
+        finally:
+            if unfinished:
+                with suppress(OSError):
+                    os.unlink(unfinished)
+
+    def _copy(self, source: BinaryIO) -> tuple[str, hashlib._Hash, int]:
+        digest = hashlib.sha256()
+        size = 0
+
+        def work(file: BinaryIO) -> None:
+            nonlocal size
+            while block := source.read(_COPIED):
+                digest.update(block)
+                size += len(block)
+                file.write(block)
+
+        return self._write(work), digest, size
+
+    def _write(self, work: Callable[[BinaryIO], object]) -> str:
+        descriptor, path = tempfile.mkstemp(dir=self.folder, prefix=".unfinished-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                work(file)
+                file.flush()
+                os.fsync(file.fileno())  # the database must not name what a loss of power took
+            return path
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(path)
+            raise
+
+    def delete(self, blob: str) -> int:
+        """Delete the file; the bytes that the disk gets back."""
+        path = self.path(blob)
+        with suppress(OSError):
+            size = path.lstat().st_size
+            path.unlink()
+            return size
+        return 0
+
+    def strays(self, named: Callable[[Iterable[str]], set[str]]) -> Iterator[str]:
+        """Files of a killed process: those, old enough, that are not `named`. Unfinished ones are deleted at once."""
+        old = time.time() - LEFT
+        for place in [self.folder, *(path for path in self.folder.iterdir() if path.is_dir())]:
+            found = []
+            for path in place.iterdir():
+                with suppress(OSError):
+                    if path.is_dir() or path.lstat().st_mtime > old:
+                        continue
+                    if path.name.startswith(".unfinished-"):
+                        path.unlink()
+                    elif _BLOB.fullmatch(path.name):
+                        found.append(path.name)
+            yield from set(found) - named(found)
+
+    def room(self) -> int:
+        """Bytes that the disk has."""
+        return shutil.disk_usage(self.folder).free
+
+
+class New:
+    """A file that was written and is not kept yet."""
+
+    def __init__(self, unfinished: str, digest: str, suffix: str, bytes: int, files: Files) -> None:
+        self._unfinished = unfinished
+        self._files = files
+        self.digest = digest
+        self.bytes = bytes
+        self.blob = f"{digest}{suffix}"
+
+    def keep(self) -> None:
+        """Move it to its place. Where it is already, it is replaced by itself."""
+        path = self._files.path(self.blob)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        os.replace(self._unfinished, path)

@@ -1,0 +1,205 @@
+"""Runs: what each is of, pinned, and how far it is."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, TypedDict, Unpack
+
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from runner.results.summary import Summary
+from runner.store.datasets import find_dataset, find_preset
+from runner.store.errors import InUseError, NotStoredError
+from runner.store.evaluators import find
+from runner.store.files import SEGMENT
+from runner.store.names import split
+from runner.store.part import Part, now, paged
+from runner.store.schema import runs, segments
+from runner.store.segments import OUTCOMES
+from runner.store.types import DatasetInfo, Owner, Page, RunInfo, RunSpec, RunState
+from runner.text import printable
+from sandboxes.base import SandboxConfig
+
+_ERROR = 4000  # characters that are kept of what a run failed with
+_INFO = [column for column in runs.c if column.name not in ("spec", "direction", *OUTCOMES)]
+_COUNTS = [runs.c[name] for name in OUTCOMES]
+
+
+class Changes(TypedDict, total=False):
+    """What may change in a run."""
+
+    state: RunState
+    summary: Summary | None
+    error: str | None
+    total: int | None
+    sandbox: str
+    why: str
+    command: str
+    digest: str | None
+
+
+class Runs(Part):
+    """The runs of the store. All raises StoreError."""
+
+    def create_run(
+        self,
+        spec: RunSpec,
+        *,
+        dataset: DatasetInfo | None = None,
+        state: RunState = "queued",
+        owner: Owner = "server",
+        command: str = "",
+    ) -> RunInfo:
+        """
+        Keep a run before it begins, pinned to the exact version, dataset and sandbox config that it names.
+
+        `dataset` is one that the store does not have. Raises NotStoredError, and InputError for what is no name.
+        """
+        name, wanted = split(spec.evaluator)
+        with self._database.write() as connection:
+            version = find(connection, name, wanted)
+            info = dataset or find_dataset(connection, spec.dataset)
+            config = spec.sandbox
+            if isinstance(config, str):
+                config = find_preset(connection, config).config
+            pinned = spec.model_copy(
+                update={"evaluator": version.reference, "dataset": info.name, "sandbox": config or SandboxConfig()}
+            )
+            outputs = version.evaluator().outputs
+            direction = next((output.direction for output in outputs.values()), "none")
+            made = now()
+            values = {
+                "id": _id(connection, made),
+                "title": spec.title,
+                "evaluator": name,
+                "number": version.number,
+                "version": version.version,
+                "dataset": info.name,
+                "digest": info.digest or None,
+                "direction": direction,
+                "sandbox": "",
+                "why": "",
+                "state": state,
+                "owner": owner,
+                "created": made,
+                "started": made if state == "running" else None,
+                "spec": pinned.model_dump_json(),
+                "command": command,
+                **dict.fromkeys(("rows", "bytes", *OUTCOMES), 0),
+            }
+            connection.execute(insert(runs).values(values))
+            return _run(connection, str(values["id"]))
+
+    def runs(
+        self,
+        after: str | None = None,
+        count: int = 50,
+        *,
+        evaluator: str | None = None,
+        dataset: str | None = None,
+        states: tuple[RunState, ...] = (),
+    ) -> Page[RunInfo]:
+        """The runs, the newest first; of one evaluator, dataset or state alone if that is given."""
+        query = select(*_INFO, *_COUNTS)
+        if evaluator is not None:
+            query = query.where(runs.c.evaluator == evaluator)
+        if dataset is not None:
+            query = query.where(runs.c.dataset == dataset)
+        if states:
+            query = query.where(runs.c.state.in_(states))
+        with self._database.read() as connection:
+            return paged(connection, query, runs.c.id, after, count, _info, down=True)
+
+    def run(self, id: str) -> RunInfo:
+        """One run. Raises NotStoredError."""
+        with self._database.read() as connection:
+            return _run(connection, id)
+
+    def spec(self, id: str) -> RunSpec:
+        """What the run was asked to do, pinned. Raises NotStoredError."""
+        with self._database.read() as connection:
+            text = connection.execute(select(runs.c.spec).where(runs.c.id == id)).scalar()
+            if text is None:
+                raise NotStoredError(unknown(id))
+            return RunSpec.model_validate_json(text)
+
+    def set_run(self, id: str, **changes: Unpack[Changes]) -> RunInfo:
+        """
+        Change what is known of a run. The times of its beginning and end follow from its state.
+
+        Raises NotStoredError.
+        """
+        values: dict[str, Any] = dict(changes)
+        if (summary := changes.get("summary")) is not None:
+            values["summary"] = summary.model_dump_json()
+        if (error := changes.get("error")) is not None:
+            values["error"] = error[:_ERROR]
+        with self._database.write() as connection:
+            before = _run(connection, id)
+            state = changes.get("state")
+            if state == "running":
+                values |= {"started": before.started or now(), "ended": None}
+            elif state in ("finished", "failed", "cancelled"):
+                values["ended"] = now()
+            if values:
+                connection.execute(update(runs).where(runs.c.id == id).values(values))
+            return _run(connection, id)
+
+    def delete_run(self, id: str, *, force: bool = False) -> int:
+        """
+        Delete a run with its results; the bytes that the disk gets back.
+
+        Raises NotStoredError, and InUseError for one that is not over, unless `force` says that nobody runs it.
+        """
+        with self._database.write() as connection:
+            info = _run(connection, id)
+            if info.state in ("queued", "running") and not force:
+                raise InUseError(f"the run {id} is {info.state}; cancel it first", (id,))
+            blobs = drop(connection, id)
+        return self._free(blobs)
+
+
+def drop(connection: Connection, id: str) -> set[str]:
+    """Delete the rows of a run; the files that it named."""
+    found = connection.execute(select(segments.c.digest).where(segments.c.run == id)).scalars()
+    blobs = {f"{digest}{SEGMENT}" for digest in found}
+    connection.execute(delete(segments).where(segments.c.run == id))
+    connection.execute(delete(runs).where(runs.c.id == id))
+    return blobs
+
+
+def unknown(id: str) -> str:
+    """The message for a run that there is not."""
+    return f"the store has no run {printable(id, 64)!r}; `evalcell runs` lists them"
+
+
+def _run(connection: Connection, id: str) -> RunInfo:
+    row = connection.execute(select(*_INFO, *_COUNTS).where(runs.c.id == id)).first()
+    if row is None:
+        raise NotStoredError(unknown(id))
+    return _info(row)
+
+
+def _info(row: Row[Any]) -> RunInfo:
+    values = dict(row._mapping)
+    counts = {name: count for name in OUTCOMES if (count := values.pop(name))}
+    if values["summary"] is not None:
+        values["summary"] = Summary.model_validate_json(values["summary"])
+    return RunInfo(**values, counts=counts)
+
+
+def _id(connection: Connection, moment: datetime) -> str:
+    """The time in milliseconds, later than that of every other run: only one transaction writes at a time."""
+    last = connection.execute(select(func.max(runs.c.id))).scalar()
+    while last is not None and _text(moment) <= last:
+        try:
+            moment = datetime.strptime(last[:15], "%Y%m%d-%H%M%S").replace(
+                microsecond=int(last[16:19]) * 1000, tzinfo=moment.tzinfo
+            ) + timedelta(milliseconds=1)
+        except ValueError:
+            return f"{last}-1"  # somebody else's id
+    return _text(moment)
+
+
+def _text(moment: datetime) -> str:
+    return f"{moment:%Y%m%d-%H%M%S}-{moment.microsecond // 1000:03}"

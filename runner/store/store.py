@@ -1,0 +1,108 @@
+"""The store: all of its parts over one database and one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import func, select
+
+from runner.store.datasets import Datasets, Presets
+from runner.store.evaluators import Evaluators
+from runner.store.limits import STORE
+from runner.store.part import named, now, occupied
+from runner.store.results import Results
+from runner.store.runs import Runs, drop
+from runner.store.schema import datasets, evaluators, runs, versions
+from runner.store.types import Pruned, Usage
+
+
+class Store(Evaluators, Datasets, Presets, Runs, Results):
+    """
+    What is kept from run to run. For any number of threads, and beside other processes. Close it when done.
+
+    All raises StoreError where the database or the folder cannot be used.
+    """
+
+    @property
+    def name(self) -> str:
+        """The database, for messages: without a password."""
+        return self._database.name
+
+    def ping(self) -> None:
+        """Raises StoreError unless the database answers."""
+        with self._database.read() as connection:
+            connection.execute(select(1))
+
+    def usage(self) -> Usage:
+        """How much is stored."""
+        with self._database.read() as connection:
+            tables = {"evaluators": evaluators, "versions": versions, "datasets": datasets, "runs": runs}
+            counts = {
+                name: connection.execute(select(func.count()).select_from(table)).scalar_one()
+                for name, table in tables.items()
+            }
+            return Usage(**counts, bytes=occupied(connection), limit=STORE.bytes())
+
+    def prune(
+        self, *, older_than: timedelta | None = None, keep: int | None = None, bytes: int | None = None
+    ) -> Pruned:
+        """
+        Delete runs that are over, the oldest first, and files that nothing names.
+
+        Those that ended longer ago than `older_than`, all but the newest `keep`, and as many as it takes for all files
+        to have at most `bytes`. What is None deletes none.
+        """
+        gone: list[str] = []
+        freed = 0
+        for id in self._to_prune(older_than, keep):
+            freed += self._prune(id, gone)
+        if bytes is not None:
+            for id in self._over():
+                with self._database.read() as connection:
+                    if occupied(connection) <= bytes:
+                        break
+                freed += self._prune(id, gone)
+        freed += self._free(self._files.strays(self._named))
+        return Pruned(runs=tuple(gone), bytes=freed)
+
+    def _prune(self, id: str, gone: list[str]) -> int:
+        with self._database.write() as connection:
+            if not connection.execute(select(runs.c.id).where(runs.c.id == id, _OVER)).first():
+                return 0  # another process deleted it, or it goes on
+            blobs = drop(connection, id)
+        gone.append(id)
+        return self._free(blobs)
+
+    def _over(self) -> list[str]:
+        with self._database.read() as connection:
+            return list(connection.execute(select(runs.c.id).where(_OVER).order_by(runs.c.id)).scalars())
+
+    def _to_prune(self, older_than: timedelta | None, keep: int | None) -> Iterator[str]:
+        over = self._over()
+        old = set()
+        if older_than is not None:
+            with self._database.read() as connection:
+                ended = func.coalesce(runs.c.ended, runs.c.created)
+                old = set(connection.execute(select(runs.c.id).where(_OVER, ended < now() - older_than)).scalars())
+        many = set() if keep is None else set(over[: max(0, len(over) - keep)])
+        return (id for id in over if id in old or id in many)
+
+    def _named(self, blobs: Iterable[str]) -> set[str]:
+        with self._database.read() as connection:
+            return named(connection, blobs)
+
+    def close(self) -> None:
+        """Close the database. Safe twice."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+        self.close()
+
+
+_OVER = runs.c.state.in_(("finished", "failed", "cancelled"))

@@ -19,6 +19,7 @@ ROOMS = (
     ("api",),
     ("project",),
     ("suite",),
+    ("pool",),
     ("run", "parity_check", "dataset_comparison", "report"),
     ("output", "score_cache", "examples", "notebook", "reports", "compare", "store"),
     ("arguments", "request"),

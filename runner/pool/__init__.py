@@ -1,0 +1,1 @@
+"""Warm sandboxes in worker processes, for a server's dry runs and runs."""

@@ -1,0 +1,138 @@
+"""The pool, in the process that serves: dry runs and runs go to workers, never into this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from time import monotonic
+from typing import Self
+
+from pydantic import ValidationError
+
+from runner.pool.process import Job, WorkerProcess
+from runner.pool.types import BusyError, PoolStatus, TryJob, TryReply
+from runner.pool.variables import local_variables, provider_variables, runs_elsewhere
+from runner.request import RunRequest
+from runner.types import Evaluator
+from sandboxes.base import Problem, SandboxConfig
+from sandboxes.cores import cores
+from sandboxes.errors import SandboxError, UnsupportedConfigError
+from sandboxes.json_text import writer
+
+WAITING = 64
+"""Dry runs that are under way or wait; one more is refused."""
+LOCAL = "local"
+
+_write = writer(ascii=True, compact=True, nan=True)
+
+
+class Pool:
+    """
+    Warm sandboxes in worker processes. Use it as `async with`, in one event loop.
+
+    `environment` is where the workers' variables come from, each what it needs; scripts may be given those in
+    `allowed`, if a config asks for them. `waiting` bounds the dry runs.
+    """
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str] | None = None,
+        allowed: Iterable[str] = (),
+        waiting: int = WAITING,
+    ) -> None:
+        self._environment = dict(os.environ if environment is None else environment)
+        self._allowed = tuple(allowed)
+        self._waiting = waiting
+        self._workers: dict[str, WorkerProcess] = {}
+        self._tries = 0
+        self._pace = 0.05  # seconds of a dry run, lately
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Make ready. Workers start when they are needed."""
+
+    async def close(self) -> None:
+        """Stop everything, and return when no worker is left. Safe twice."""
+        for worker in self._workers.values():
+            await worker.close()
+
+    async def evaluate(self, job: TryJob) -> TryReply:
+        """
+        Score a few rows in a warm sandbox. A caller that is cancelled stops its script at once.
+
+        Raises BusyError, WorkerLostError and PoolClosedError; InputError, UnsupportedConfigError and SandboxError as
+        `runner.evaluate` does.
+        """
+        request = _write({"request": job.request.model_dump(mode="json"), "rows": job.rows}).encode()
+        reply = await self._ask("try", job.request.sandbox, request)
+        try:
+            return TryReply.model_validate(json.loads(reply))
+        except (ValidationError, ValueError, RecursionError) as e:
+            raise SandboxError("the worker's reply cannot be read; see the server's log") from e
+
+    async def check(self, evaluator: Evaluator, sandbox: SandboxConfig) -> list[Problem]:
+        """
+        What a compiler finds in the script, without running it; nothing where the sandbox has none.
+
+        Raises what `evaluate` does.
+        """
+        asked = RunRequest(evaluator=evaluator, sandbox=sandbox).model_dump(mode="json")
+        request = _write({name: asked[name] for name in ("evaluator", "sandbox")}).encode()
+        reply = await self._ask("check", sandbox, request)
+        try:
+            return [Problem.model_validate(one) for one in json.loads(reply)]
+        except (ValidationError, ValueError, TypeError) as e:
+            raise SandboxError("the worker's reply cannot be read; see the server's log") from e
+
+    def status(self) -> PoolStatus:
+        """What goes on, as last known."""
+        workers = list(self._workers.values())
+        return PoolStatus(
+            workers=sum(worker.pid is not None for worker in workers),
+            restarts=sum(worker.restarts for worker in workers),
+            sandboxes=sum(worker.status.sandboxes for worker in workers),
+            programs=sum(worker.status.programs for worker in workers),
+            bytes=sum(worker.status.bytes for worker in workers),
+            waiting=max(0, self._tries - cores()),
+            running=min(self._tries, cores()),
+        )
+
+    async def _ask(self, do: str, config: SandboxConfig, request: bytes) -> bytes:
+        if self._tries >= self._waiting:
+            raise BusyError(max(1.0, self._pace * self._tries / cores()))
+        worker = self._worker(config)
+        self._tries += 1
+        began = monotonic()
+        job: Job | None = None
+        try:
+            job = await worker.submit(do, request)
+            return (await job.next()).payload
+        finally:
+            try:
+                if job is not None and not job.ended.is_set():
+                    await worker.stop(job)
+            finally:
+                self._tries -= 1
+                self._pace += 0.1 * (monotonic() - began - self._pace)
+
+    def _worker(self, config: SandboxConfig) -> WorkerProcess:
+        """The worker for the sandbox: one for all that run here, and one for each provider."""
+        if config.env_file is not None:
+            raise UnsupportedConfigError(
+                "a server reads no `env_file`; set the variables where it is started, and allow them there"
+            )
+        named = "backend" in config.model_fields_set or type(config) is not SandboxConfig
+        name = config.backend if named and runs_elsewhere(config.backend) else LOCAL
+        if name not in self._workers:
+            own, allowed = self._environment, self._allowed
+            found = local_variables(own, allowed) if name == LOCAL else provider_variables(own, name, allowed)
+            self._workers[name] = WorkerProcess(name, found)
+        return self._workers[name]

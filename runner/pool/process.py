@@ -1,0 +1,273 @@
+"""A worker process, as the process that serves sees it: started when it is needed, and again when it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from runner.pool import frames
+from runner.pool.faults import Fault
+from runner.pool.frames import Frame, FrameError
+from runner.pool.types import PoolClosedError, PoolStatus, WorkerLostError
+from runner.text import printable
+from sandboxes.base import LOG
+from sandboxes.errors import SandboxError
+from sandboxes.guest.supervisor import shortage
+from sandboxes.handle import own_handle
+from sandboxes.shield import begin, finish, wait_for
+
+_FOLDER = str(Path(__file__).parents[2])
+_BOOT = (
+    "import sys; sys.path += [f for f in sys.argv[1:2] if f not in sys.path]; "
+    "from runner.pool.worker.serve import main; main(*sys.argv[2:])"
+)
+_START = 60.0  # seconds to import what it needs, on a machine that is busy
+_STOP = 10.0  # seconds in which a job must have stopped, or the worker is killed
+_CLOSE = 15.0  # seconds in which a worker must have closed its sandboxes
+_LINE = 4096  # bytes of a line of its log
+
+FINAL = ("done", "fault", "cancelled")
+
+
+class Job:
+    """One request to a worker, and what came back so far."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.ended = asyncio.Event()
+        self._frames: asyncio.Queue[Frame | Exception] = asyncio.Queue()
+
+    def put(self, item: Frame | Exception) -> None:
+        """Take what arrived."""
+        if isinstance(item, Exception) or item.header.get("kind") in FINAL:
+            self.ended.set()
+        self._frames.put_nowait(item)
+
+    async def next(self) -> Frame:
+        """The next message. Raises what the job failed with, and WorkerLostError."""
+        item = await self._frames.get()
+        if isinstance(item, Exception):
+            raise item
+        if item.header.get("kind") == "fault":
+            raise _fault(item)
+        return item
+
+
+def _fault(frame: Frame) -> Exception:
+    try:
+        return Fault.model_validate_json(frame.payload).error()
+    except ValidationError:
+        return SandboxError("the worker failed in a way that it could not tell; see the server's log")
+
+
+class WorkerProcess:
+    """One worker: started by the first request, and by the first after it was lost."""
+
+    def __init__(self, name: str, variables: Mapping[str, str]) -> None:
+        self.name = name
+        self.status = PoolStatus()
+        self.restarts = 0
+        self._variables = dict(variables)
+        self._numbers = itertools.count(1)
+        self._jobs: dict[int, Job] = {}
+        self._process: asyncio.subprocess.Process | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        self._last: deque[str] = deque(maxlen=3)
+        self._shortage = shortage.Shortage()
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process, if it runs."""
+        return None if self._process is None else self._process.pid
+
+    async def submit(self, do: str, payload: bytes) -> Job:
+        """Send a request. Raises WorkerLostError, PoolClosedError, and FrameError if it is too large."""
+        await self._started()
+        job = Job(next(self._numbers))
+        self._jobs[job.number] = job
+        try:
+            await self._send({"do": do, "job": job.number}, payload)
+        except BaseException:
+            self._jobs.pop(job.number, None)
+            raise
+        return job
+
+    async def tell(self, job: Job, do: str) -> None:
+        """Say something about a job that goes on."""
+        if not job.ended.is_set():
+            with suppress(WorkerLostError):
+                await self._send({"do": do, "job": job.number})
+
+    async def stop(self, job: Job) -> None:
+        """Stop a job's script, and wait until it is stopped. The worker is killed if it does not stop it soon."""
+        await finish(lambda: self._stop(job))
+
+    async def _stop(self, job: Job) -> None:
+        await self.tell(job, "cancel")
+        try:
+            async with asyncio.timeout(_STOP):
+                await job.ended.wait()
+        except TimeoutError:
+            LOG.warning("the worker %s did not stop a job within %g s, and is killed", self.name, _STOP)
+            await self.kill()
+            await job.ended.wait()
+
+    async def close(self) -> None:
+        """End the worker with everything in it. Safe twice."""
+        self._closed = True
+        if self._starting is not None:
+            await asyncio.wait({self._starting})
+        process, reading = self._process, self._reading
+        if process is None or reading is None or process.stdin is None:
+            return
+        process.stdin.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE):
+                await asyncio.shield(reading)
+        await self.kill()
+
+    async def kill(self) -> None:
+        """End the process at once, and wait for that."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+        if self._reading is not None:
+            await asyncio.wait({self._reading})
+
+    async def _started(self) -> None:
+        if self._closed:
+            raise PoolClosedError("the server stops; send the request again when it is back")
+        if self._starting is None:
+            self._starting = begin(self._start)
+        starting = self._starting
+        try:
+            await wait_for(starting)
+        except BaseException:
+            if self._starting is starting:
+                self._starting = None
+            raise
+
+    async def _start(self) -> None:
+        if self._process is None:
+            await self._spawn()
+        assert self._reading is not None
+        ready = asyncio.create_task(self._ready.wait())
+        try:
+            await asyncio.wait({ready, self._reading}, timeout=_START, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ready.cancel()
+        if not self._ready.is_set():
+            await self.kill()
+            raise WorkerLostError(f"a worker did not start ({self._reason()}); see the server's log")
+
+    async def _spawn(self) -> None:
+        host = own_handle()
+        passed = () if host is None else (host,)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-c", _BOOT, _FOLDER, *map(str, passed)),
+                stdin=-1,
+                stdout=-1,
+                stderr=-1,
+                limit=1 << 20,
+                pass_fds=passed,
+                env=self._variables,
+            )
+        except OSError as e:
+            raise WorkerLostError(f"a worker cannot be started: {shortage.why(e) or e.strerror}") from e
+        finally:
+            for descriptor in passed:
+                os.close(descriptor)
+        shortage.first_to_go(self._process.pid)
+        self._ready.clear()
+        self._last.clear()
+        self._reading = asyncio.create_task(self._read(self._process))
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        """Hand on what arrives, until the process has ended."""
+        assert process.stdout is not None
+        logging = asyncio.create_task(self._log(process))
+        try:
+            while True:
+                self._take(await frames.read(process.stdout))
+        except (EOFError, OSError):
+            pass
+        except FrameError as e:
+            LOG.error("the worker %s sent %s, and is killed", self.name, e)
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(logging, 1)
+            self._lost()
+
+    def _take(self, frame: Frame) -> None:
+        kind = frame.header.get("kind")
+        if kind == "ready":
+            self._ready.set()
+        elif kind == "status":
+            with suppress(ValidationError):
+                self.status = PoolStatus.model_validate_json(frame.payload)
+        elif (job := self._jobs.get(frame.job)) is not None:
+            if kind in FINAL:
+                del self._jobs[frame.job]
+            job.put(frame)
+
+    def _lost(self) -> None:
+        self._process, self._starting, self.status = None, None, PoolStatus()
+        jobs, self._jobs = self._jobs, {}
+        error: Exception
+        if self._closed:
+            error = PoolClosedError("the server stops; send the request again when it is back")
+        else:
+            self.restarts += self._ready.is_set()
+            why = self._shortage.since(killed=True) or self._reason()
+            LOG.warning("the worker %s was lost: %s", self.name, why)
+            error = WorkerLostError(f"a worker of the server was lost ({why}); the request may be sent again")
+        self._ready.clear()
+        for job in jobs.values():
+            job.put(error)
+
+    def _reason(self) -> str:
+        return self._last[-1] if self._last else "it was killed, or died without a word"
+
+    async def _log(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        while line := await _line(process.stderr):
+            said = printable(line.decode("utf-8", "replace").strip(), _LINE)
+            if said:
+                self._last.append(printable(said, 200))
+                LOG.info("worker %s: %s", self.name, said)
+
+    async def _send(self, header: dict[str, Any], payload: bytes = b"") -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            raise WorkerLostError("a worker of the server was lost; the request may be sent again")
+        try:
+            process.stdin.write(frames.pack(header, payload))
+            await process.stdin.drain()
+        except OSError as e:
+            raise WorkerLostError(f"a worker of the server was lost ({e}); the request may be sent again") from e
+
+
+async def _line(stream: asyncio.StreamReader) -> bytes:
+    """The next line of a log, cut; empty at the end."""
+    try:
+        return await stream.readuntil()
+    except asyncio.IncompleteReadError as e:
+        return e.partial
+    except asyncio.LimitOverrunError as e:
+        return await stream.readexactly(max(1, e.consumed))

@@ -1,0 +1,113 @@
+"""What the pool is asked, and what it answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from runner.request import RunRequest
+from runner.types import Result
+from sandboxes.base import Model, Problem
+from sandboxes.errors import SandboxLostError
+
+MOST_TRIED = 100
+"""Rows of a dry run."""
+
+
+class TryJob(Model):
+    """A dry run: a few rows, in a warm sandbox."""
+
+    request: RunRequest
+    """With the evaluator itself, and without a dataset."""
+    rows: list[dict[str, Any]] = Field(max_length=MOST_TRIED)
+
+
+class TriedRow(Model):
+    """One row of a dry run, with what is between the row and its result."""
+
+    result: Result
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """What the evaluator was given, after mapping, by the parameters' names."""
+    returned: Any = None
+    """What it returned, before that was made a result. None, too, where it returned nothing."""
+    line: int | None = None
+    column: int | None = None
+    """The place in the script where it raised; both count from 1."""
+    left_out: bool = False
+    """True if arguments and returned value are not here because they are too large to show."""
+
+
+class TryReply(Model):
+    """The results of a dry run, in the rows' order."""
+
+    results: list[TriedRow]
+    sandbox: str
+    """Its identity, as results have it."""
+    why: str
+    """The sandbox, and the reason for it: `no packages declared -> wasm`."""
+    seconds: float
+    """From the request's arrival in the worker to its last result."""
+    problems: list[Problem] = Field(default_factory=list)
+    """What a compiler finds in the script, where the sandbox has one and was asked."""
+
+
+class RunJob(Model):
+    """A run of a whole dataset."""
+
+    request: RunRequest
+    """With the evaluator itself; its dataset is a path."""
+    segments: list[Path] = Field(default_factory=list)
+    """The data of whole segments that are there already, in their order: the run goes on after them."""
+
+
+class RunStarted(Model):
+    """The sandbox is open, or none is needed; rows follow."""
+
+    total: int | None
+    """The results to come, with those that are there already. None: not known yet."""
+    sandbox: str
+    why: str
+    notes: list[str] = Field(default_factory=list)
+    """About the dataset, for people."""
+    lock: str | None = None
+    """The lock of the packages; a run that goes on later needs it in its request."""
+
+
+class PoolStatus(Model):
+    """What goes on, for people and for metrics."""
+
+    workers: int = 0
+    """Processes."""
+    restarts: int = 0
+    """Workers that were lost, and started again."""
+    sandboxes: int = 0
+    """Open, or being opened."""
+    programs: int = 0
+    """Loaded."""
+    bytes: int = 0
+    """Memory of all workers with everything below them, as last measured; 0 where the system does not tell."""
+    waiting: int = 0
+    """Dry runs and runs that wait."""
+    running: int = 0
+    """Dry runs and runs under way."""
+
+
+RunState = Literal["finished", "failed", "parked"]
+
+
+class BusyError(Exception):
+    """There is no room for another dry run; `retry_after` is in seconds."""
+
+    def __init__(self, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(f"too many dry runs are waiting; try again in {max(1, round(retry_after))} s")
+
+
+class WorkerLostError(SandboxLostError):
+    """The worker process died, or was killed; the same request may be sent again."""
+
+
+class PoolClosedError(SandboxLostError):
+    """The pool is closed, or being closed: the server stops. The request may be sent again when it is back."""

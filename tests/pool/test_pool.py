@@ -46,7 +46,7 @@ def job(
 
 
 def test_a_dry_run_shows_what_is_between_a_row_and_its_result() -> None:
-    rows = [{"output": "a", "reference": "a"}, {"output": "bad", "reference": 1}, {"output": "a"}]
+    rows: list[dict[str, Any]] = [{"output": "a", "reference": "a"}, {"output": "bad", "reference": 1}, {"output": "a"}]
     reply = with_pool(lambda pool: pool.evaluate(job(EQUAL, *rows)))
     good, bad, lacking = reply.results
     assert (good.result.score, good.result.stdout, good.line) == (1.0, "seen\n", None)

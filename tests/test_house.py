@@ -12,9 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     ("cli", "pytest_plugin", "__main__"),
-    ("client",),
+    ("client", "server", "mcp"),
+    ("service",),
     ("doctor",),
-    ("server",),
     ("api_suite", "api_compare"),
     ("api",),
     ("project",),

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from runner.cli import authoring, comparing, github, options, report, sandboxes, signals, streams
+from runner.cli import authoring, comparing, github, options, report, sandboxes, serve, signals, streams
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE
 from runner.version import installed
 
@@ -265,7 +265,7 @@ def parity(**given: Any) -> int:
 
 for _command in (
     *(authoring.templates, authoring.show, authoring.new, authoring.init, authoring.config, authoring.completion),
-    *(comparing.compare, report.report, github.github),
+    *(comparing.compare, report.report, github.github, serve.serve),
     *(sandboxes.sandboxes, sandboxes.doctor, sandboxes.reap, sandboxes.cache),
 ):
     cli.add_command(_command)

@@ -1,1 +1,1 @@
-"""The server: HTTP and the page, thin doors to the service."""
+"""`evalcell serve`: HTTP and the page, thin doors to the service, and who may enter."""

@@ -1,0 +1,151 @@
+"""`evalcell serve`: the page and HTTP, until it is stopped."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runner.cli import options
+from runner.cli.exit_codes import DONE
+from runner.cli.headings import option
+
+if TYPE_CHECKING:
+    from runner.server.entry import Entry
+    from runner.service.settings import Settings
+
+PORT = 8321
+_ALLOWED, _BOUNDS, _LOG = "What scripts may do", "Bounds", "What is logged"
+
+
+@click.command(
+    cls=options.Command,
+    epilog="Without --host only this machine reaches the server, and needs no token. For any other address a token is "
+    "needed: EVALCELL_TOKEN, or one that is made at the first start, printed once and kept. Exit codes: 0 stopped by "
+    "Ctrl-C or SIGTERM; 2 wrong usage, such as a port that is taken; 3 what is asked cannot be kept here.",
+)
+@click.argument("folders", nargs=-1, metavar="[FOLDER]...", type=click.Path(path_type=Path))
+@option("Address", "--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@option(
+    *("Address", "--port"), type=click.IntRange(0, 65535), default=PORT, show_default=True, help="The port; 0: any."
+)
+@option("Address", "--allow-host", multiple=True, metavar="NAME", help="A name that the server is known by, too.")
+@option("Address", "--token", "token", is_flag=True, help="Ask for a token on this machine, too.")
+@option(
+    *(_ALLOWED, "--sandbox", "sandboxes"),
+    multiple=True,
+    metavar="NAME",
+    help="Allow this sandbox only; may be repeated.  [default: all of this machine]",
+)
+@option(_ALLOWED, "--allow-network", is_flag=True, help="Scripts may ask for the network.")
+@option(_ALLOWED, "--allow-weak-isolation", is_flag=True, help="Scripts may be run where files cannot be hidden.")
+@option(_ALLOWED, "--env", multiple=True, metavar="NAME", help="Scripts may ask for this variable.")
+@option(
+    *(_BOUNDS, "--max-dataset"),
+    type=click.IntRange(1, 1 << 20),
+    default=2048,
+    show_default=True,
+    metavar="MB",
+    help="The largest dataset.",
+)
+@option(*(_BOUNDS, "--runs"), type=click.IntRange(1, 64), default=4, show_default=True, help="Runs at once; more wait.")
+@option(
+    *(_LOG, "--log"),
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines for people, or JSON lines.",
+)
+@option(_LOG, "--log-rows", is_flag=True, help="Log each row that failed or was lost, too.")
+def serve(folders: tuple[Path, ...], **given: Any) -> int:
+    """
+    Serve the page, and HTTP for programs, until Ctrl-C.
+
+    FOLDERs are read for results that `evalcell run -o` wrote; they are shown beside the runs of the server. Runs that
+    go on when the server stops are parked, and go on at its next start.
+    """
+    if (
+        missing := next((name for name in ("fastapi", "uvicorn", "jinja2") if find_spec(name) is None), None)
+    ) is not None:
+        raise click.ClickException(f"the server needs {missing}; run: pip install 'evalcell[server]'")
+    return _serve(folders, given)
+
+
+def _serve(folders: tuple[Path, ...], given: dict[str, Any]) -> int:
+    # All of these take their time, and are for this command alone.
+    from runner.cli import signals
+    from runner.server import logs
+    from runner.server.app import create_app
+    from runner.server.listen import bind, serve
+    from runner.service.service import Service
+
+    settings = _settings(folders, given)
+    listening = bind(given["host"], given["port"])
+    host, port = listening.getsockname()[:2]
+    try:
+        entry, made = _entry(given, host)
+        logs.begin(given["log"], verbose=given["log_rows"])
+        app = create_app(Service(settings), entry)
+        shown = _address(given["host"], host, port)
+
+        def ready() -> None:
+            click.echo(f"evalcell serves {shown} (Ctrl-C stops it)")
+            if made:
+                click.echo(f"The token, which is shown this once: {shown}login?token={entry.token}")
+
+        signals.run(serve(app, listening, ready), quiet=True)
+    finally:
+        listening.close()
+    return DONE
+
+
+def _settings(folders: tuple[Path, ...], given: dict[str, Any]) -> Settings:
+    from runner.errors import InputError
+    from runner.service.settings import Settings
+    from runner.text import printable
+
+    if (gone := next((folder for folder in folders if not folder.is_dir()), None)) is not None:
+        raise InputError(f"there is no folder {printable(str(gone))}; name one that holds results")
+    settings = Settings(
+        sandboxes=given["sandboxes"],
+        allow_weak_isolation=given["allow_weak_isolation"],
+        allow_network=given["allow_network"],
+        env=given["env"],
+        folders=tuple(folder.absolute() for folder in folders),
+        dataset_bytes=given["max_dataset"] << 20,
+        runs=given["runs"],
+    )
+    settings.check()
+    return settings
+
+
+def _entry(given: dict[str, Any], host: str) -> tuple[Entry, bool]:
+    """Who may enter, and whether the token was made just now. Raises InputError."""
+    import ipaddress
+
+    from runner.errors import InputError
+    from runner.server import token
+    from runner.server.entry import LOCAL, Entry, host_name
+    from sandboxes.remote.ledger import state_dir
+
+    names = []
+    for name in given["allow_host"]:
+        if (found := host_name(name)) is None:
+            raise InputError(
+                f"--allow-host {name[:80]!r} is no name of a server; write for example evalcell.example.com"
+            )
+        names.append(found)
+    address = ipaddress.ip_address(host)
+    found, made = token.from_environment(), False
+    if found is None and (given["token"] or not address.is_loopback):
+        found, made = token.kept(state_dir())
+    own = host_name(f"[{given['host']}]" if ":" in given["host"] else given["host"])
+    hosts = LOCAL | {*names, host} | ({own} if own else set())
+    return Entry(found, frozenset(hosts), addresses=not address.is_loopback), made
+
+
+def _address(named: str, host: str, port: int) -> str:
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host) or named
+    return f"http://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}/"

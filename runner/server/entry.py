@@ -1,0 +1,130 @@
+"""Who may enter: the names that the server is known by, the token, the cookie, and requests of other sites."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+from runner.service.errors import ServiceError
+
+COOKIE = "evalcell"
+LASTS = 30 * 86_400
+"""Seconds for which a browser stays logged in."""
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_OPEN = ("/healthz", "/readyz", "/login", "/static/", "/problems/")
+"""What shows nothing, so that it needs no token."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Who may enter."""
+
+    token: str | None = None
+    """None: whoever reaches this machine's loopback."""
+    hosts: frozenset[str] = LOCAL
+    """The names that requests may be sent to, in lower case."""
+    addresses: bool = False
+    """Whether any IP address will do as a name: no other site's name can be made to look like one."""
+    _key: bytes = field(init=False, default=b"")
+
+    def __post_init__(self) -> None:
+        key = hashlib.sha256(b"evalcell cookie\0" + (self.token or "").encode()).digest()
+        object.__setattr__(self, "_key", key)
+
+    def refuse_host(self, host: str) -> None:
+        """Raise ServiceError for a name that the server is not known by: another site may have made it lead here."""
+        name = host_name(host)
+        if name is None or not (name in self.hosts or (self.addresses and _is_address(name))):
+            raise ServiceError(
+                "wrong-host",
+                "this server is not known by the name in the header `Host`; use its address, or start it with "
+                "--allow-host NAME",
+            )
+
+    def refuse_other_sites(self, method: str, headers: Mapping[str, str]) -> None:
+        """
+        Raise ServiceError for what a page of another site makes a browser send.
+
+        A token in `Authorization` is no browser's doing. A browser names the page's origin with all that changes
+        something.
+        """
+        if method in SAFE or self.bears_token(headers):
+            return
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if origin is not None:
+            own = urlsplit(origin).netloc.lower() == headers.get("host", "").lower() and origin != "null"
+            if not own:
+                raise ServiceError("forbidden", "the header `Origin` names another site; use this server's own pages")
+        if site not in (None, "same-origin", "none"):
+            raise ServiceError("forbidden", "the request comes from another site; use this server's own pages")
+        if origin is None and site is None and COOKIE in _cookies(headers) and headers.get("x-evalcell") != "1":
+            raise ServiceError("forbidden", "a request with a cookie needs the header `X-Evalcell: 1`")
+
+    def admits(self, path: str, headers: Mapping[str, str]) -> bool:
+        """Whether the request may go on: it needs no token, or has it, or a cookie that the token made."""
+        if self.token is None or path in _OPEN or path.startswith(tuple(p for p in _OPEN if p.endswith("/"))):
+            return True
+        return self.bears_token(headers) or self.knows_cookie(_cookies(headers).get(COOKIE, ""))
+
+    def bears_token(self, headers: Mapping[str, str]) -> bool:
+        """Whether `Authorization` has the token."""
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        return kind.lower() == "bearer" and self.is_token(given.strip())
+
+    def is_token(self, given: str) -> bool:
+        """Whether it is the token, in a time that tells nothing of it."""
+        return self.token is not None and hmac.compare_digest(
+            hashlib.sha256(given.encode("utf-8", "replace")).digest(), hashlib.sha256(self.token.encode()).digest()
+        )
+
+    def cookie(self, *, secure: bool) -> str:
+        """The header `Set-Cookie` of who gave the token. The cookie does not hold it."""
+        until = str(int(time.time()) + LASTS)
+        value = f"{until}.{self._seal(until)}"
+        more = "; Secure" if secure else ""
+        return f"{COOKIE}={value}; Path=/; Max-Age={LASTS}; HttpOnly; SameSite=Strict{more}"
+
+    def knows_cookie(self, value: str) -> bool:
+        """Whether this server made the cookie, and it is not too old."""
+        until, _, seal = value.partition(".")
+        if not until.isascii() or not until.isdigit() or len(until) > 12:
+            return False
+        return hmac.compare_digest(self._seal(until), seal) if seal.isascii() and int(until) > time.time() else False
+
+    def _seal(self, until: str) -> str:
+        return hmac.new(self._key, until.encode(), "sha256").hexdigest()
+
+
+def host_name(host: str) -> str | None:
+    """The name in a header `Host`, without its port and in lower case; None for what is no name."""
+    if not host or len(host) > 300 or any(c in host for c in "/\\@?# \t,"):
+        return None
+    try:
+        parts = urlsplit(f"//{host}")
+        parts.port  # noqa: B018  (raises for what is no port)
+        name = parts.hostname
+    except ValueError:
+        return None
+    return name.removesuffix(".") if name else None
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _cookies(headers: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return {name: morsel.value for name, morsel in SimpleCookie(headers.get("cookie", "")).items()}
+    except CookieError:
+        return {}

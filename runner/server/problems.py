@@ -1,0 +1,92 @@
+"""Errors as replies: `application/problem+json`, whatever went wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from math import ceil
+from typing import TypeAlias
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from runner.service.errors import ServiceError, of_status, translated
+from runner.service.types import ProblemDetails, line
+
+LOG = logging.getLogger("evalcell.server")
+MEDIA = "application/problem+json"
+_MOST_ERRORS = 20
+
+
+def reply(error: ServiceError, instance: str, *, close: bool = False) -> Response:
+    """The reply that tells a problem."""
+    problem = error.problem(line(instance, 300))
+    headers: dict[str, str] = {}
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(max(1, ceil(error.retry_after)))
+    if error.kind == "unauthorized":
+        headers["WWW-Authenticate"] = 'Bearer realm="evalcell"'
+    if close:
+        headers["Connection"] = "close"
+    return Response(as_json(problem), error.status, headers, MEDIA)
+
+
+def as_json(problem: ProblemDetails) -> str:
+    """Without the fields that this type of problem has not."""
+    return problem.model_dump_json(exclude_none=True)
+
+
+Page: TypeAlias = Callable[[Request, ServiceError], Response]
+
+
+def answer_problems(app: FastAPI, page: Page | None = None) -> None:
+    """Let every error of this app be replied to as a problem, and with a `page` to browsers that look at pages."""
+
+    def told(request: Request, error: ServiceError, *, close: bool = False) -> Response:
+        path = request.url.path
+        if page is not None and "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/"):
+            return page(request, error)
+        return reply(error, path, close=close)
+
+    async def known(request: Request, error: Exception) -> Response:
+        found = translated(error)
+        if found is None:
+            LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+            found = ServiceError("internal", "the server failed; its log says why")
+        return told(request, found)
+
+    async def bare(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        words = {404: "there is nothing at this address", 405: "this address does not take that method"}
+        detail = words.get(error.status_code, line(error.detail))
+        made = told(request, of_status(error.status_code, detail), close=error.status_code in (408, 413))
+        made.status_code = error.status_code
+        made.headers.update(error.headers or {})
+        return made
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        every = [
+            {"where": ".".join(line(part, 80) for part in one["loc"]), "what": line(one["msg"], 300)}
+            for one in error.errors()[:_MOST_ERRORS]
+        ]
+        first = f"{every[0]['where']}: {every[0]['what']}" if every else "the request is not valid"
+        kind = "malformed" if any(one["type"] == "json_invalid" for one in error.errors()) else "invalid-request"
+        return told(request, ServiceError(kind, line(first), errors=tuple(every)))
+
+    app.add_exception_handler(Exception, known)
+    app.add_exception_handler(ServiceError, known)
+    app.add_exception_handler(HTTPException, bare)
+    app.add_exception_handler(RequestValidationError, invalid)
+    for kind in _ours():
+        app.add_exception_handler(kind, known)
+
+
+def _ours() -> tuple[type[Exception], ...]:
+    """What starlette would log as a fault of the server: it passes on what only `Exception` is the handler of."""
+    from runner.errors import InputError, NotComparableError
+    from sandboxes.errors import SandboxError, UnsupportedConfigError
+
+    return InputError, NotComparableError, SandboxError, UnsupportedConfigError

@@ -1,0 +1,1 @@
+"""The addresses below /v1: each is one call of the service."""

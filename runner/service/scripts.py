@@ -1,0 +1,167 @@
+"""Scripts before they are kept: what they are, and what would run them. Nothing is run."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import PurePath
+
+import templates
+from runner.errors import EvaluatorError
+from runner.evaluators.load import LANGUAGES, parse_evaluator
+from runner.evaluators.resolve import choose
+from runner.service.types import Checked, Recognised, SandboxFit, Template, line
+from runner.types import Evaluator
+from sandboxes.base import Language, Problem, SandboxConfig
+from sandboxes.errors import SandboxError, UnsupportedConfigError
+from sandboxes.registry import backends, find
+
+_PLACE = re.compile(r":(\d+)(?::(\d+))?:\s")
+_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".arrow")
+_PACKED = (".gz", ".zst")
+_FRESH = 60.0
+"""Seconds for which it is remembered what this machine can do."""
+
+
+def name_of(text: str) -> str:
+    """A name by which something can be kept, made of any text: `My Script.py` is `my-script.py`."""
+    made = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._")
+    return made[:64].rstrip("-._") or "evaluator"
+
+
+def stem_of(file_name: str | None) -> str:
+    """The name of a script's file without its suffix, as a name."""
+    return name_of(PurePath(file_name.replace("\\", "/")).stem) if file_name else "evaluator"
+
+
+def language_of(file_name: str | None, language: Language | None) -> Language:
+    """What a script is written in, as it was said, or by the name of its file."""
+    suffix = PurePath(file_name.replace("\\", "/")).suffix.lower() if file_name else ""
+    return language or LANGUAGES.get(suffix, "python")
+
+
+def check(source: str, language: Language | None = None, file_name: str | None = None) -> Checked:
+    """Read a script; what is wrong with it are its `problems`, each with its place."""
+    found, name = language_of(file_name, language), stem_of(file_name)
+    try:
+        return checked(parse_evaluator(source, name, name, language=found))
+    except EvaluatorError as error:
+        return Checked(name=name, language=found, problems=(problem_of(error, name),))
+
+
+def checked(evaluator: Evaluator) -> Checked:
+    """What a script is that could be read."""
+    return Checked(
+        name=evaluator.name,
+        language=evaluator.language,
+        version=evaluator.version,
+        description=evaluator.description,
+        parameters=evaluator.parameters,
+        accepts_any=evaluator.accepts_any,
+        aggregate=evaluator.aggregate,
+        outputs=evaluator.outputs,
+        packages=evaluator.packages,
+        mapping=evaluator.mapping,
+    )
+
+
+def problem_of(error: EvaluatorError, name: str) -> Problem:
+    """The place and the words of what is wrong with a script; without a place it is the beginning."""
+    first = str(error).split("\n", 1)[0]
+    text = first.removeprefix(name)
+    found = _PLACE.match(text)
+    if found is None:
+        return Problem(line=1, column=1, message=line(text.removeprefix(": ").strip()))
+    return Problem(line=int(found[1]), column=int(found[2] or 1), message=line(text[found.end() :]))
+
+
+class Machine:
+    """What the sandboxes of this machine can do, looked at now and then."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, tuple[float, str, str]] = {}
+
+    def note(self, backend: str) -> tuple[str, str]:
+        """What is active, or why it cannot be used, of which one is empty. Blocks."""
+        found = self._notes.get(backend)
+        if found is None or time.monotonic() - found[0] > _FRESH:
+            try:
+                found = (time.monotonic(), find(backend).check(), "")
+            except (SandboxError, UnsupportedConfigError) as error:
+                found = (time.monotonic(), "", line(error))
+            self._notes[backend] = found
+        return found[1], found[2]
+
+    def tiers(self, refused: Mapping[str, str]) -> dict[str, str]:
+        """What is active in each sandbox that is not refused, or why it cannot be used. Blocks."""
+        names = [backend.name for backend in backends().values() if not backend.hidden and backend.name not in refused]
+        return {name: " ".join(filter(None, self.note(name))) or "available" for name in names}
+
+    def fits(self, evaluator: Evaluator, refused: Mapping[str, str]) -> list[SandboxFit]:
+        """Each sandbox with whether it runs this evaluator here. `refused`: those that the server does not allow."""
+        try:
+            chosen = choose(evaluator).config.backend
+        except (UnsupportedConfigError, SandboxError):
+            chosen = ""
+        return [
+            self._fit(backend.name, evaluator, refused, chosen) for backend in backends().values() if not backend.hidden
+        ]
+
+    def _fit(self, name: str, evaluator: Evaluator, refused: Mapping[str, str], chosen: str) -> SandboxFit:
+        elsewhere = backends()[name].elsewhere
+        tier, why = self.note(name)
+        protects: tuple[str, ...] = ()
+        try:
+            protects = find(name).capabilities.enforced
+            choose(evaluator, SandboxConfig(backend=name))
+        except (UnsupportedConfigError, SandboxError) as error:
+            why = why or line(error)
+        why = refused.get(name) or why
+        return SandboxFit(
+            backend=name,
+            fits=not why,
+            why_not=why,
+            protects=protects,
+            tier=tier,
+            elsewhere=elsewhere,
+            recommended=not why and name == chosen,
+        )
+
+
+@cache
+def all_templates() -> list[Template]:
+    """The evaluators that come with evalcell."""
+    found = []
+    for name in templates.names():
+        languages = templates.languages(name)
+        sources = {language: templates.source(name, language) for language in languages}
+        read = parse_evaluator(sources[languages[0]], name, language=languages[0])
+        found.append(Template(name=name, description=read.description, languages=languages, sources=sources))
+    return found
+
+
+def recognise(head: bytes, file_name: str) -> Recognised:
+    """Tell a script from a dataset by its name, and by the first bytes where the name tells nothing."""
+    path = PurePath(file_name.replace("\\", "/"))
+    suffix, name = path.suffix.lower(), name_of(path.name)
+    if suffix in LANGUAGES:
+        return Recognised(kind="script", name=name_of(path.stem), language=LANGUAGES[suffix])
+    inner = PurePath(path.stem).suffix.lower() if suffix in _PACKED else suffix
+    if inner in _SUFFIXES and not (suffix in _PACKED and inner in (".parquet", ".arrow")):
+        return Recognised(kind="dataset", name=name, suffix=inner + (suffix if suffix in _PACKED else ""))
+    if head.startswith(b"PAR1"):
+        return Recognised(kind="dataset", name=f"{name}.parquet", suffix=".parquet")
+    if re.search(rb"^\s*(async\s+)?def\s+(evaluate|aggregate)\b", head, re.M):
+        return Recognised(kind="script", name=name_of(path.stem), language="python")
+    if re.search(rb"^\s*(export\s+)?(default\s+)?(async\s+)?function\s+(evaluate|aggregate)\b", head, re.M):
+        return Recognised(kind="script", name=name_of(path.stem), language="typescript")
+    if head.lstrip()[:1] == b"{":
+        return Recognised(kind="dataset", name=f"{name}.jsonl", suffix=".jsonl")
+    known = ", ".join((*LANGUAGES, *_SUFFIXES))
+    return Recognised(
+        kind="unknown",
+        name=name,
+        why=f"{line(path.name, 80)} is neither a script nor a dataset by its name; rename it to end in one of: {known}",
+    )

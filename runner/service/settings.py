@@ -1,0 +1,78 @@
+"""What a server allows, and its bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from runner.evaluators.load import MAX_SOURCE
+from runner.service.errors import ServiceError
+from sandboxes.base import Model, SandboxConfig
+from sandboxes.errors import UnsupportedConfigError
+from sandboxes.registry import backends, find
+
+
+class Settings(Model):
+    """What a server allows, and its bounds. Who starts it decides; no request can change them."""
+
+    sandboxes: tuple[str, ...] = ()
+    """Those that may be used. Empty: all of this machine."""
+    allow_weak_isolation: bool = False
+    allow_network: bool = False
+    env: tuple[str, ...] = ()
+    """Names of variables of the server that scripts may ask for."""
+    folders: tuple[Path, ...] = ()
+    """Folders with results of the command line, which are shown."""
+    script_bytes: int = Field(default=MAX_SOURCE, gt=0, le=MAX_SOURCE)
+    dataset_bytes: int = Field(default=2 << 30, gt=0)
+    body_bytes: int = Field(default=16 << 20, gt=0)
+    """Of any other request."""
+    runs: int = Field(default=4, ge=1, le=64)
+    """Runs that go on at once; others are queued."""
+    timeout: float = Field(default=600.0, gt=0, le=86_400)
+    """The longest time that a request may give one call, in seconds."""
+    memory: int = Field(default=4 << 30, gt=0)
+    """The most memory that a request may give a script, in bytes."""
+
+    def refused(self) -> dict[str, str]:
+        """The sandboxes that this server does not allow, each with why, and what to do."""
+        found = {}
+        for backend in backends().values():
+            if self.sandboxes and backend.name not in self.sandboxes:
+                allowed = ", ".join(self.sandboxes)
+                found[backend.name] = f"this server allows {allowed}; start it with --sandbox {backend.name}"
+            elif not self.sandboxes and backend.elsewhere:
+                found[backend.name] = (
+                    f"scripts and rows would leave this machine; start the server with --sandbox {backend.name}"
+                )
+            elif backend.hidden and backend.name not in self.sandboxes:
+                found[backend.name] = f"there is no sandbox named {backend.name!r}"
+        return found
+
+    def refuse(self, config: SandboxConfig) -> None:
+        """Raise ServiceError for a config that this server does not allow."""
+        if "backend" in config.model_fields_set and (why := self.refused().get(config.backend)):
+            raise ServiceError("not-allowed", why)
+        if config.network and not self.allow_network:
+            raise ServiceError("not-allowed", "scripts get no network here; start the server with --allow-network")
+        if config.allow_weak_isolation and not self.allow_weak_isolation:
+            raise ServiceError(
+                "not-allowed", "weak isolation is not allowed here; start the server with --allow-weak-isolation"
+            )
+        if config.files or config.env_file is not None:
+            raise ServiceError(
+                "not-allowed", "a request names no files of the server; score them on the command line with --file"
+            )
+        if strange := [name for name in config.env if name not in self.env]:
+            raise ServiceError(
+                "not-allowed", f"scripts do not see {', '.join(strange)} here; start the server with --env {strange[0]}"
+            )
+
+    def check(self) -> None:
+        """Raise UnsupportedConfigError or SandboxUnavailableError for what this machine cannot keep."""
+        for name in self.sandboxes:
+            can = find(name).capabilities
+            if self.allow_network and len(self.sandboxes) == 1 and not can.network:
+                raise UnsupportedConfigError(f"the {name} sandbox has no network; leave --allow-network out")
+            find(name).check()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from runner.server.entry import Entry
     from runner.service.settings import Settings
 
-PORT = 8321
+PORT = 8000
 _ALLOWED, _BOUNDS, _LOG = "What scripts may do", "Bounds", "What is logged"
 
 

@@ -42,6 +42,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         *("runner/cli/github_api.py", "action.yml"),
         _VERSIONS,
     ),
+    "pages": ("README.md", "docs/", "templates/", "runner/cli/", _VERSIONS),
 }
 """By area, what its rotating tests are about."""
 

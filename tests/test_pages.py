@@ -105,7 +105,7 @@ SLOW = {"docs/how-to/air-gapped.md"}
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.rotating("pages that take long", "packages") if page in SLOW else ())
+        pytest.param(page, marks=pytest.mark.rotating("commands of pages", "packages" if page in SLOW else "pages"))
         for page in RUN
     ],
 )
@@ -139,7 +139,7 @@ def test_the_commands_and_snippets_of_a_page_do_what_it_says(
     assert shown == {key: count for key, count in SHOWN.items() if key[0] == page}
 
 
-@pytest.mark.rotating("pages that take long", "templates")
+@pytest.mark.rotating("commands of pages", "templates")
 def test_the_commands_on_templates_work(here: Path) -> None:
     page = "docs/templates.md"
     Path("data.jsonl").write_text('{"output": "spam", "reference": "spam"}\n{"output": "ham", "reference": "spam"}\n')

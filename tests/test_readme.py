@@ -93,6 +93,7 @@ def test_the_commands_are_the_ones_that_are_run() -> None:
     assert {line for line in shown if line.startswith("evalcell")} == set(COMMANDS) | REMOTE
 
 
+@pytest.mark.rotating("commands of pages", "pages")
 @pytest.mark.parametrize(("command", "code"), COMMANDS.items())
 def test_a_command_ends_as_it_says(here: Path, command: str, code: int) -> None:
     if before := BEFORE.get(command):

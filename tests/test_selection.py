@@ -42,7 +42,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "somebody@example.com")
     git(tmp_path, "init", "--quiet")
     commit(tmp_path, "sandboxes/process/python_box.py")
-    commit(tmp_path, "README.md")
+    commit(tmp_path, "CONTRIBUTING.md")
     return tmp_path
 
 
@@ -71,7 +71,7 @@ def test_each_rotating_test_is_run_in_one_eighth() -> None:
 
 
 def test_all_of_an_area_that_changed_are_run() -> None:
-    changed = affected(["README.md", "sandboxes/boxes/box.py"])
+    changed = affected(["CONTRIBUTING.md", "sandboxes/boxes/box.py"])
     assert changed == dict.fromkeys(["process", "deno"], "sandboxes/boxes/box.py")
     assert str(Rotation("3" * 40, "4" * 40, changed)) == (
         "eighth 3 of commit 33333333; all of process, deno (changed since 44444444: sandboxes/boxes/box.py)"
@@ -147,7 +147,7 @@ def test_what_is_left_out_is_told_at_the_end(clone: Path, parallel: tuple[str, .
     (clone / "pytest.ini").write_text("[pytest]\nmarkers =\n    rotating\n    thorough\n")
     (clone / "test_sample.py").write_text(SAMPLE)
     commit(clone, "NOTES.md")
-    commit(clone, "README.md")
+    commit(clone, "CONTRIBUTING.md")
     told = said(clone, *parallel)
     (hostile,) = [line for line in told if line.startswith("hostile: ")]
     run = int(hostile.split()[1])

@@ -36,7 +36,13 @@ with tempfile.TemporaryDirectory() as work:
         file.write(sys.stdin.buffer.read())
     pip = [sys.executable, "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check", "install"]
     pip += ["--require-hashes", "--only-binary", ":all:", "--no-deps", "--no-cache-dir", "--target", folder]
-    done = subprocess.run([*pip, "--requirement", work + "/lock"], stdout=2, stdin=subprocess.DEVNULL)
+    for _ in range(2):  # a download that breaks off is other bytes to pip
+        done = subprocess.run(
+            [*pip, "--requirement", work + "/lock"], stdout=2, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
+        )
+        if not done.returncode or b"DO NOT MATCH THE HASHES" not in done.stderr:
+            break
+sys.stderr.buffer.write(done.stderr)
 if done.returncode:
     sys.exit(1)
 print(ascii(folder)[1:-1])

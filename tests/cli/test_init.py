@@ -29,6 +29,7 @@ def lang(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.rotating("what init writes", "runner")
 @pytest.mark.parametrize("folder", ["evals", "quality of answers", "-x", "deep: [x]", "{script} é😀", "."])
 def test_what_it_says_and_what_its_workflow_runs_work(here: Path, folder: str, lang: str) -> None:
     Path(".git").mkdir()

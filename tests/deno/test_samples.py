@@ -24,6 +24,7 @@ def every(open_folder: Path) -> Iterator[list[Host]]:
         host.finish()
 
 
+@pytest.mark.rotating("deno", "deno")
 @pytest.mark.skipif(not SAMPLES, reason="the sample scripts are not here")
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda p: p.stem)
 def test_a_sample_ends_as_its_header_says(every: list[Host], sample: Path, tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 
@@ -78,6 +81,48 @@ def test_packages_that_cannot_be_installed_leave_no_machine(trying: Trying, lock
     assert isinstance(tried.error, SandboxUnavailableError)
     assert "tiny==1.6" in str(tried.error)
     assert tried.results == []
+
+
+class _Index(BaseHTTPRequestHandler):
+    """A page with a link to the wheel, and the wheel, of which the first reader gets half."""
+
+    wheel: Path
+    asked: ClassVar[list[str]]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        name, data = self.wheel.name, self.wheel.read_bytes()
+        if not self.path.endswith(name):
+            data = f'<a href="/{name}">{name}</a>'.encode()
+        elif self.asked.count(self.path) == 1:
+            data = data[: len(data) // 2]
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html" if self.path == "/" else "application/octet-stream")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_download_that_breaks_off_is_tried_again(
+    wheels: Path, lock: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (made,) = wheels.glob("*.whl")
+
+    class Handler(_Index):
+        wheel = made
+        asked: ClassVar[list[str]] = []
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as index, pytest.MonkeyPatch.context() as patch:
+        Thread(target=index.serve_forever, daemon=True).start()
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", f"http://127.0.0.1:{index.server_port}/")
+        for server in served("e2b"):
+            for trying in at("e2b", server, tmp_path, monkeypatch):
+                trying.recovered(source=SCRIPT, lock=lock)
+        index.shutdown()
+    assert Handler.asked.count(f"/{made.name}") == 2
 
 
 def test_a_network_that_cannot_be_cut_is_not_used(trying: Trying, lock: str) -> None:

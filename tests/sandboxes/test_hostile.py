@@ -108,6 +108,7 @@ def test_an_odd_source_is_loaded_or_refused(hosts: dict[str, Driven], source: st
         assert is_clean(told["clean"][0])
 
 
+@pytest.mark.rotating("hostile", "wasm")
 def test_hostile_scripts_side_by_side_in_worker_processes(tmp_path: Path) -> None:
     host = Driven(tmp_path, "auto", jobs=2)
     asked = [

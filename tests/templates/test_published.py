@@ -104,6 +104,7 @@ async def installed(packages: tuple[str, ...]) -> Path:
     return await install(lock, python, say=print, deadline=deadline)
 
 
+@pytest.mark.rotating("templates", "templates", "wasm", "process", "deno")
 @pytest.mark.parametrize(("name", "place"), PLACES)
 def test_a_published_script_runs_unchanged_and_scores_as_it_does_elsewhere(
     name: str, place: str, shared: Path, tmp_path: Path

@@ -129,6 +129,7 @@ def test_each_is_pinned_and_maximised_between_0_and_1(name: str) -> None:
 
 
 @ROTATING
+@pytest.mark.rotating("templates", "templates", "process")
 @pytest.mark.parametrize("name", NAMES)
 def test_each_has_a_small_demo_that_it_can_score(name: str, process: str) -> None:
     demo = templates.demo(name)
@@ -141,6 +142,7 @@ def test_each_has_a_small_demo_that_it_can_score(name: str, process: str) -> Non
     assert len({result.score for result in results}) > 1
 
 
+@pytest.mark.rotating("templates", "templates", "process")
 def test_token_cosine_agrees_with_the_published_cases(shared: Path, process: str) -> None:
     cases = published(shared, "token_cosine")
     results = score("token-cosine", ({"id": case["id"], **case["inputs"]} for case in cases))
@@ -188,6 +190,7 @@ def learnt(learnt_once: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(learnt_once, tmp_path / "learnt"))
 
 
+@pytest.mark.rotating("templates", "templates", "process")
 @pytest.mark.parametrize(("variable", "file"), [("TFIDF", "vectorizer.json"), ("TFIDF_PICKLE", "vectorizer.pickle")])
 def test_tfidf_cosine_agrees_with_the_published_cases(variable: str, file: str, learnt: Path, shared: Path) -> None:
     cases = published(shared, "tfidf")
@@ -201,6 +204,7 @@ COMMANDS = re.findall(r"^ *(evalcell run (?!\S+ demo)[^#\n]+)", PAGE.read_text("
 
 
 @ROTATING
+@pytest.mark.rotating("templates", "templates", "process")
 @pytest.mark.parametrize("command", [command.strip() for command in COMMANDS])
 def test_the_page_s_commands_do_what_they_say(command: str, learnt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(learnt)
@@ -254,6 +258,7 @@ VARIANTS = {
 FROM_ROW = InputMapping(paths={"metric": "metadata.metric", "average": "metadata.average"})
 
 
+@pytest.mark.rotating("templates", "templates", "process")
 def test_classification_agrees_with_the_published_cases(shared: Path, process: str) -> None:
     cases = [(case, variant) for case in published(shared, "classification") for variant in VARIANTS]
     data = [
@@ -321,6 +326,7 @@ def test_short_right_answers_that_token_cosine_gives_nothing(process: str) -> No
 
 
 @ROTATING
+@pytest.mark.rotating("templates", "templates", "process")
 @pytest.mark.parametrize("script", ["the published one", "token-cosine"])
 def test_real_rows_score_as_in_plain_python(script: str, shared: Path, process: str, plain: Callable[..., str]) -> None:
     recipe, data = shared / "recipes" / "token_cosine.py", rows(shared / "datasets" / "text_gsm8k.jsonl")

@@ -109,17 +109,22 @@ class Database:
                 raise StoreError(
                     f"{self.name} was written by a later evalcell (schema {printable(found, 20)}); upgrade evalcell"
                 )
-            from alembic import command  # here: only a new store, or an earlier version's, needs it
-            from alembic.config import Config
-
-            config = Config()
-            config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            upgrade(connection)
 
     def close(self) -> None:
         """Close all connections. Safe twice."""
         self._engine.dispose()
+
+
+def upgrade(connection: Connection, revision: str = "head") -> None:
+    """Bring the tables to a revision, in the transaction that has begun."""
+    from alembic import command  # here: only a new store, or an earlier version's, needs it
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
 
 
 def _prepare(connection: sqlite3.Connection, _: Any) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from runner.store.errors import InUseError, NameTakenError, NotStoredError
 from runner.store.names import checked, dataset_name
-from runner.store.part import ACTIVE, Part, hanging, now, paged, told
+from runner.store.part import ACTIVE, Part, hanging, now, paged, refuse_full, told
 from runner.store.schema import datasets, presets, runs
 from runner.store.types import DatasetInfo, Page, Preset
 from runner.text import printable, rows_of, suggestion
@@ -57,6 +57,7 @@ class Datasets(Part):
                         f"the dataset {name} has another content ({size}); give this one another name, or delete that "
                         "one"
                     )
+            refuse_full(connection, new.bytes)
             new.keep()
             made = DatasetInfo(
                 name=wanted,

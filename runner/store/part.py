@@ -10,7 +10,9 @@ from sqlalchemy import Connection, Select, func, select
 
 from runner.errors import InputError
 from runner.store.database import Database
+from runner.store.errors import StoreFullError
 from runner.store.files import SEGMENT, Files
+from runner.store.limits import STORE
 from runner.store.schema import datasets, runs, segments
 from runner.store.types import MOST_COUNT, Page
 
@@ -60,6 +62,14 @@ def occupied(connection: Connection) -> int:
         )
     ).one()
     return int(found[0]) + int(found[1])
+
+
+def refuse_full(connection: Connection, more: int) -> None:
+    """Raise StoreFullError if the files may not take so many bytes more."""
+    if occupied(connection) + more > STORE.bytes():
+        raise StoreFullError(
+            f"the store's files take {STORE}, the most; delete runs (`evalcell runs prune`), or raise {STORE.variable}"
+        )
 
 
 def paged(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import fsum
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -13,8 +14,8 @@ from runner.datasets.rows import DECODER
 from runner.output.stored_rows import StoredRow
 from runner.store.errors import NotStoredError, SegmentError, StoreError, StoreFullError
 from runner.store.files import SEGMENT
-from runner.store.limits import RUN, STORE
-from runner.store.part import Part, occupied
+from runner.store.limits import RUN
+from runner.store.part import Part, refuse_full
 from runner.store.runs import unknown
 from runner.store.schema import runs, segments
 from runner.store.segments import MOST, OUTCOMES, Segment, check, entries
@@ -55,17 +56,15 @@ class Results(Part):
                     f"the run {run} has {row.rows} results, so that a segment from {segment.first} on is not the next"
                 )
             if row.bytes + new.bytes > RUN.bytes():
-                raise StoreFullError(f"the run {run} has {RUN} of results, the most of one; set {RUN.variable} to more")
-            if occupied(connection) + new.bytes > STORE.bytes():
-                raise StoreFullError(
-                    f"the store has {STORE} of files, the most; delete runs (`evalcell runs prune`), or set "
-                    f"{STORE.variable} to more"
-                )
+                raise StoreFullError(f"the run {run} has {RUN} of results, the most of one; raise {RUN.variable}")
+            refuse_full(connection, new.bytes)
             new.keep()
             values = {"run": run, "first": segment.first, "rows": segment.rows, "digest": new.digest}
             connection.execute(insert(segments).values(values | {"bytes": new.bytes, "entries": segment.index}))
             counts = {name: runs.c[name] + segment.counts.get(name, 0) for name in OUTCOMES}
             more = {"rows": runs.c.rows + segment.rows, "bytes": runs.c.bytes + new.bytes}
+            scores = [entry.score for entry in entries(segment.index) if entry.score is not None]
+            more |= {"scores": runs.c.scores + len(scores), "score_sum": runs.c.score_sum + fsum(scores)}
             connection.execute(update(runs).where(runs.c.id == run).values(**more, **counts))
             return int(row.rows) + segment.rows
 

@@ -21,8 +21,9 @@ from runner.text import printable
 from sandboxes.base import SandboxConfig
 
 _ERROR = 4000  # characters that are kept of what a run failed with
-_INFO = [column for column in runs.c if column.name not in ("spec", "direction", *OUTCOMES)]
-_COUNTS = [runs.c[name] for name in OUTCOMES]
+_FIGURES = (*OUTCOMES, "scores", "score_sum")
+_INFO = [column for column in runs.c if column.name not in ("spec", "direction", *_FIGURES)]
+_COUNTS = [runs.c[name] for name in _FIGURES]
 
 
 class Changes(TypedDict, total=False):
@@ -183,9 +184,10 @@ def _run(connection: Connection, id: str) -> RunInfo:
 def _info(row: Row[Any]) -> RunInfo:
     values = dict(row._mapping)
     counts = {name: count for name in OUTCOMES if (count := values.pop(name))}
+    scores, total = values.pop("scores"), values.pop("score_sum")
     if values["summary"] is not None:
         values["summary"] = Summary.model_validate_json(values["summary"])
-    return RunInfo(**values, counts=counts)
+    return RunInfo(**values, counts=counts, mean=total / scores if scores else None)
 
 
 def _id(connection: Connection, moment: datetime) -> str:

@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Dialect,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -22,7 +23,7 @@ from sqlalchemy import (
 
 from runner.text import whole
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest revision."""
 
 
@@ -34,6 +35,14 @@ class Clean(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         return None if value is None else whole(value).replace("\0", "\ufffd")
+
+
+class Key(TypeDecorator[str]):
+    """A short text, cleaned in the same way: what is looked up may be anything."""
+
+    impl = String
+    cache_ok = True
+    process_bind_param = Clean.process_bind_param
 
 
 class Moment(TypeDecorator[datetime]):
@@ -58,17 +67,17 @@ metadata = MetaData()
 evaluators = Table(
     "evaluators",
     metadata,
-    Column("name", String(64), primary_key=True),
+    Column("name", Key(64), primary_key=True),
     Column("created", Moment, nullable=False),
     Column("number", Integer, nullable=False),
 )
 versions = Table(
     "versions",
     metadata,
-    Column("name", String(64), ForeignKey("evaluators.name", ondelete="CASCADE"), primary_key=True),
+    Column("name", Key(64), ForeignKey("evaluators.name", ondelete="CASCADE"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("version", String(12), nullable=False),
-    Column("language", String(16), nullable=False),
+    Column("version", Key(12), nullable=False),
+    Column("language", Key(16), nullable=False),
     Column("created", Moment, nullable=False),
     Column("source", Clean, nullable=False),
     Column("description", Clean, nullable=False),
@@ -76,9 +85,9 @@ versions = Table(
 datasets = Table(
     "datasets",
     metadata,
-    Column("name", String(64), primary_key=True),
-    Column("digest", String(64), nullable=False),
-    Column("suffix", String(16), nullable=False),
+    Column("name", Key(64), primary_key=True),
+    Column("digest", Key(64), nullable=False),
+    Column("suffix", Key(16), nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Column("rows", BigInteger),
     Column("columns", Clean, nullable=False),
@@ -88,25 +97,25 @@ datasets = Table(
 presets = Table(
     "presets",
     metadata,
-    Column("name", String(64), primary_key=True),
+    Column("name", Key(64), primary_key=True),
     Column("config", Clean, nullable=False),
     Column("created", Moment, nullable=False),
 )
 runs = Table(
     "runs",
     metadata,
-    Column("id", String(64), primary_key=True),
+    Column("id", Key(64), primary_key=True),
     Column("title", Clean, nullable=False),
     Column("evaluator", Clean, nullable=False),
     Column("number", Integer),
-    Column("version", String(12), nullable=False),
+    Column("version", Key(12), nullable=False),
     Column("dataset", Clean, nullable=False),
-    Column("digest", String(64)),
-    Column("direction", String(16), nullable=False),
+    Column("digest", Key(64)),
+    Column("direction", Key(16), nullable=False),
     Column("sandbox", Clean, nullable=False),
     Column("why", Clean, nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("owner", String(16), nullable=False),
+    Column("state", Key(16), nullable=False),
+    Column("owner", Key(16), nullable=False),
     Column("created", Moment, nullable=False),
     Column("started", Moment),
     Column("ended", Moment),
@@ -117,6 +126,8 @@ runs = Table(
     Column("failed", BigInteger, nullable=False),
     Column("lost", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
+    Column("scores", BigInteger, nullable=False, server_default="0"),
+    Column("score_sum", Float(53), nullable=False, server_default="0"),
     Column("spec", Clean, nullable=False),
     Column("summary", Clean),
     Column("error", Clean),
@@ -127,11 +138,20 @@ runs = Table(
 segments = Table(
     "segments",
     metadata,
-    Column("run", String(64), ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("run", Key(64), ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     Column("first", BigInteger, primary_key=True, autoincrement=False),
     Column("rows", BigInteger, nullable=False),
-    Column("digest", String(64), nullable=False),
+    Column("digest", Key(64), nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Column("entries", LargeBinary, nullable=False),
     Index("segments_by_digest", "digest"),
+)
+replies = Table(
+    "replies",
+    metadata,
+    Column("key", Key(255), primary_key=True),
+    Column("digest", Key(64), nullable=False),
+    Column("reply", Clean, nullable=False),
+    Column("created", Moment, nullable=False),
+    Index("replies_by_time", "created"),
 )

@@ -13,13 +13,14 @@ from runner.store.datasets import Datasets, Presets
 from runner.store.evaluators import Evaluators
 from runner.store.limits import STORE
 from runner.store.part import named, now, occupied
+from runner.store.replies import Replies
 from runner.store.results import Results
 from runner.store.runs import Runs, drop
 from runner.store.schema import datasets, evaluators, runs, versions
 from runner.store.types import Pruned, Usage
 
 
-class Store(Evaluators, Datasets, Presets, Runs, Results):
+class Store(Evaluators, Datasets, Presets, Runs, Results, Replies):
     """
     What is kept from run to run. For any number of threads, and beside other processes. Close it when done.
 

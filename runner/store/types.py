@@ -150,6 +150,8 @@ class RunInfo(Model):
     rows: int = 0
     """Results that are stored."""
     counts: dict[Outcome, int] = Field(default_factory=dict)
+    mean: float | None = None
+    """Of the scores so far, of the first output. None without one."""
     summary: Summary | None = None
     error: str | None = None
     """What it failed with."""

@@ -46,19 +46,8 @@ def server() -> Iterator[Callable[[], str]]:
             folder.chmod(0o711)
         data = folder / "data"
         options: dict[str, Any] = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []} if owner else {}
-        initdb = [
-            where / "initdb",
-            "-D",
-            data,
-            "-U",
-            "evalcell",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--no-sync",
-            "--locale=C",
-        ]
+        options_of_initdb = ["-U", "evalcell", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C"]
+        initdb = [str(where / "initdb"), "-D", str(data), *options_of_initdb]
         made_data = subprocess.run(initdb, cwd=folder, capture_output=True, text=True, **options)
         assert made_data.returncode == 0, made_data.stderr
         log = (folder / "log").open("wb")

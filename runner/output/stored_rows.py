@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -47,11 +48,15 @@ class StoredScore(Model):
                 "version": evaluator.version,
                 "sandbox": sandbox,
                 "given": row.given,
-                **{name: getattr(self, name) for name in StoredScore.model_fields},
+                **dict(zip(_SCORED, _scored(self), strict=True)),
                 "cached": cached,
                 "row": {},
             }
         )
+
+
+_SCORED = tuple(StoredScore.model_fields)
+_scored = attrgetter(*_SCORED)
 
 
 class StoredRow(StoredScore):

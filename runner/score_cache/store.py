@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from sandboxes.cache import SCORES, SCORES_IN_USE, cache_dir, delete, is_ours, private_dir
 from sandboxes.errors import SandboxUnavailableError
@@ -21,6 +22,8 @@ MOST = 512 << 20
 """Bytes of the file; beyond, the quarter that was not used for longest is deleted."""
 MOST_VALUE = 4 << 20
 """Bytes of one score."""
+MOST_NEAR = 1 << 14
+"""And of one that is read beside another."""
 PLACE_DAYS = 7
 """Days for which it is known what a provider's machines are."""
 
@@ -29,10 +32,13 @@ if sys.platform != "win32":
 
 _FILE = "scores.sqlite"
 _SCHEMA = (
-    "CREATE TABLE scores (key BLOB PRIMARY KEY, used INTEGER NOT NULL, value BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE scores (number INTEGER PRIMARY KEY, key BLOB UNIQUE NOT NULL, used INTEGER NOT NULL, "
+    "value BLOB NOT NULL)",
     "CREATE INDEX by_use ON scores (used)",
     "CREATE TABLE places (key BLOB PRIMARY KEY, used INTEGER NOT NULL, value BLOB NOT NULL) WITHOUT ROWID",
 )
+_NEAR = 128
+"""Scores that are read at once: a dataset's rows have an order, in which they were put and are asked for."""
 _BUSY = 10.0  # seconds to wait for another process's write
 _ROWS = 500  # in a transaction
 _CHECK = 16  # bytes of a value's digest
@@ -61,25 +67,48 @@ class Store:
             self._discard()
             self._reader = _opened(self._path)
         self._broken = False
+        self._near: dict[bytes, tuple[int, bytes]] = {}
+        self._last = 0
         self._queue: queue.SimpleQueue[tuple[str, tuple[bytes | int, ...]] | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="evalcell-scores", daemon=True)
         self._writer.start()
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key, as it was put."""
-        found = self._get("SELECT used, value FROM scores WHERE key = ? AND length(value) <= ?", key)
-        if found is not None and found[0] != self._today:
+        found = _whole(key, self._near.pop(key, None) or self._look_up(key))
+        if found is None:
+            return None
+        used, value = found
+        if used != self._today:
             self._queue.put(("UPDATE scores SET used = ? WHERE key = ?", (self._today, key)))
-        return None if found is None else found[1]
+        return value
+
+    def _look_up(self, key: bytes) -> tuple[object, object] | None:
+        """The row of a key; those that were put after it are read with it, if it is near the last one."""
+        query = "SELECT number, used, value FROM scores WHERE key = ? AND length(value) <= ?"
+        for number, used, value in self._read(query, (key, MOST_VALUE)):
+            if 0 < number - self._last <= _NEAR:
+                query = "SELECT key, used, value FROM scores WHERE number > ? AND number <= ? AND length(value) <= ?"
+                some = self._read(query, (number, number + _NEAR, MOST_NEAR))
+                self._near = {other: (day, text) for other, day, text in some}
+            self._last = number
+            return used, value
+        return None
 
     def put(self, key: bytes, value: bytes) -> None:
         """Keep a value, soon."""
         if len(value) <= MOST_VALUE - _CHECK:
-            self._queue.put(("INSERT OR REPLACE INTO scores VALUES (?, ?, ?)", (key, self._today, _signed(key, value))))
+            self._queue.put(
+                (
+                    "INSERT OR REPLACE INTO scores (key, used, value) VALUES (?, ?, ?)",
+                    (key, self._today, _signed(key, value)),
+                )
+            )
 
     def place(self, key: bytes) -> bytes | None:
         """What was kept of a place by `keep_place`, if that was not long ago."""
-        found = self._get("SELECT used, value FROM places WHERE key = ? AND length(value) <= ?", key)
+        rows = self._read("SELECT used, value FROM places WHERE key = ? AND length(value) <= ?", (key, MOST_VALUE))
+        found = _whole(key, rows[0] if rows else None)
         return None if found is None or not 0 <= self._today - found[0] <= PLACE_DAYS else found[1]
 
     def keep_place(self, key: bytes, value: bytes) -> None:
@@ -96,22 +125,16 @@ class Store:
         if descriptor is not None:
             os.close(descriptor)
 
-    def _get(self, query: str, key: bytes) -> tuple[int, bytes] | None:
+    def _read(self, query: str, values: tuple[bytes | int, ...]) -> list[Any]:
         if self._broken:
-            return None
+            return []
         try:
-            row = self._reader.execute(query, (key, MOST_VALUE)).fetchone()
+            return self._reader.execute(query, values).fetchall()
         except sqlite3.OperationalError:
-            return None  # another process holds it for long
+            return []  # another process holds it for long
         except sqlite3.Error as error:
             self._give_up(f"the score cache is damaged ({error}); it was deleted, and the rows are run")
-            return None
-        if row is None:
-            return None
-        used, value = row
-        if not (isinstance(used, int) and isinstance(value, bytes) and value == _signed(key, value[_CHECK:])):
-            return None
-        return used, value[_CHECK:]
+            return []
 
     def _write(self) -> None:
         try:
@@ -217,6 +240,14 @@ def _trim(connection: sqlite3.Connection) -> None:
         connection.execute(
             "DELETE FROM scores WHERE key IN (SELECT key FROM scores ORDER BY used LIMIT ?)", (max(1, rows // 4),)
         )
+
+
+def _whole(key: bytes, found: tuple[object, object] | None) -> tuple[int, bytes] | None:
+    """The day and the value of what was found; None if it is not what was put there."""
+    used, value = found or (None, None)
+    if isinstance(used, int) and isinstance(value, bytes) and value == _signed(key, value[_CHECK:]):
+        return used, value[_CHECK:]
+    return None
 
 
 def _signed(key: bytes, value: bytes) -> bytes:

@@ -19,6 +19,8 @@ import runner
 from runner import types
 from runner.datasets import dataset
 from runner.results import worst
+from runner.service.types import Checked, RunEvent
+from runner.store.types import DatasetInfo, EvaluatorInfo, EvaluatorVersion, RunInfo
 from sandboxes import models
 
 PAGE = Path(__file__).parent / "reference" / "python.md"
@@ -28,6 +30,7 @@ PARTS = {
         *("check_examples", "parity", "read_evaluator"),
     ),
     "What they return": ("Report", "Summary", "Result", "Comparison", "ExamplesReport", "Parity"),
+    "A server": ("Client", "AsyncClient"),
     "Evaluators and settings": (
         *("Evaluator", "InputMapping", "Limits", "SandboxConfig"),
         *("Categorical", "Continuous", "Freeform", "Case"),
@@ -35,10 +38,12 @@ PARTS = {
     "Errors": (
         *("InputError", "EvaluatorError", "DatasetError", "ExamplesError", "MappingError", "OutputError"),
         *("WriteError", "UnsupportedConfigError", "SandboxError", "SandboxUnavailableError", "SandboxLostError"),
-        *("RequirementError", "NotComparableError"),
+        *("RequirementError", "NotComparableError", "ServerError"),
     ),
 }
 """All public names, in the page's order."""
+KEPT = (EvaluatorInfo, EvaluatorVersion, DatasetInfo, RunInfo, RunEvent, Checked)
+"""What a client returns beside them."""
 _HEAD = """\
 # Python
 
@@ -71,7 +76,7 @@ def page() -> str:
 def _parts() -> list[type[BaseModel]]:
     """The models that fields of public ones have, and of those, in the order in which they occur."""
     public = [getattr(runner, name) for names in PARTS.values() for name in names]
-    found = [one for one in public if inspect.isclass(one) and issubclass(one, BaseModel)]
+    found = [one for one in (*public, *KEPT) if inspect.isclass(one) and issubclass(one, BaseModel)]
     for model in found:  # it grows
         for field in model.model_fields.values():
             found += [one for one in _models(field.annotation) if one not in found]
@@ -105,19 +110,21 @@ def _entry(name: str, found: Any) -> Iterator[str]:
         yield from _function(name, found)
     elif issubclass(found, BaseModel):
         yield from _model(found)
+    elif not issubclass(found, BaseException):
+        yield from _class(name, found)
     else:
         (parent,) = found.__bases__
         yield f"{_text(found)} A subclass of `{parent.__name__}`.\n"
 
 
 def _function(name: str, function: FunctionType) -> Iterator[str]:
-    yield f"```python\n{_signature(name, function)}\n```\n"
+    words = _signature(name, inspect.signature(function))
+    yield f"```python\n{'async ' if inspect.iscoroutinefunction(function) else ''}{words}\n```\n"
     yield f"{_text(function)}\n"
 
 
-def _signature(name: str, function: FunctionType) -> str:
+def _signature(name: str, said: inspect.Signature) -> str:
     """On one line if it fits, else with a line for each parameter."""
-    said = inspect.signature(function)
     each = [str(one) for one in said.parameters.values() if one.name != "self"]
     kinds = [one.kind for one in said.parameters.values() if one.name != "self"]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
@@ -129,7 +136,19 @@ def _signature(name: str, function: FunctionType) -> str:
     short = f"{name}({', '.join(each)}){end}"
     if len(short) > _WIDTH:
         short = "\n".join([f"{name}(", *(f"    {one}," for one in each), f"){end}"])
-    return f"async {short}" if inspect.iscoroutinefunction(function) else short
+    return short
+
+
+def _class(name: str, found: type) -> Iterator[str]:
+    """What it is made with, and its methods; those of a class that has the same are named alone."""
+    made = inspect.signature(found).replace(return_annotation=inspect.Signature.empty)
+    yield f"```python\n{_signature(name, made)}\n```\n"
+    yield f"{_text(found)}\n"
+    if name.startswith("Async"):
+        return
+    for own, member in vars(found).items():
+        if inspect.isfunction(member) and not own.startswith("_"):
+            yield from (f"#### {name}.{own}\n", *_function(own, member))
 
 
 def _model(model: type[BaseModel]) -> Iterator[str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from runner.api import check_examples, evaluate, parity, stream, write_report
     from runner.api_compare import compare_datasets
     from runner.api_suite import evaluate_all, evaluate_project
+    from runner.client.client import AsyncClient, Client
     from runner.compare.runs import compare_runs
     from runner.compare.types import Comparison
     from runner.errors import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         NotComparableError,
         OutputError,
         RequirementError,
+        ServerError,
     )
     from runner.evaluators.load import read_evaluator
     from runner.examples.check import ExamplesReport
@@ -43,8 +45,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AsyncClient",
     "Case",
     "Categorical",
+    "Client",
     "Comparison",
     "Continuous",
     "DatasetError",
@@ -67,6 +71,7 @@ __all__ = [
     "SandboxError",
     "SandboxLostError",
     "SandboxUnavailableError",
+    "ServerError",
     "Summary",
     "UnsupportedConfigError",
     "WriteError",
@@ -86,6 +91,7 @@ _MODULES = {
     "runner.api": ("check_examples", "parity", "evaluate", "stream", "write_report"),
     "runner.api_compare": ("compare_datasets",),
     "runner.api_suite": ("evaluate_all", "evaluate_project"),
+    "runner.client.client": ("AsyncClient", "Client"),
     "runner.compare.runs": ("compare_runs",),
     "runner.compare.types": ("Comparison",),
     "runner.errors": (
@@ -97,6 +103,7 @@ _MODULES = {
         "NotComparableError",
         "OutputError",
         "RequirementError",
+        "ServerError",
     ),
     "runner.evaluators.load": ("read_evaluator",),
     "runner.examples.check": ("ExamplesReport",),

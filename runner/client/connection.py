@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from runner.client.problems import MOST, problem
+from runner.client.problems import MOST, PASSING, problem
 from runner.client.steps import Ask, Listen, Reply, written
 from runner.errors import InputError, ServerError
 from runner.text import shown
@@ -22,6 +22,7 @@ logging.getLogger("stamina").addHandler(logging.NullHandler())  # otherwise its 
 URL = "http://127.0.0.1:8000"
 """Where `evalcell serve` listens if nobody says otherwise."""
 CHUNK = 256 << 10
+_ATTEMPTS = 8
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _JSON = {"content-type": "application/json"}
@@ -92,7 +93,7 @@ class Connection:
         """How often a request is sent, as stamina takes it."""
         return {
             "on": self._after,
-            "attempts": None,
+            "attempts": _ATTEMPTS,
             "timeout": self._patience,
             "wait_initial": 0.2,
             "wait_max": 5.0,
@@ -101,7 +102,9 @@ class Connection:
 
     def _after(self, error: Exception) -> bool | float:
         """Whether to try again, or in how many seconds."""
-        if not isinstance(error, ServerError) or not error.retryable or (error.status is None and not self.reached):
+        if not isinstance(error, ServerError) or not error.retryable:
+            return False
+        if error.status not in PASSING and (error.status is not None or not self.reached):
             return False
         if error.after is None:
             return True
@@ -126,7 +129,7 @@ class Connection:
         return len(body) <= most
 
     def finished(self, reply: httpx.Response, body: bytes) -> Reply:
-        """A reply that was read. Raises what its problem says."""
+        """A reply that was read. Raises ServerError."""
         headers = {name.lower(): value for name, value in reply.headers.items()}
         if reply.status_code >= 300:
             raise problem(reply.status_code, headers, body[:MOST], self.url)

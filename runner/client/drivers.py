@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
-from contextlib import AsyncExitStack, ExitStack, aclosing, closing
-from functools import partial
+from contextlib import AsyncExitStack, ExitStack, aclosing, closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,9 +14,13 @@ import httpx
 import stamina
 
 from runner.client.connection import CHUNK, Connection
-from runner.client.steps import Ask, Item, Listen, More, Operation, Pause, Reply, Step, Work
+from runner.client.problems import as_ours
+from runner.client.steps import Ask, Item, Listen, More, Operation, Pause, Reply, Step, Undo, Work
+from runner.errors import ServerError
 
 T = TypeVar("T")
+_UNDOING = 5.0
+"""Seconds for the request that stops what nobody waits for any longer."""
 
 
 class Done(NamedTuple):
@@ -48,13 +52,15 @@ class Blocking:
 
     def _walk(self, operation: Operation[Any]) -> Generator[Item | Done, None, None]:
         with ExitStack() as held, closing(operation):
-            reader = _Reader(held)
+            reader = _Reader(held.enter_context(ExitStack()))
+            held.callback(self._undo, reader)
             answer: Any = None
             error: Exception | None = None
             while True:
                 try:
                     step = operation.send(answer) if error is None else operation.throw(error)
                 except StopIteration as end:
+                    reader.undo = None
                     yield Done(end.value)
                     return
                 answer, error = None, None
@@ -64,7 +70,7 @@ class Blocking:
                 try:
                     answer = self._perform(step, reader)
                 except Exception as failed:
-                    error = failed  # the operation's to handle, or to raise
+                    error = as_ours(failed)  # the operation's to handle, or to raise
 
     def _perform(self, step: Step, reader: _Reader) -> Any:
         match step:
@@ -77,11 +83,18 @@ class Blocking:
             case More():
                 with self._connection.translated():
                     return next(reader.pieces, b"")
+            case Undo():
+                reader.undo = step.ask
             case Pause():
                 time.sleep(step.seconds)
             case Work():
                 return step.call()
         return None
+
+    def _undo(self, reader: _Reader) -> None:
+        if reader.undo is not None:
+            with suppress(ServerError):
+                self._once(replace(reader.undo, within=_UNDOING))
 
     def _ask(self, ask: Ask) -> Reply:
         for attempt in stamina.retry_context(**self._connection.attempts()):
@@ -117,6 +130,7 @@ class _Reader:
     def __init__(self, held: ExitStack) -> None:
         self.held = held
         self.pieces: Iterator[bytes] = iter(())
+        self.undo: Ask | None = None
 
 
 class Awaited:
@@ -149,12 +163,14 @@ class Awaited:
         async with AsyncExitStack() as held:
             held.callback(operation.close)
             reader = _AsyncReader(await held.enter_async_context(AsyncExitStack()))
+            held.push_async_callback(self._undo, reader)
             answer: Any = None
             error: Exception | None = None
             while True:
                 try:
                     step = operation.send(answer) if error is None else operation.throw(error)
                 except StopIteration as end:
+                    reader.undo = None
                     yield Done(end.value)
                     return
                 answer, error = None, None
@@ -164,7 +180,7 @@ class Awaited:
                 try:
                     answer = await self._perform(step, reader)
                 except Exception as failed:
-                    error = failed  # the operation's to handle, or to raise
+                    error = as_ours(failed)  # the operation's to handle, or to raise
 
     async def _perform(self, step: Step, reader: _AsyncReader) -> Any:
         match step:
@@ -177,11 +193,18 @@ class Awaited:
             case More():
                 with self._connection.translated():
                     return await anext(reader.pieces, b"") if reader.pieces else b""
+            case Undo():
+                reader.undo = step.ask
             case Pause():
                 await anyio.sleep(step.seconds)
             case Work():
-                return await anyio.to_thread.run_sync(partial(step.call))
+                return await anyio.to_thread.run_sync(step.call)
         return None
+
+    async def _undo(self, reader: _AsyncReader) -> None:
+        if reader.undo is not None:
+            with suppress(ServerError), anyio.move_on_after(_UNDOING, shield=True):
+                await self._once(reader.undo)
 
     async def _ask(self, ask: Ask) -> Reply:
         async for attempt in stamina.retry_context(**self._connection.attempts()):
@@ -218,6 +241,7 @@ class _AsyncReader:
     def __init__(self, held: AsyncExitStack) -> None:
         self.held = held
         self.pieces: AsyncIterator[bytes] | None = None
+        self.undo: Ask | None = None
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from runner import errors
 from runner.client.steps import as_object
 from runner.errors import ServerError
 from runner.output.files import WriteError
+from runner.store import errors as store_errors
 from runner.text import printable
 from sandboxes import errors as sandbox_errors
 from sandboxes.remote.http import retry_after
@@ -18,11 +19,17 @@ MOST = 64 << 10
 
 _LONGEST = 2000
 _LINES = 12
-_PASSING = (408, 425, 429, 502, 503, 504)
+PASSING = (408, 425, 429, 502, 503, 504)
 """Statuses after which the same request may succeed, from whatever stands between, too."""
 
 _CLASSES: dict[str, Callable[[str], Exception]] = {
     "input": errors.InputError,
+    "invalid-request": errors.InputError,
+    "not-found": store_errors.NotStoredError,
+    "name-taken": store_errors.NameTakenError,
+    "store": store_errors.StoreError,
+    "store-full": store_errors.StoreFullError,
+    "worker-lost": sandbox_errors.SandboxLostError,
     "evaluator": errors.EvaluatorError,
     "dataset": errors.DatasetError,
     "examples": errors.ExamplesError,
@@ -40,25 +47,33 @@ _CLASSES: dict[str, Callable[[str], Exception]] = {
 """By the last word of a problem's `type`."""
 
 
-def problem(status: int, headers: Mapping[str, str], body: bytes, where: str) -> Exception:
-    """The exception of a reply with a status of 300 or more."""
+def problem(status: int, headers: Mapping[str, str], body: bytes, where: str) -> ServerError:
+    """A reply with a status of 300 or more."""
     told = as_object(body)
     type_ = told.get("type")
     slug = type_.rstrip("/").rpartition("/")[2][:100] if isinstance(type_, str) else ""
     detail = _words(told.get("detail")) or _words(told.get("title"))
-    if slug == "columns":
-        return errors.ColumnsError(detail, _texts(told.get("paths")), tuple(_texts(told.get("values"))))
-    if detail and slug in _CLASSES:
-        return _CLASSES[slug](detail)
     retryable = told.get("retryable")
     return ServerError(
         detail or _unknown(status, where),
         status=status,
         type=slug,
-        retryable=retryable if isinstance(retryable, bool) else status in _PASSING,
+        retryable=retryable if isinstance(retryable, bool) else status in PASSING,
         after=retry_after(headers),
         problem=told,
     )
+
+
+def as_ours(error: Exception) -> Exception:
+    """The exception of this machine for what a server said; any other error as it is."""
+    if not isinstance(error, ServerError):
+        return error
+    detail, told = str(error), error.problem
+    if error.type == "columns":
+        return errors.ColumnsError(detail, _texts(told.get("paths")), tuple(_texts(told.get("values"))))
+    if error.type == "in-use":
+        return store_errors.InUseError(detail, tuple(_texts(told.get("runs"))))
+    return _CLASSES[error.type](detail) if error.type in _CLASSES else error
 
 
 def _words(found: object) -> str:

@@ -89,7 +89,14 @@ class Item:
     value: Any
 
 
-Step: TypeAlias = Ask | Listen | More | Pause | Work | Item
+@dataclass(frozen=True)
+class Undo:
+    """Send this request if the operation does not come to its end, whatever ends it; None: nothing any longer."""
+
+    ask: Ask | None
+
+
+Step: TypeAlias = Ask | Listen | More | Pause | Work | Item | Undo
 Operation: TypeAlias = Generator[Step, Any, T]
 
 

@@ -34,6 +34,7 @@ from sandboxes.shield import finish
 if TYPE_CHECKING:
     from runner.compare.baseline import Baseline
     from runner.output.resume import Resumed
+    from runner.output.stored_run import StoredRun
     from runner.score_cache.known import ScoreCache
 
 
@@ -43,8 +44,8 @@ class Run:
 
     `files` are the paths for the results: files, and at most one folder. `reports` are those for reports, or what the
     caller writes for several runs. `lock` is the path that the request's lock was read from. `whole`: the script's
-    `aggregate` is run after the last row. With `resume` the run in the folder goes on. Raises InputError for an invalid
-    gate, OutputError for a path that cannot be written.
+    `aggregate` is run after the last row. With `resume` the run in the folder goes on, with `stored` one that is kept
+    elsewhere. Raises InputError for an invalid gate, OutputError for a path that cannot be written.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Run:
         lock: str | None = None,
         whole: bool = True,
         resume: bool = False,
+        stored: StoredRun | None = None,
     ) -> None:
         request, evaluator = prepared.request, prepared.evaluator
         self.prepared = prepared
@@ -89,7 +91,8 @@ class Run:
         self._seconds = 0.0
         self._resume = resume
         self.resumed: Resumed | None = None
-        """The rows that are there already, of a run that goes on."""
+        """The rows that are there already, of a run in a folder that goes on."""
+        self._kept = stored
         self.state: State | None = None
         """How it ended. None: it did not."""
         self.error: str | None = None
@@ -194,14 +197,20 @@ class Run:
 
     async def _known(self) -> Known | None:
         """The results that are there before the run. None: there are none."""
-        if not self.prepared.request.cache or (self.resumed is not None and self.resumed.finished):
-            return self.resumed
+        there = self._there
+        if not self.prepared.request.cache or (there is not None and there.finished):
+            return there
         from runner.score_cache.known import Both, open_scores  # here: most runs have no cache
 
         self._scores = await Detached(lambda: open_scores(self.prepared), "evalcell-scores").get()
-        if self._scores is None or self.resumed is None:
-            return self.resumed or self._scores
-        return Both(self.resumed, self._scores)
+        if self._scores is None or there is None:
+            return there or self._scores
+        return Both(there, self._scores)
+
+    @property
+    def _there(self) -> StoredRun | None:
+        """The rows that are there already."""
+        return self.resumed or self._kept
 
     @property
     def _watch(self) -> Watch:
@@ -241,8 +250,8 @@ class Run:
             summary = summary.model_copy(update={"cached": self._cached})
         if self._aggregation is not None:
             summary = summary.model_copy(update=dict(self._aggregation.figures))
-        if self.resumed is not None and self._seconds:
-            fresh = max(0, summary.rows - self.resumed.kept.rows // self.prepared.request.repeat)
+        if self._there is not None and self._seconds:
+            fresh = max(0, summary.rows - self._there.rows // self.prepared.request.repeat)
             summary = summary.model_copy(update={"rows_per_second": round(fresh / self._seconds, 1)})
         if state != "finished":
             return summary

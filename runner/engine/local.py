@@ -288,7 +288,7 @@ class _Scoring:
             waiting[row.call.id] = row
 
     def _settle(self, row: Row, result: Result) -> None:
-        row.result = result
+        row.result = result = row.known if row.stored and row.known is not None else result
         row.chars = len(result.stdout) + len(result.label or "") + len(result.explanation or "")
         if result.outputs:
             row.chars += sum(len(s.label or "") + len(s.explanation or "") for s in result.outputs.values())

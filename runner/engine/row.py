@@ -31,6 +31,7 @@ class Row:
         "number",
         "repeat",
         "result",
+        "stored",
         "taken",
     )
 
@@ -42,6 +43,8 @@ class Row:
         self.given: str | None = None
         self.result: Result | None = None
         self.known: Result | None = None
+        self.stored = False
+        """`known` stands, even if the row is run again because others that share its state are not known."""
         self.key: bytes | None = None
         """The row's key in the score cache."""
         self.chars = 0

@@ -9,57 +9,42 @@ from pathlib import Path
 from typing import Any
 
 from runner.datasets.rows import DECODER
-from runner.engine.row import Row
 from runner.errors import ResumeError
 from runner.output.digests import Digests
 from runner.output.manifest import conditions
-from runner.output.stored_rows import Kept, StoredRow, place, stored_rows, whole_batches, whole_lines
-from runner.output.writers import encoded
+from runner.output.stored_rows import Kept, whole_batches, whole_lines
+from runner.output.stored_run import Part, StoredRun
 from runner.request import Prepared
 from runner.text import printable, read_bounded, shown, whole
-from runner.types import Evaluator, Result
+from runner.types import Evaluator
 from sandboxes.base import Sandbox
 
 _ANEW = "to start anew, leave `resume` out"
-_OR = "or leave `resume` out to start anew"
+_ANEW_OR = "leave `resume` out to start anew"
+_OR = f"or {_ANEW_OR}"
 LOCK = "requirements.lock"
 _MANIFEST_BYTES = 16 << 20
 _LOCK_BYTES = 8 << 20
 _SHOWN = 60  # characters of a value
 
 
-class Resumed:
+class Resumed(StoredRun):
     """
     The rows of a run that goes on, and its manifest. It gives the engine each row's result, in order, after comparing.
 
     Nothing in the folder is trusted: the manifest must say what this run says, and each row what its case says.
     """
 
+    identity: str
+
     def __init__(self, folder: str, rows: Path, kept: Kept, manifest: dict[str, Any], evaluator: Evaluator) -> None:
+        identity: str = manifest["sandbox"]["sandbox"]
+        finished = manifest["state"] == "finished" and _results_of(manifest) == kept.rows
+        super().__init__([Part(rows, kept)], evaluator, identity, finished=finished, again=_ANEW_OR)
         self.folder = folder
         self.manifest = manifest
         self.kept = kept
-        self.identity: str = manifest["sandbox"]["sandbox"]
-        self.finished = manifest["state"] == "finished" and _results_of(manifest) == kept.rows
         self._path = rows
-        self._evaluator = evaluator
-        self._line = 0
-        self._stored: Iterator[tuple[int, StoredRow]] = stored_rows(rows, kept, evaluator)
-
-    def find(self, row: Row) -> Result | None:
-        """The row's result, if the folder has it. Raises ResumeError if it is another row's, or none at all."""
-        if self._line == self.kept.rows:
-            return None
-        self._line += 1
-        try:
-            stored = next(self._stored)[1]
-        except OSError as e:
-            raise ResumeError(f"{self._path} cannot be read on ({e.strerror}); {_ANEW}") from None
-        except ResumeError as e:
-            raise ResumeError(f"{e}; put the line right, {_OR}") from None
-        result = row.result or stored.result(row, self._evaluator, self.identity, cached=stored.cached)
-        self._compare(stored, row, result)
-        return None if row.result is not None else result
 
     def check(self, sandbox: Sandbox) -> None:
         """Raises ResumeError unless the sandbox and its packages are those of the beginning."""
@@ -79,36 +64,6 @@ class Resumed:
         """A row is not known. Raises ResumeError if the run was finished."""
         if self.finished:
             raise ResumeError(f"{self.folder} is finished, and the dataset has more rows now; {_ANEW}")
-
-    def learn(self, row: Row) -> None:
-        """Nothing: the rows file has it."""
-
-    def end(self) -> None:
-        """Raises ResumeError if there are more results than rows."""
-        if self._line < self.kept.rows:
-            raise ResumeError(
-                f"{place(self._path, self._line + 1)}: the dataset has no such row; put the file right, {_OR}"
-            )
-
-    def _compare(self, stored: StoredRow, row: Row, result: Result) -> None:
-        own = dict(stored)
-        own["row"] = row.kept or {}
-        expected = dict(result) | {"row": own["row"]}
-        for name in ("id", "repeat", "evaluator", "version", "sandbox", "given", "error"):
-            if own[name] != expected[name]:
-                raise self._unlike(name, own[name], expected[name])
-        mapped = stored.error is not None and stored.error.kind == "mapping"
-        if mapped and row.result is None:
-            raise self._unlike("outcome", "a row that could not be mapped", "one that can")
-        if encoded(stored.row) != encoded(own["row"]):
-            raise self._unlike("row", stored.row, own["row"])
-
-    def _unlike(self, name: str, stored: object, expected: object) -> ResumeError:
-        where = place(self._path, self._line)
-        return ResumeError(
-            f"{where}: `{name}` is {shown(stored, _SHOWN)}, and should be {shown(expected, _SHOWN)}: it is not the row "
-            f"that this run wrote; put the line right, {_OR}"
-        )
 
 
 def find_resumed(folder: str, manifest: Path, rows: Path, prepared: Prepared, digests: Digests) -> Resumed | None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing, suppress
 from time import monotonic
 from typing import Self
 
 from pydantic import ValidationError
 
 from runner.pool.process import Job, WorkerProcess
-from runner.pool.types import BusyError, PoolStatus, TryJob, TryReply
+from runner.pool.streams import RunStream, Stored
+from runner.pool.types import BusyError, PoolClosedError, PoolStatus, RunJob, RunPart, TryJob, TryReply
 from runner.pool.variables import local_variables, provider_variables, runs_elsewhere
 from runner.request import RunRequest
 from runner.types import Evaluator
@@ -19,9 +22,14 @@ from sandboxes.base import Problem, SandboxConfig
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 from sandboxes.json_text import writer
+from sandboxes.shield import every, finish
 
 WAITING = 64
 """Dry runs that are under way or wait; one more is refused."""
+RUNS = 4
+"""Runs under way, in fair turns; others wait for one of them to end."""
+PATIENCE = 20.0
+"""Seconds in which runs must have handed out what they have when the pool is closed."""
 LOCAL = "local"
 
 _write = writer(ascii=True, compact=True, nan=True)
@@ -48,6 +56,10 @@ class Pool:
         self._workers: dict[str, WorkerProcess] = {}
         self._tries = 0
         self._pace = 0.05  # seconds of a dry run, lately
+        self._runs: set[RunStream] = set()
+        self._room = asyncio.Semaphore(RUNS)
+        self._over = asyncio.Event()
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -60,9 +72,40 @@ class Pool:
         """Make ready. Workers start when they are needed."""
 
     async def close(self) -> None:
-        """Stop everything, and return when no worker is left. Safe twice."""
-        for worker in self._workers.values():
-            await worker.close()
+        """
+        Park the runs, stop everything else, and return when no worker is left. Safe twice.
+
+        Somebody must go on taking the runs' parts meanwhile, for so many seconds at most as `PATIENCE`.
+        """
+        self._closed = True
+        for stream in self._runs:
+            await stream.park()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self._runs:
+                    self._over.clear()
+                    await self._over.wait()
+        await finish(lambda: every(worker.close for worker in self._workers.values()))
+
+    async def run(self, job: RunJob, stored: Stored | None = None) -> AsyncGenerator[RunPart]:
+        """
+        Score a dataset: `RunStarted`, any number of `RunSegment`, then `RunEnded`. Closing it stops the script.
+
+        What goes wrong is in the last part. `stored` says which segments are kept by now: with it, a run whose worker
+        is lost goes on by itself; without it that raises WorkerLostError. When the pool is closed, the last part says
+        `parked`. Raises UnsupportedConfigError for a sandbox that there is not.
+        """
+        stream = RunStream(self._worker(job.request.sandbox), job, stored)
+        self._runs.add(stream)
+        try:
+            if self._closed:
+                await stream.park()
+            async with self._room, aclosing(stream.parts()) as parts:
+                async for part in parts:
+                    yield part
+        finally:
+            self._runs.discard(stream)
+            self._over.set()
 
     async def evaluate(self, job: TryJob) -> TryReply:
         """
@@ -101,11 +144,13 @@ class Pool:
             sandboxes=sum(worker.status.sandboxes for worker in workers),
             programs=sum(worker.status.programs for worker in workers),
             bytes=sum(worker.status.bytes for worker in workers),
-            waiting=max(0, self._tries - cores()),
-            running=min(self._tries, cores()),
+            waiting=max(0, self._tries - cores()) + max(0, len(self._runs) - RUNS),
+            running=min(self._tries, cores()) + min(len(self._runs), RUNS),
         )
 
     async def _ask(self, do: str, config: SandboxConfig, request: bytes) -> bytes:
+        if self._closed:
+            raise PoolClosedError("the server stops; send the request again when it is back")
         if self._tries >= self._waiting:
             raise BusyError(max(1.0, self._pace * self._tries / cores()))
         worker = self._worker(config)

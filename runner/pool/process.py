@@ -33,6 +33,7 @@ _BOOT = (
 _START = 60.0  # seconds to import what it needs, on a machine that is busy
 _STOP = 10.0  # seconds in which a job must have stopped, or the worker is killed
 _CLOSE = 15.0  # seconds in which a worker must have closed its sandboxes
+_END = 2.0  # seconds from the end of its pipe to its own
 _LINE = 4096  # bytes of a line of its log
 
 FINAL = ("done", "fault", "cancelled")
@@ -140,7 +141,7 @@ class WorkerProcess:
 
     async def kill(self) -> None:
         """End the process at once, and wait for that."""
-        if self._process is not None:
+        if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()
         if self._reading is not None:
@@ -170,7 +171,7 @@ class WorkerProcess:
             ready.cancel()
         if not self._ready.is_set():
             await self.kill()
-            raise WorkerLostError(f"a worker did not start ({self._reason()}); see the server's log")
+            raise WorkerLostError(f"a worker did not start ({self._reason()}); the request may be sent again")
 
     async def _spawn(self) -> None:
         host = own_handle()
@@ -203,12 +204,14 @@ class WorkerProcess:
             while True:
                 self._take(await frames.read(process.stdout))
         except (EOFError, OSError):
-            pass
+            with suppress(TimeoutError):  # it ends by itself, and to kill it in that moment confuses who waits for it
+                await asyncio.wait_for(process.wait(), _END)
         except FrameError as e:
             LOG.error("the worker %s sent %s, and is killed", self.name, e)
         finally:
-            with suppress(ProcessLookupError):
-                process.kill()
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
             await process.wait()
             with suppress(TimeoutError):
                 await asyncio.wait_for(logging, 1)

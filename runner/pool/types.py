@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from runner.request import RunRequest
+from runner.results.summary import Summary
+from runner.store.segments import Segment
 from runner.types import Result
 from sandboxes.base import Model, Problem
 from sandboxes.errors import SandboxLostError
@@ -94,7 +97,27 @@ class PoolStatus(Model):
     """Dry runs and runs under way."""
 
 
-RunState = Literal["finished", "failed", "parked"]
+class RunEnded(Model):
+    """The last part of a run."""
+
+    state: Literal["finished", "failed", "parked"]
+    """`parked`: the pool was closed; what was scored was handed out, and the run may go on after that."""
+    summary: Summary | None
+    """Of all results so far; its gates are judged if the run is finished."""
+    error: str | None = None
+    """Why it failed, in words for people, with the next step."""
+    kind: str | None = None
+    """Of the error: `dataset`, `sandbox-unavailable` and so on; see `runner.pool.faults`."""
+
+
+@dataclass(frozen=True)
+class RunSegment:
+    """Results of a run that follow those before. They are the worker's word: `segments.check` compares its parts."""
+
+    segment: Segment
+
+
+RunPart: TypeAlias = RunStarted | RunSegment | RunEnded
 
 
 class BusyError(Exception):

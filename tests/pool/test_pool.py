@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
 
 import pytest
 
 from runner.errors import ColumnsError
-from runner.evaluators.load import parse_evaluator
 from runner.pool.pool import Pool
-from runner.pool.types import BusyError, PoolClosedError, TryJob
-from runner.request import RunRequest
-from sandboxes.base import Limits, SandboxConfig
+from runner.pool.types import BusyError, PoolClosedError
+from sandboxes.base import SandboxConfig
 from sandboxes.errors import UnsupportedConfigError
-
-T = TypeVar("T")
+from tests.pool.jobs import HOUR, LOOPS, dry_run, with_pool
 
 EQUAL = """
 def evaluate(output, reference):
@@ -28,26 +23,9 @@ def evaluate(output, reference):
 """
 
 
-def with_pool(body: Callable[[Pool], Awaitable[T]], **settings: Any) -> T:
-    async def run() -> T:
-        async with Pool(**settings) as pool:
-            return await body(pool)
-
-    return asyncio.run(run())
-
-
-def job(
-    source: str, *rows: dict[str, Any], limits: Limits | None = None, sandbox: SandboxConfig | None = None
-) -> TryJob:
-    request = RunRequest(
-        evaluator=parse_evaluator(source, "script"), limits=limits or Limits(), sandbox=sandbox or SandboxConfig()
-    )
-    return TryJob(request=request, rows=list(rows))
-
-
 def test_a_dry_run_shows_what_is_between_a_row_and_its_result() -> None:
-    rows: list[dict[str, Any]] = [{"output": "a", "reference": "a"}, {"output": "bad", "reference": 1}, {"output": "a"}]
-    reply = with_pool(lambda pool: pool.evaluate(job(EQUAL, *rows)))
+    job = dry_run(EQUAL, {"output": "a", "reference": "a"}, {"output": "bad", "reference": 1}, {"output": "a"})
+    reply = with_pool(lambda pool: pool.evaluate(job))
     good, bad, lacking = reply.results
     assert (good.result.score, good.result.stdout, good.line) == (1.0, "seen\n", None)
     assert good.arguments == {"output": "a", "reference": "a"}
@@ -64,19 +42,19 @@ def test_a_dry_run_shows_what_is_between_a_row_and_its_result() -> None:
 def test_the_callers_faults_come_back_as_they_are() -> None:
     async def body(pool: Pool) -> None:
         with pytest.raises(ColumnsError) as found:
-            await pool.evaluate(job(EQUAL, {"outputs": "a", "reference": "a"}))
+            await pool.evaluate(dry_run(EQUAL, {"outputs": "a", "reference": "a"}))
         assert found.value.paths == {"output": "outputs"}
         with pytest.raises(UnsupportedConfigError, match="does not run Python"):
-            await pool.evaluate(job(EQUAL, {}, sandbox=SandboxConfig(backend="deno")))
+            await pool.evaluate(dry_run(EQUAL, {}, sandbox=SandboxConfig(backend="deno")))
         with pytest.raises(UnsupportedConfigError, match="env_file"):
-            await pool.evaluate(job(EQUAL, {}, sandbox=SandboxConfig(env_file="/etc/passwd")))
+            await pool.evaluate(dry_run(EQUAL, {}, sandbox=SandboxConfig(env_file="/etc/passwd")))
 
     with_pool(body)
 
 
 def test_one_dry_run_too_many_is_refused_and_told_when_to_come_back() -> None:
     async def body(pool: Pool) -> None:
-        loops = job("def evaluate(output):\n    while True: pass\n", {"output": 1}, limits=Limits(timeout=3600))
+        loops = dry_run(LOOPS, {"output": 1}, limits=HOUR)
         first = asyncio.create_task(pool.evaluate(loops))
         await asyncio.sleep(0)
         with pytest.raises(BusyError, match="try again in") as found:
@@ -90,11 +68,9 @@ def test_one_dry_run_too_many_is_refused_and_told_when_to_come_back() -> None:
 
 def test_a_closed_pool_says_so() -> None:
     async def body() -> None:
-        pool = Pool()
-        await pool.close()
-        async with pool:
-            await pool.evaluate(job(EQUAL, {"output": "a", "reference": "a"}))
+        async with Pool() as pool:
+            pass
         with pytest.raises(PoolClosedError):
-            await pool.evaluate(job(EQUAL, {"output": "a", "reference": "a"}))
+            await pool.evaluate(dry_run(EQUAL, {"output": "a", "reference": "a"}))
 
     asyncio.run(body())

@@ -11,16 +11,18 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from runner.errors import InputError
 from runner.pool import frames
 from runner.pool.faults import Fault
 from runner.pool.frames import Frame
-from runner.pool.types import PoolStatus, TryJob
+from runner.pool.types import PoolStatus, RunJob, RunSegment, RunStarted, TryJob
 from runner.pool.worker.memory import held
 from runner.pool.worker.programs import BYTES, Programs
+from runner.pool.worker.runs import RunTask
 from runner.pool.worker.sandboxes import Sandboxes
 from runner.pool.worker.tries import checked, tried
 from runner.types import Evaluator
@@ -30,6 +32,9 @@ from sandboxes.json_text import writer
 _TICK = 1.0  # seconds between looks at what is idle
 _GRACE = 5.0  # seconds in which everything must be closed when the process that serves has ended
 _BUFFER = 1 << 20
+_AHEAD = 2  # parts of a run that may be sent before they are taken
+
+Send = Callable[..., Awaitable[None]]
 
 _write = writer(ascii=True, compact=True, nan=False)
 
@@ -76,6 +81,7 @@ class Worker:
         self._programs = Programs(lambda: held(BYTES))
         self._sandboxes = Sandboxes(self._programs)
         self._jobs: dict[int, asyncio.Task[None]] = {}
+        self._runs: dict[int, _Stream] = {}
         self._stopped = asyncio.Event()
         self._status = PoolStatus()
 
@@ -100,18 +106,23 @@ class Worker:
 
     def _take(self, frame: Frame) -> None:
         job, do = frame.job, frame.header["do"]
-        if do == "cancel":
+        if do in ("cancel", "park"):
+            if do == "park" and job in self._runs:
+                self._runs[job].park()
             if job in self._jobs:
                 self._jobs[job].cancel()
-            return
-        work = {"try": self._try, "check": self._check}[do]
-        self._jobs[job] = asyncio.create_task(self._run(job, work(frame.payload)))
+        elif do == "taken":
+            if job in self._runs:
+                self._runs[job].room.release()
+        else:
+            work = {"try": self._try, "check": self._check, "run": self._score}[do]
+            self._jobs[job] = asyncio.create_task(self._run(job, work(job, frame.payload)))
 
     async def _run(self, job: int, work: Coroutine[Any, Any, bytes]) -> None:
         try:
             header, payload = {"kind": "done"}, await work
             if len(payload) > frames.PAYLOAD:
-                raise ValueError("the reply is too large to be sent; ask for fewer rows")
+                raise InputError("the reply is too large to be sent; ask for fewer rows")
         except asyncio.CancelledError:
             header, payload = {"kind": "cancelled"}, b""
         except Exception as error:
@@ -124,15 +135,24 @@ class Worker:
             self._jobs.pop(job, None)
         await self._send({**header, "job": job}, payload)
 
-    async def _try(self, payload: bytes) -> bytes:
+    async def _try(self, _: int, payload: bytes) -> bytes:
         reply = await tried(TryJob.model_validate(json.loads(payload)), self._sandboxes)
         return _write(reply.model_dump(mode="json")).encode()
 
-    async def _check(self, payload: bytes) -> bytes:
+    async def _check(self, _: int, payload: bytes) -> bytes:
         asked = json.loads(payload)
         evaluator = Evaluator.model_validate(asked["evaluator"])
         problems = await checked(evaluator, SandboxConfig.model_validate(asked["sandbox"]), self._sandboxes)
         return _write([problem.model_dump(mode="json") for problem in problems]).encode()
+
+    async def _score(self, job: int, payload: bytes) -> bytes:
+        asked = RunJob.model_validate(json.loads(payload))
+        stream = self._runs[job] = _Stream(job, self._send, asked, self._sandboxes)
+        try:
+            ended = await stream.task.run()
+        finally:
+            del self._runs[job]
+        return ended.model_dump_json().encode()
 
     async def _tick(self) -> None:
         while True:
@@ -147,3 +167,25 @@ class Worker:
         with suppress(OSError):  # the process that serves has gone, which the reader notices
             self._writer.write(frames.pack(header, payload))
             await self._writer.drain()
+
+
+class _Stream:
+    """The parts of a run on their way; only so many are sent as were taken, and some."""
+
+    def __init__(self, job: int, send: Send, asked: RunJob, sandboxes: Sandboxes) -> None:
+        self.room = asyncio.Semaphore(_AHEAD)
+        self.task = RunTask(asked, sandboxes, self._part, self.room)
+        self._job = job
+        self._send = send
+
+    def park(self) -> None:
+        """Hand out what is there once it is cancelled."""
+        self.task.parked = True
+
+    async def _part(self, part: RunStarted | RunSegment) -> None:
+        if isinstance(part, RunStarted):
+            await self._send({"kind": "started", "job": self._job}, part.model_dump_json().encode())
+            return
+        found = part.segment
+        header = {"first": found.first, "rows": found.rows, "size": len(found.data), "counts": dict(found.counts)}
+        await self._send({"kind": "segment", "job": self._job, **header}, found.data + found.index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,7 @@ def serve(folders: tuple[Path, ...], **given: Any) -> int:
 
 def _serve(folders: tuple[Path, ...], given: dict[str, Any]) -> int:
     # All of these take their time, and are for this command alone.
+    from runner import tracing
     from runner.cli import signals
     from runner.server import logs
     from runner.server.app import create_app
@@ -84,7 +86,9 @@ def _serve(folders: tuple[Path, ...], given: dict[str, Any]) -> int:
     settings = _settings(folders, given)
     listening = bind(given["host"], given["port"])
     host, port = listening.getsockname()[:2]
+    end_of_spans: Callable[[], None] | None = None
     try:
+        end_of_spans = tracing.begin()
         entry, made = _entry(given, host)
         logs.begin(given["log"], verbose=given["log_rows"])
         app = create_app(Service(settings), entry)
@@ -98,6 +102,8 @@ def _serve(folders: tuple[Path, ...], given: dict[str, Any]) -> int:
         signals.run(serve(app, listening, ready), quiet=True)
     finally:
         listening.close()
+        if end_of_spans is not None:
+            end_of_spans()
     return DONE
 
 

@@ -14,6 +14,7 @@ from runner.server.entry import Entry
 from runner.server.guard import Guard
 from runner.server.metrics import Measured, Metrics
 from runner.server.problems import answer_problems
+from runner.server.traced import Traced
 from runner.server.v1 import scripts
 from runner.service.service import Service
 from runner.service.types import ProblemDetails
@@ -58,6 +59,7 @@ def create_app(service: Service, entry: Entry | None = None) -> FastAPI:
     answer_problems(app, getattr(pages, "problem_page", None))
     settings = service.settings
     sizes = {"": settings.body_bytes, "/v1/datasets": settings.dataset_bytes, "/v1/recognise": 1 << 20, "/login": 4096}
+    app.add_middleware(Traced)
     app.add_middleware(Measured, metrics=app.state.metrics)
     app.add_middleware(Guard, entry=app.state.entry, sizes=sizes)
     _describe(app)

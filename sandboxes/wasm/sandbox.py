@@ -8,6 +8,7 @@ import itertools
 import json
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import ClassVar
@@ -68,7 +69,8 @@ class WasmSandbox(Sandbox):
         self._reset: Reset = config.reset if isinstance(config, WasmConfig) else "auto"
         self._jobs = config.jobs or cores()
         self._lanes: list[Lane] = []
-        self._free: asyncio.Queue[Lane] = asyncio.Queue()
+        self._free: list[Lane] = []
+        self._room = asyncio.Semaphore(0)
         self._numbers = itertools.count(1)
 
     @property
@@ -77,7 +79,7 @@ class WasmSandbox(Sandbox):
 
     @property
     def identity(self) -> str:
-        return f"wasm/python-{self.python}/wasmtime-{version('wasmtime')}"
+        return f"wasm/python-{self.python}/wasmtime-{_wasmtime()}"
 
     @property
     def python(self) -> str:
@@ -86,7 +88,7 @@ class WasmSandbox(Sandbox):
     @classmethod
     def check(cls) -> str:
         fresh = "restored pages" if restores_pages() else "new instances"
-        return f"CPython {_guest_python()} in wasmtime {version('wasmtime')}; a fresh state by {fresh}"
+        return f"CPython {_guest_python()} in wasmtime {_wasmtime()}; a fresh state by {fresh}"
 
     async def open(self) -> None:
         _refuse_few_addresses()
@@ -98,7 +100,6 @@ class WasmSandbox(Sandbox):
             raise
 
     async def _begin(self) -> None:
-        self._free = asyncio.Queue()
         if self._jobs == 1:
             self._lanes = [ThreadLane(await self._compiled(), self._reset)]
         else:
@@ -110,8 +111,7 @@ class WasmSandbox(Sandbox):
             found = await self._compiled(tried=False)
             for started in lanes:
                 started.serve(found)
-        for lane in self._lanes:
-            self._free.put_nowait(lane)
+        self._free, self._room = list(self._lanes), asyncio.Semaphore(len(self._lanes))
 
     async def _compiled(self, tried: bool = True) -> NativeCode:
         stop = threading.Event()
@@ -124,7 +124,7 @@ class WasmSandbox(Sandbox):
         refuse_language(self.name, self.language, script)
         program = WasmProgram(self, next(self._numbers), script, limits)
         try:
-            async with self.lane() as lane:
+            async with self.lane(program.number) as lane:
                 program.loaded = await program.load_on(lane)
         except BaseException:
             await program.close()
@@ -136,15 +136,21 @@ class WasmSandbox(Sandbox):
         return bool(self._lanes)
 
     @contextlib.asynccontextmanager
-    async def lane(self) -> AsyncGenerator[Lane]:
-        """Wait for a free lane, for one batch."""
+    async def lane(self, program: int) -> AsyncGenerator[Lane]:
+        """
+        Wait for a free lane, for one batch of the program: one that has loaded it, else the one with the fewest.
+
+        So a program is loaded in no more lanes than run it at the same time: each of them holds its memory.
+        """
         if not self.is_open:
             raise SandboxError("the wasm sandbox is not open; use it as `async with sandbox:`")
-        lane = await self._free.get()
-        try:
-            yield lane
-        finally:
-            self._free.put_nowait(lane)
+        async with self._room:
+            lane = min(self._free, key=lambda lane: (program not in lane.programs, len(lane.programs)))
+            self._free.remove(lane)
+            try:
+                yield lane
+            finally:
+                self._free.append(lane)
 
     async def renew(self, lane: Lane) -> None:
         """Compile the guest again if a worker was lost because the cached code does not load here."""
@@ -178,7 +184,7 @@ class WasmProgram(Program):
     """A script; each lane loads it when it first runs a batch of it."""
 
     def __init__(self, sandbox: WasmSandbox, number: int, script: Script, limits: Limits) -> None:
-        self._sandbox, self._number, self._limits = sandbox, number, limits
+        self._sandbox, self.number, self._limits = sandbox, number, limits
         self._text = load_request(script, limits)
         self._entrypoint = script.entrypoint
 
@@ -186,12 +192,12 @@ class WasmProgram(Program):
         """The result of loading; load once more if the lane was lost. Raises SandboxError."""
         limits = bounds(self._limits, loading=True)
         try:
-            raw = await lane.load(self._number, self._text, limits)
+            raw = await lane.load(self.number, self._text, limits)
         except SandboxLostError:
             if not self._sandbox.is_open:
                 raise
             await self._sandbox.renew(lane)
-            raw = await lane.load(self._number, self._text, limits)
+            raw = await lane.load(self.number, self._text, limits)
         return execution(raw, self._limits, self._entrypoint, loading=True)
 
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
@@ -206,18 +212,18 @@ class WasmProgram(Program):
                 yield made
             else:
                 requests.append(made)
-        async with self._sandbox.lane() as lane:
+        async with self._sandbox.lane(self.number) as lane:
             lost: SandboxLostError | None = None
             while requests:
-                if self._number not in lane.programs:
+                if self.number not in lane.programs:
                     again = await self.load_on(lane)
                     if again.status != "ok":  # the script does not always load, for example at random
-                        await lane.forget(self._number)
+                        await lane.forget(self.number)
                         for request in requests:
                             yield again.model_copy(update={"call": request.call})
                         return
                 shared = self._sandbox.isolation == "batch"
-                run = lane.run(self._number, requests, bounds(limits), shared)
+                run = lane.run(self.number, requests, bounds(limits), shared)
                 done = 0
                 try:
                     async with contextlib.aclosing(run) as told:
@@ -233,9 +239,15 @@ class WasmProgram(Program):
                 raise lost
 
     async def close(self) -> None:
-        await self._sandbox.forget(self._number)
+        await self._sandbox.forget(self.number)
 
 
+@cache
+def _wasmtime() -> str:
+    return version("wasmtime")
+
+
+@cache
 def _guest_python() -> str:
     try:
         return str(json.loads(guest_file("guest.json"))["python"])

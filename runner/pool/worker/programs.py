@@ -12,9 +12,9 @@ from sandboxes.shield import finish
 
 MOST = 128
 """Programs that are loaded; those in use are not counted out."""
-BYTES = 1 << 30
+BYTES = 1200 << 20
 """Memory of the worker and all below it, beyond which programs that are not in use are closed."""
-_EACH = 8 << 20  # bytes that closing one frees, about
+_EACH = 10 << 20  # bytes that closing one frees, about
 
 
 class Key(NamedTuple):

@@ -1,0 +1,131 @@
+"""The pool of a server: how soon a dry run answers, what 100 evaluators take, and a run against the command line's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from runner.evaluators.load import parse_evaluator
+from runner.pool.pool import Pool
+from runner.pool.types import RunJob, RunSegment, TryJob
+from runner.request import RunRequest
+from sandboxes.guest.supervisor.procfs import descendants
+from tests.bench.measure import OUTPUT, REFERENCE, Figures, dataset, held, ms, run, score, source, spread, timed
+
+RATE = 50.0
+"""Requests in a second."""
+EVALUATORS = 100
+ROWS = 10_000
+_ROW = {"output": OUTPUT, "reference": REFERENCE}
+
+
+def asked(number: int = 0, **fields: object) -> RunRequest:
+    evaluator = parse_evaluator(f"{source()}\n# {number}\n", "json-distance")
+    return RunRequest.model_validate({"evaluator": evaluator, **fields})
+
+
+async def answers(pool: Pool, job: TryJob, count: int, rate: float = RATE) -> list[float]:
+    """Seconds to each answer; requests come at their times, whether or not those before are answered."""
+    begin = time.perf_counter()
+
+    async def one(number: int) -> float:
+        at = begin + number / rate
+        await asyncio.sleep(max(0.0, at - time.perf_counter()))
+        reply = await pool.evaluate(job)
+        assert reply.results[0].result.outcome == "scored", reply
+        return time.perf_counter() - at
+
+    return list(await asyncio.gather(*(one(n) for n in range(count))))
+
+
+def quantiles(seconds: list[float]) -> tuple[float, float]:
+    """The median, and what 99 of 100 do not exceed."""
+    ordered = sorted(seconds)
+    return statistics.median(ordered), ordered[int(len(ordered) * 0.99)]
+
+
+def figure_dry_runs(figures: Figures) -> None:
+    async def body() -> tuple[list[float], list[float]]:
+        job = TryJob(request=asked(), rows=[_ROW])
+        with tempfile.TemporaryDirectory() as folder:
+            rows = dataset(Path(folder), 200_000)
+            async with Pool() as pool:
+                await answers(pool, job, 50)
+                alone = await answers(pool, job, 1000)
+                parts = pool.run(RunJob(request=asked(1, dataset=str(rows))))
+                await anext(parts)
+                drained = asyncio.create_task(_drained(parts))
+                beside = await answers(pool, job, 500)
+                assert not drained.done()
+                drained.cancel()
+                await asyncio.gather(drained, return_exceptions=True)
+        return alone, beside
+
+    alone, beside = asyncio.run(body())
+    p50, p99 = quantiles(alone)
+    busy50, busy99 = quantiles(beside)
+    figures.add(
+        "a dry run of one row through the pool, 50 a second: p50, p99",
+        f"{ms(p50)}, {ms(p99)}",
+        "8 ms, 40 ms, with HTTP",
+        f"beside a run of 200,000 rows: {ms(busy50)}, {ms(busy99)}",
+        met=p50 <= 8e-3 and p99 <= 40e-3,
+    )
+
+
+async def _drained(parts: object) -> None:
+    async for _ in parts:  # type: ignore[attr-defined]
+        pass
+
+
+def figure_evaluators(figures: Figures) -> None:
+    async def body() -> tuple[float, float, float]:
+        async with Pool() as pool:
+            await pool.evaluate(TryJob(request=asked(), rows=[_ROW]))
+            first = _megabytes()
+            jobs = [TryJob(request=asked(number), rows=[_ROW]) for number in range(EVALUATORS)]
+            for job in jobs:
+                await pool.evaluate(job)
+            loaded = _megabytes()
+            again = [(await answers(pool, job, 1))[0] for job in jobs]
+        return first, loaded, statistics.median(again)
+
+    first, loaded, again = asyncio.run(body())
+    name = f"{EVALUATORS} evaluators in use: memory of this process and its workers"
+    beside = f"one evaluator: {first:.0f} MB; one of the {EVALUATORS} again: {ms(again)}"
+    figures.add(name, f"{loaded:.0f} MB", "1,500 MB", beside, met=loaded <= 1500)
+
+
+def _megabytes() -> float:
+    own = os.getpid()
+    return sum(held(process) for process in [own, *descendants(own)]) / 1024
+
+
+def figure_pool_run(figures: Figures) -> None:
+    async def body(rows: Path, folder: Path) -> tuple[list[float], list[float]]:
+        pooled: list[float] = []
+        alone: list[float] = []
+        async with Pool() as pool:
+            for number in range(3):
+                began, file = time.perf_counter(), folder / "pool.jsonl"
+                with file.open("wb") as out:
+                    async for part in pool.run(RunJob(request=asked(number, dataset=str(rows)))):
+                        if isinstance(part, RunSegment):
+                            out.write(part.segment.data)
+                pooled.append(time.perf_counter() - began)
+                command = score(rows, "-o", str(folder / "cli.jsonl"))
+                alone.append(await asyncio.to_thread(timed, partial(run, command)))
+        return pooled, alone
+
+    with tempfile.TemporaryDirectory() as folder:
+        rows = dataset(Path(folder), ROWS)
+        pooled, alone = asyncio.run(body(rows, Path(folder)))
+    ratios = [one / other for one, other in zip(pooled, alone, strict=True)]
+    beside = f"seconds: {spread(pooled)}, the command {spread(alone)}"
+    name = f"{ROWS:,} rows through the pool / through the command line"
+    figures.add(name, spread(ratios), "1.3, with HTTP", beside, met=statistics.median(ratios) <= 1.3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,9 @@ def serve(folders: tuple[Path, ...], **given: Any) -> int:
     go on when the server stops are parked, and go on at its next start.
     """
     if (
-        missing := next((name for name in ("fastapi", "uvicorn", "jinja2") if find_spec(name) is None), None)
+        missing := next(
+            (name for name in ("fastapi", "uvicorn", "jinja2", "sqlalchemy") if find_spec(name) is None), None
+        )
     ) is not None:
         raise click.ClickException(f"the server needs {missing}; run: pip install 'evalcell[server]'")
     return _serve(folders, given)
@@ -78,20 +80,28 @@ def _serve(folders: tuple[Path, ...], given: dict[str, Any]) -> int:
     # All of these take their time, and are for this command alone.
     from runner import tracing
     from runner.cli import signals
+    from runner.pool.pool import Pool
     from runner.server import logs
+    from runner.server.alone import alone, taken
     from runner.server.app import create_app
     from runner.server.listen import bind, serve
     from runner.service.service import Service
+    from runner.store import open_store
+    from sandboxes.remote.ledger import state_dir
 
     settings = _settings(folders, given)
-    listening = bind(given["host"], given["port"])
-    host, port = listening.getsockname()[:2]
-    end_of_spans: Callable[[], None] | None = None
-    try:
-        end_of_spans = tracing.begin()
+    folder = state_dir() / "store"
+    with ExitStack() as stack:
+        listening = stack.enter_context(bind(given["host"], given["port"]))
+        host, port = listening.getsockname()[:2]
+        if (end_of_spans := tracing.begin()) is not None:
+            stack.callback(end_of_spans)
         entry, made = _entry(given, host)
+        store = stack.enter_context(open_store(folder=folder))
+        stack.enter_context(alone(folder))
+        pool = Pool(environment=taken(), allowed=settings.env)
         logs.begin(given["log"], verbose=given["log_rows"])
-        app = create_app(Service(settings), entry)
+        app = create_app(Service(store, pool, settings, folder=folder / "incoming"), entry)
         shown = _address(given["host"], host, port)
 
         def ready() -> None:
@@ -100,10 +110,6 @@ def _serve(folders: tuple[Path, ...], given: dict[str, Any]) -> int:
                 click.echo(f"The token, which is shown this once: {shown}login?token={entry.token}")
 
         signals.run(serve(app, listening, ready), quiet=True)
-    finally:
-        listening.close()
-        if end_of_spans is not None:
-            end_of_spans()
     return DONE
 
 
@@ -122,6 +128,7 @@ def _settings(folders: tuple[Path, ...], given: dict[str, Any]) -> Settings:
         folders=tuple(folder.absolute() for folder in folders),
         dataset_bytes=given["max_dataset"] << 20,
         runs=given["runs"],
+        log_rows=given["log_rows"],
     )
     settings.check()
     return settings

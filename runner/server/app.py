@@ -12,10 +12,11 @@ from fastapi import FastAPI
 from runner.server import health, login
 from runner.server.entry import Entry
 from runner.server.guard import Guard
+from runner.server.idempotency import locks
 from runner.server.metrics import Measured, Metrics
 from runner.server.problems import answer_problems
 from runner.server.traced import Traced
-from runner.server.v1 import scripts
+from runner.server.v1 import datasets, evaluators, runs
 from runner.service.service import Service
 from runner.service.types import ProblemDetails
 from runner.version import installed
@@ -50,7 +51,8 @@ def create_app(service: Service, entry: Entry | None = None) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.state.service, app.state.entry, app.state.metrics = service, entry or Entry(), Metrics()
-    for router in (health.router, login.router, scripts.router):
+    app.state.locks = locks()
+    for router in (health.router, login.router, evaluators.router, datasets.router, runs.router):
         app.include_router(router)
     if pages is not None:
         app.include_router(pages.router)

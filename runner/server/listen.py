@@ -76,9 +76,8 @@ async def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None
             ready()
         await asyncio.shield(serving)
     except asyncio.CancelledError:
+        # First those who watch runs are told that these are parked: they would hold the server up.
+        await app.state.service.stop()
         server.should_exit = True
         await asyncio.wait({serving}, timeout=_GRACE * 3)
         raise
-    failure = getattr(app.state, "failure", None)
-    if failure is not None:
-        raise failure

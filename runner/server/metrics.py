@@ -27,10 +27,18 @@ class Metrics:
             "evalcell_request_seconds", "Seconds to a reply's end", ["route"], buckets=_SECONDS, registry=self.registry
         )
         self.runs = Gauge("evalcell_runs", "Runs of this server by state", ["state"], registry=self.registry)
+        self.pool = Gauge(
+            "evalcell_pool", "Workers, sandboxes, programs and what waits", ["what"], registry=self.registry
+        )
         self.watchers = Gauge("evalcell_watchers", "Clients that watch a run", registry=self.registry)
 
     async def look(self, service: Service) -> None:
         """Bring the figures up to date that are not counted as they come."""
+        states = service.queue.states()
+        for state in ("queued", "running"):
+            self.runs.labels(state).set(states[state])
+        for name, value in service.status():
+            self.pool.labels(name).set(value)
 
 
 class Measured:

@@ -13,7 +13,18 @@ from runner.errors import (
     NotComparableError,
     OutputError,
 )
+from runner.pool.types import BusyError, PoolClosedError, WorkerLostError
 from runner.service.types import ProblemDetails, line
+from runner.store.errors import (
+    InUseError,
+    NameTakenError,
+    NotStoredError,
+    SegmentError,
+    StoreError,
+    StoreFullError,
+    VersionConflictError,
+)
+from runner.text import printable
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
 
 TYPES = "/problems/"
@@ -40,6 +51,7 @@ KINDS: dict[str, Kind] = {
     "too-slow": Kind(408, "The request came too slowly", "Send it again on a better connection.", True),
     "version-conflict": Kind(409, "Somebody else saved a version", "Look at `theirs`, and save with its version."),
     "name-taken": Kind(409, "The name stands for something else", "Choose another name."),
+    "segment": Kind(409, "Results do not follow each other", "Another process writes to the run; stop it."),
     "in-use": Kind(409, "Something hangs on it", "Delete the runs that `runs` names first, or send `force=true`."),
     "run-state": Kind(409, "The run's state does not allow it", "Look at the run's state."),
     "read-only": Kind(409, "A results folder is only read", "Change it on the command line that wrote it."),
@@ -126,6 +138,13 @@ def of_status(status: int, detail: str) -> ServiceError:
 
 
 _TABLE: tuple[tuple[type[BaseException], str], ...] = (
+    (NotStoredError, "not-found"),
+    (NameTakenError, "name-taken"),
+    (SegmentError, "segment"),
+    (StoreFullError, "store-full"),
+    (StoreError, "store"),
+    (PoolClosedError, "stopping"),
+    (WorkerLostError, "worker-lost"),
     (EvaluatorError, "evaluator"),
     (DatasetError, "dataset"),
     (ColumnsError, "columns"),
@@ -144,10 +163,21 @@ def translated(error: Exception) -> ServiceError | None:
     """What one of our exceptions means to who asked. None: it is a fault of ours, for the log alone."""
     if isinstance(error, ServiceError):
         return error
+    if isinstance(error, BusyError):
+        return ServiceError("busy", line(error), retry_after=error.retry_after)
+    if isinstance(error, VersionConflictError):
+        return ServiceError("version-conflict", line(error), yours=error.yours.version, theirs=error.theirs.version)
+    if isinstance(error, InUseError):
+        return ServiceError("in-use", line(error), runs=error.runs)
     for kind, slug in _TABLE:
         if isinstance(error, kind):
             more: dict[str, Any] = (
                 {"paths": error.paths, "values": error.values} if isinstance(error, ColumnsError) else {}
             )
-            return ServiceError(slug, line(error, 1200), **more)
+            return ServiceError(slug, words(error), **more)
     return None
+
+
+def words(error: Exception) -> str:
+    """The message; that of a script may have its line, and a caret under it."""
+    return "\n".join(printable(one, 600) for one in str(error).splitlines()[:6])

@@ -2,55 +2,72 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+import shutil
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from typing import Any, Self
 
-from anyio import to_thread
-
-from runner.evaluators.load import parse_evaluator
-from runner.service import scripts
+from runner.errors import InputError
+from runner.pool.pool import Pool
+from runner.pool.types import PoolStatus
+from runner.service.datasets import Datasets
+from runner.service.evaluators import Evaluators
+from runner.service.example import add_example
+from runner.service.folders import Folders
+from runner.service.part import threaded
+from runner.service.queue import Queue
+from runner.service.runs import Runs
 from runner.service.settings import Settings
-from runner.service.types import Checked, CheckRequest, EvaluatorInput, Recognised, SandboxFit, Template
+from runner.store.store import Store
 
 
-class Service:
+class Service(Evaluators, Datasets, Runs):
     """
     Every operation of the server. Used by HTTP, pages and MCP alike; open it with `async with`.
 
-    Raises ServiceError, or an exception that `runner.service.errors.translated` makes one of.
+    It closes the pool, and leaves the store open. `folder` is for files that are not accepted yet. All raises
+    ServiceError, or an exception that `runner.service.errors.translated` makes one of.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
-        self._machine = scripts.Machine()
+    def __init__(
+        self, store: Store, pool: Pool, settings: Settings | None = None, *, folder: Path | None = None
+    ) -> None:
+        super().__init__(store, pool, settings)
+        self.queue = Queue(store, pool, self.settings.runs, log_rows=self.settings.log_rows)
+        self.folders = Folders(self.settings.folders)
+        self._folder = folder
         self._opened = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
+        if self._folder is not None:
+            # What a server that was killed had not accepted.
+            await threaded(shutil.rmtree, self._folder, ignore_errors=True)
+            await threaded(self._folder.mkdir, parents=True, exist_ok=True, mode=0o700)
+        with suppress(InputError):
+            await threaded(add_example, self.store)
+        await self._opened.enter_async_context(self.pool)
+        await self.queue.open()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
         await self._opened.aclose()
 
-    async def check(self, request: CheckRequest) -> Checked:
-        """Read a script without running it."""
-        return await to_thread.run_sync(scripts.check, request.source, request.language, request.file_name)
+    @property
+    def incoming(self) -> Path | None:
+        """The folder for files that are not accepted yet."""
+        return self._folder
 
-    async def fits(self, script: EvaluatorInput) -> list[SandboxFit]:
-        """Each sandbox with whether it can run the evaluator here. Raises EvaluatorError."""
-        name = script.name or scripts.stem_of(script.file_name)
-        language = scripts.language_of(script.file_name, script.language)
-        evaluator = await to_thread.run_sync(lambda: parse_evaluator(script.source, name, language=language))
-        return await to_thread.run_sync(self._machine.fits, evaluator, self.settings.refused())
+    async def stop(self) -> None:
+        """Park the runs that go on, and let their watchers go. Safe twice."""
+        await self.queue.close()
 
     async def ready(self) -> dict[str, Any]:
         """Whether scripts can be run, and what is active in each sandbox of this machine that is allowed."""
-        found = await to_thread.run_sync(self._machine.tiers, self.settings.refused())
-        return {"ready": True, "sandboxes": found}
+        await threaded(self.store.ping)
+        sandboxes = await threaded(self._machine.tiers, self.settings.refused())
+        return {"ready": True, "store": self.store.name, "sandboxes": sandboxes}
 
-    async def templates(self) -> list[Template]:
-        """The evaluators that come with evalcell."""
-        return await to_thread.run_sync(scripts.all_templates)
-
-    async def recognise(self, head: bytes, file_name: str) -> Recognised:
-        """Tell what a file is by its name and its first bytes."""
-        return scripts.recognise(head, file_name)
+    def status(self) -> PoolStatus:
+        """What the workers do."""
+        return self.pool.status()

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from runner.evaluators.load import MAX_SOURCE
 from runner.service.errors import ServiceError
-from sandboxes.base import Model, SandboxConfig
+from sandboxes.base import Limits, Model, SandboxConfig
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.registry import backends, find
 
@@ -28,12 +28,17 @@ class Settings(Model):
     dataset_bytes: int = Field(default=2 << 30, gt=0)
     body_bytes: int = Field(default=16 << 20, gt=0)
     """Of any other request."""
+    log_rows: bool = False
+    """Whether each row that failed or was lost is logged."""
     runs: int = Field(default=4, ge=1, le=64)
     """Runs that go on at once; others are queued."""
     timeout: float = Field(default=600.0, gt=0, le=86_400)
     """The longest time that a request may give one call, in seconds."""
     memory: int = Field(default=4 << 30, gt=0)
     """The most memory that a request may give a script, in bytes."""
+
+    output: int = Field(default=8 << 20, gt=0)
+    """The most bytes that a request may let one call print, or return."""
 
     def refused(self) -> dict[str, str]:
         """The sandboxes that this server does not allow, each with why, and what to do."""
@@ -67,6 +72,20 @@ class Settings(Model):
         if strange := [name for name in config.env if name not in self.env]:
             raise ServiceError(
                 "not-allowed", f"scripts do not see {', '.join(strange)} here; start the server with --env {strange[0]}"
+            )
+
+    def refuse_limits(self, limits: Limits) -> None:
+        """Raise ServiceError for limits beyond those of this server."""
+        if max(limits.timeout, limits.load_timeout) > self.timeout:
+            raise ServiceError("not-allowed", f"a call gets at most {self.timeout:g} s here; lower `limits.timeout`")
+        if limits.memory > self.memory:
+            raise ServiceError(
+                "not-allowed", f"a script gets at most {self.memory >> 20:,} MB here; lower `limits.memory`"
+            )
+        if limits.output > self.output or limits.result > self.output:
+            raise ServiceError(
+                "not-allowed",
+                f"a call may say at most {self.output >> 20:,} MB here; lower it in `limits`",
             )
 
     def check(self) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, NoReturn, TypeVar
 
 import anyio
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from fastapi.routing import APIRoute
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -18,10 +18,8 @@ from runner.datasets.rows import parse_json
 from runner.server.problems import MEDIA
 from runner.service.errors import KINDS, ServiceError
 from runner.service.service import Service
-from runner.service.types import ProblemDetails
 
 T = TypeVar("T")
-_LONE = re.compile("[\\ud800-\\udfff]")
 
 
 def service_of(request: Request) -> Service:
@@ -35,6 +33,11 @@ async def _service(request: Request) -> Service:
 
 
 Here = Annotated[Service, Depends(_service)]
+After = Annotated[str | None, Query(max_length=128, description="`next` of the page before.")]
+Count = Annotated[int, Query(ge=1, le=500)]
+Force = Annotated[bool, Query(description="Also if runs hang on it.")]
+Name = Annotated[str, Field(max_length=64)]
+RunId = Annotated[str, Field(max_length=160)]
 
 
 class StrictRequest(Request):
@@ -112,6 +115,3 @@ async def while_there(request: Request, work: Callable[[], Awaitable[T]]) -> T:
     if not given:
         raise ServiceError("too-slow", "the client went away; its script was stopped")
     return given[0]
-
-
-__all__ = ["Here", "ProblemDetails", "StrictRoute", "problems", "service_of", "while_there"]

@@ -1,0 +1,88 @@
+"""`Idempotency-Key`: a request that is sent again gets the reply that it got."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+
+import anyio
+from fastapi import Depends, Header, Request
+from pydantic import BaseModel
+
+from runner.service.errors import ServiceError
+from runner.service.part import threaded
+
+M = TypeVar("M", bound=BaseModel)
+_MOST = 200
+
+
+class _Locks:
+    """One request of a key at a time."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[anyio.Lock, int]] = {}
+
+    async def __call__(self, key: str) -> None:
+        lock, waiting = self._held.get(key, (anyio.Lock(), 0))
+        self._held[key] = lock, waiting + 1
+        await lock.acquire()
+
+    def release(self, key: str) -> None:
+        lock, waiting = self._held.pop(key)
+        lock.release()
+        if waiting > 1:
+            self._held[key] = lock, waiting - 1
+
+
+class OnlyOnce:
+    """Does a request's work, or gives the reply that the same request got before."""
+
+    def __init__(self, request: Request, key: str | None) -> None:
+        self._request = request
+        self._key = key
+
+    async def get(self, model: type[M], work: Callable[[], Awaitable[M]]) -> M:
+        """What `work` gives now, or gave. Raises ServiceError for a key of another request, and what `work` raises."""
+        if self._key is None:
+            return await work()
+        request, locks = self._request, self._request.app.state.locks
+        store = request.app.state.service.store
+        key = hashlib.sha256(f"{request.method} {request.url.path}\0{self._key}".encode()).hexdigest()
+        await locks(key)
+        try:
+            digest = await self._digest()
+            found = await threaded(store.recalled, key)
+            if found is not None:
+                if found.digest != digest:
+                    raise ServiceError("idempotency", "the key was used for another request; choose a new one")
+                return model.model_validate_json(found.reply)
+            made = await work()
+            await threaded(store.remember, key, digest, made.model_dump_json())
+            return made
+        finally:
+            locks.release(key)
+
+    async def _digest(self) -> str:
+        """Of what is asked. A file that is uploaded is told by its name and size: it is not held to be hashed first."""
+        request = self._request
+        asked = hashlib.sha256(request.url.query.encode())
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
+            asked.update(await request.body())
+        else:
+            asked.update(request.headers.get("content-length", "").encode())
+        return asked.hexdigest()
+
+
+async def _once(
+    request: Request, idempotency_key: Annotated[str | None, Header(min_length=1, max_length=_MOST)] = None
+) -> OnlyOnce:
+    return OnlyOnce(request, idempotency_key)
+
+
+def locks() -> _Locks:
+    """For `app.state.locks`."""
+    return _Locks()
+
+
+Once = Annotated[OnlyOnce, Depends(_once)]

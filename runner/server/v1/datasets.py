@@ -1,0 +1,100 @@
+"""/v1/datasets and /v1/configs: rows, and sandboxes by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from runner.server.idempotency import Once
+from runner.server.v1.parts import After, Count, Force, Here, Name, StrictRoute, problems
+from runner.service.types import DatasetRows
+from runner.store.types import DatasetInfo, Page, Preset
+from sandboxes.base import SandboxConfig
+
+router = APIRouter(prefix="/v1", route_class=StrictRoute)
+DatasetName = Annotated[str, Field(max_length=64)]
+_FILE = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {}}}}}
+
+
+@router.get("/datasets", tags=["datasets"], responses=problems("input"))
+async def datasets(service: Here, after: After = None, count: Count = 50) -> Page[DatasetInfo]:
+    """The datasets by name."""
+    return await service.datasets(after, count)
+
+
+@router.post(
+    "/datasets",
+    tags=["datasets"],
+    status_code=201,
+    responses=problems("dataset", "input", "name-taken", "idempotency", "store-full"),
+    openapi_extra=_FILE,
+)
+async def add(
+    request: Request,
+    service: Here,
+    response: Response,
+    once: Once,
+    name: Annotated[str, Query(min_length=1, max_length=255)],
+    another: Annotated[bool, Query()] = False,
+) -> DatasetInfo:
+    """
+    Keep a file, which is the body as it is. `name` is the file's name, whose suffix tells the format.
+
+    It is looked at before it is accepted. With `another` a name that is taken becomes `NAME-2`.
+    """
+
+    async def work() -> DatasetInfo:
+        return await service.add_dataset(request.stream(), name, another=another)
+
+    made = await once.get(DatasetInfo, work)
+    response.headers["Location"] = f"/v1/datasets/{made.name}"
+    return made
+
+
+@router.get("/datasets/{name}", tags=["datasets"], responses=problems("not-found"))
+async def dataset(name: DatasetName, service: Here) -> DatasetInfo:
+    """One dataset."""
+    return await service.dataset(name)
+
+
+@router.delete("/datasets/{name}", tags=["datasets"], status_code=204, responses=problems("not-found", "in-use"))
+async def delete(name: DatasetName, service: Here, force: Force = False) -> None:
+    """Delete it. With `force` also if runs hang on it: their results stay."""
+    await service.delete_dataset(name, force=force)
+
+
+@router.get("/datasets/{name}/rows", tags=["datasets"], responses=problems("not-found", "dataset"))
+async def rows(
+    name: DatasetName,
+    service: Here,
+    first: Annotated[int, Query(ge=1, le=100_000)] = 1,
+    count: Annotated[int, Query(ge=1, le=100)] = 5,
+) -> DatasetRows:
+    """Some rows of a dataset."""
+    return await service.dataset_rows(name, first, count)
+
+
+@router.get("/configs", tags=["configs"], responses=problems("input"))
+async def configs(service: Here, after: After = None, count: Count = 50) -> Page[Preset]:
+    """The sandbox configs by name."""
+    return await service.presets(after, count)
+
+
+@router.get("/configs/{name}", tags=["configs"], responses=problems("not-found", "input"))
+async def config(name: Name, service: Here) -> Preset:
+    """One config."""
+    return await service.preset(name)
+
+
+@router.put("/configs/{name}", tags=["configs"], responses=problems("not-allowed", "input"))
+async def set_config(name: Name, body: SandboxConfig, service: Here) -> Preset:
+    """Keep a sandbox config under a name; one that was there is replaced."""
+    return await service.set_preset(name, body)
+
+
+@router.delete("/configs/{name}", tags=["configs"], status_code=204, responses=problems("not-found", "input"))
+async def delete_config(name: Name, service: Here) -> None:
+    """Delete a config. Runs keep the one that they had."""
+    await service.delete_preset(name)

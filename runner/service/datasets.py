@@ -1,0 +1,117 @@
+"""Datasets and presets of the service."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from anyio import to_thread
+
+from runner.errors import DatasetError
+from runner.service.errors import ServiceError
+from runner.service.part import Part, threaded
+from runner.service.rows import looked_at, some_rows
+from runner.service.types import DatasetRows
+from runner.store.names import parted
+from runner.store.types import DatasetInfo, Page, Preset
+from sandboxes.base import SandboxConfig
+
+_AT_ONCE = 1 << 20
+"""Bytes that are gathered before they go to the disk."""
+
+
+class Datasets(Part):
+    """What can be done with datasets, and with sandbox configs that have a name."""
+
+    async def add_dataset(
+        self, stream: AsyncIterator[bytes], file_name: str, *, name: str | None = None, another: bool = False
+    ) -> DatasetInfo:
+        """
+        Keep a file as it comes. It is looked at before it is accepted; nothing of what is refused stays.
+
+        `another`: a name that is taken becomes `NAME-2`. Raises ServiceError for one that is too large, DatasetError
+        for one without a row, InputError for what is no name, NameTakenError, and StoreFullError.
+        """
+        made, suffix = parted(file_name)
+        folder = Path(await threaded(tempfile.mkdtemp, prefix="upload-", dir=self.incoming))
+        path = folder / f"rows{suffix}"
+        try:
+            await self._written(stream, path)
+            try:
+                rows, columns = await threaded(looked_at, path)
+            except DatasetError as error:
+                raise DatasetError(str(error).replace(path.name, file_name)) from None
+            return await to_thread.run_sync(
+                lambda: self.store.add_dataset(
+                    path, name=name or made, suffix=suffix, rows=rows, columns=columns, another=another
+                )
+            )
+        finally:
+            for left in (path, folder):
+                with suppress(OSError):
+                    left.rmdir() if left is folder else left.unlink()
+
+    @property
+    def incoming(self) -> Path | None:
+        """The folder for files that are not accepted yet. None: the system's."""
+        return None
+
+    async def _written(self, stream: AsyncIterator[bytes], path: Path) -> None:
+        most, size = self.settings.dataset_bytes, 0
+        gathered = bytearray()
+        file = await threaded(_created, path)
+        try:
+            async for part in stream:
+                size += len(part)
+                if size > most:
+                    raise ServiceError("too-large", f"the dataset is larger than {most:,} bytes; score a part of it")
+                gathered += part
+                if len(gathered) >= _AT_ONCE:
+                    await to_thread.run_sync(file.write, bytes(gathered))
+                    gathered.clear()
+            await to_thread.run_sync(file.write, bytes(gathered))
+        finally:
+            file.close()
+        if not size:
+            raise DatasetError("the body is empty; send the file as it is")
+
+    async def datasets(self, after: str | None = None, count: int = 50) -> Page[DatasetInfo]:
+        """The datasets by name."""
+        return await threaded(self.store.datasets, after, count)
+
+    async def dataset(self, name: str) -> DatasetInfo:
+        """The dataset of a name or a digest. Raises NotStoredError."""
+        return await threaded(self.store.dataset, name)
+
+    async def dataset_rows(self, name: str, first: int = 1, count: int = 5) -> DatasetRows:
+        """Some rows of a dataset. Raises NotStoredError and DatasetError."""
+        return await threaded(some_rows, self.store, name, first, count)
+
+    async def delete_dataset(self, name: str, *, force: bool = False) -> int:
+        """Delete it; the bytes that the disk gets back. Raises NotStoredError, and InUseError if runs hang on it."""
+        return await threaded(self.store.delete_dataset, name, force=force)
+
+    async def set_preset(self, name: str, config: SandboxConfig) -> Preset:
+        """Keep a sandbox config under a name. Raises ServiceError for one that this server does not allow."""
+        self.settings.refuse(config)
+        return await threaded(self.store.set_preset, name, config)
+
+    async def presets(self, after: str | None = None, count: int = 50) -> Page[Preset]:
+        """The sandbox configs by name."""
+        return await threaded(self.store.presets, after, count)
+
+    async def preset(self, name: str) -> Preset:
+        """The config of a name. Raises NotStoredError."""
+        return await threaded(self.store.preset, name)
+
+    async def delete_preset(self, name: str) -> None:
+        """Delete a config. Raises NotStoredError."""
+        await threaded(self.store.delete_preset, name)
+
+
+def _created(path: Path) -> BinaryIO:
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)

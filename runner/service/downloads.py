@@ -1,0 +1,105 @@
+"""All results of a run as one file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from runner.datasets.column_values import RowError
+from runner.datasets.rows import DECODER
+from runner.errors import DatasetError
+from runner.output.parquet_writer import ParquetWriter
+from runner.output.row_cells import CACHED, REPEAT, Layout, layout
+from runner.output.writers import CsvWriter, Writer
+from runner.service.errors import ServiceError
+from runner.service.part import threaded
+from runner.store.types import RunInfo
+
+Format = Literal["jsonl", "csv", "parquet"]
+MEDIA: dict[Format, str] = {
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
+_BLOCK = 256 << 10
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file that is made as it is sent."""
+
+    name: str
+    media: str
+    parts: AsyncIterator[bytes]
+
+
+async def download(info: RunInfo, paths: Sequence[Path], format: Format) -> Download:
+    """The lines of these files, which are a run's results in order, as one file of the format."""
+    name = f"{info.id.replace('~', '-')}.{format}"
+    if format == "jsonl":
+        return Download(name, MEDIA[format], _joined(paths))
+    table = await threaded(_table, paths, format)
+    return Download(name, MEDIA[format], _sent(table))
+
+
+async def _joined(paths: Sequence[Path]) -> AsyncIterator[bytes]:
+    for path in paths:
+        file = await threaded(path.open, "rb")
+        async for part in _sent(file):
+            yield part
+
+
+async def _sent(file: BinaryIO) -> AsyncIterator[bytes]:
+    try:
+        while part := await threaded(file.read, _BLOCK):
+            yield part
+    finally:
+        file.close()
+
+
+def _table(paths: Sequence[Path], format: Format) -> BinaryIO:
+    """An open file of which nothing is left once it is closed. Raises DatasetError. Blocks."""
+    columns: dict[str, None] = {}
+    outputs: tuple[str, ...] = ()
+    own: dict[str, Any] = {}
+    for row in _rows(paths):  # a table's columns must be known before its first row
+        columns |= dict.fromkeys(row.get("row", {}))
+        outputs = outputs or tuple(row.get("outputs", {}))
+        own = own or row
+    made = layout(outputs, tuple(columns), True, repeats=REPEAT in own, cached=CACHED in own)
+    writer: Writer[Any] = CsvWriter(made) if format == "csv" else _parquet(made)
+    handle, path = tempfile.mkstemp(prefix="evalcell-", suffix=f".{format}")
+    try:
+        os.close(handle)
+        writer.open(path)
+        try:
+            for row in _rows(paths):
+                writer.write([writer.encode(row)[0]])
+        finally:
+            writer.close()
+        return open(path, "rb")
+    finally:
+        os.unlink(path)
+
+
+def _parquet(made: Layout) -> Writer[Any]:
+    if find_spec("pyarrow") is None:
+        raise ServiceError("input", "Parquet needs pyarrow on the server; run: pip install 'evalcell[parquet]'")
+    return ParquetWriter(made)
+
+
+def _rows(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    for path in paths:
+        with path.open("rb") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # a run that goes on has not written it all
+                try:
+                    yield DECODER.decode(line.decode())
+                except (RowError, ValueError, RecursionError):
+                    raise DatasetError("a row of the results is damaged; run it again") from None

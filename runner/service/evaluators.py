@@ -1,0 +1,113 @@
+"""Evaluators of the service: looked at, tried, kept."""
+
+from __future__ import annotations
+
+from runner.errors import EvaluatorError
+from runner.pool.types import TryJob, TryReply
+from runner.request import RunRequest
+from runner.service import scripts
+from runner.service.errors import ServiceError
+from runner.service.part import Part, threaded
+from runner.service.rows import some_rows
+from runner.service.types import (
+    Checked,
+    CheckRequest,
+    EvaluateRequest,
+    EvaluatorInput,
+    Recognised,
+    SandboxFit,
+    Template,
+)
+from runner.store.types import EvaluatorInfo, EvaluatorVersion, Page
+from runner.types import Evaluator
+from sandboxes.base import Language
+
+_ANY = "def evaluate(output):\n    return output\n"
+
+
+class Evaluators(Part):
+    """What can be done with scripts."""
+
+    async def check(self, request: CheckRequest) -> Checked:
+        """Read a script without running it; what is wrong with it are its `problems`, each with its place."""
+        name = scripts.stem_of(request.file_name)
+        try:
+            return scripts.checked(await self._parsed(request.source, request.language, request.file_name))
+        except EvaluatorError as error:
+            language = scripts.language_of(request.file_name, request.language)
+            return Checked(name=name, language=language, problems=(scripts.problem_of(error, name),))
+
+    async def recognise(self, head: bytes, file_name: str) -> Recognised:
+        """Tell what a file is by its name and its first bytes."""
+        return scripts.recognise(head, file_name)
+
+    async def templates(self) -> list[Template]:
+        """The evaluators that come with evalcell."""
+        return await threaded(scripts.all_templates)
+
+    async def fits(
+        self, evaluator: str | None = None, *, source: str | None = None, language: Language | None = None
+    ) -> list[SandboxFit]:
+        """
+        Each sandbox with whether it can run the evaluator here: one that is kept, or a `source`, or any in Python.
+
+        Raises NotStoredError and EvaluatorError.
+        """
+        if evaluator is not None:
+            _, script = await self._script(evaluator)
+        else:
+            script = await self._parsed(_ANY if source is None else source, language)
+        return await threaded(self._machine.fits, script, self.settings.refused())
+
+    async def evaluate(self, request: EvaluateRequest) -> TryReply:
+        """
+        Score a few rows at once. A caller that is cancelled stops the script.
+
+        Raises ServiceError, NotStoredError, BusyError, WorkerLostError, and what `runner.evaluate` does.
+        """
+        script = await self._wanted(request)
+        config = await self._config(request.sandbox)
+        self.settings.refuse_limits(request.limits)
+        rows = request.rows
+        if (rows is None) is (request.dataset is None):
+            raise ServiceError("invalid-request", "name either `rows` or a `dataset`")
+        if rows is None:
+            found = await threaded(some_rows, self.store, request.dataset or "", request.first, request.count)
+            rows = [row.row for row in found.rows if row.row is not None]
+        asked = RunRequest(
+            evaluator=script, sandbox=config, limits=request.limits, mapping=request.mapping, seed=request.seed
+        )
+        return await self.pool.evaluate(TryJob(request=asked, rows=rows))
+
+    async def _wanted(self, request: EvaluateRequest) -> Evaluator:
+        if (request.evaluator is None) is (request.source is None):
+            raise ServiceError("invalid-request", "name either an `evaluator` that is kept or a `source`")
+        if request.evaluator is not None:
+            return (await self._script(request.evaluator))[1]
+        return await self._parsed(request.source or "", request.language)
+
+    async def save_evaluator(self, given: EvaluatorInput, *, expected: str | None = None) -> EvaluatorVersion:
+        """
+        Keep a script, as a new version if there is one of its name; the same source is the same version.
+
+        `expected` is the version that was edited. Raises EvaluatorError, InputError for what is no name, and
+        VersionConflictError.
+        """
+        script = await self._parsed(given.source, given.language, given.file_name, given.name)
+        return await threaded(self.store.add_evaluator, script, name=given.name, expected=expected)
+
+    async def evaluators(self, after: str | None = None, count: int = 50) -> Page[EvaluatorInfo]:
+        """The evaluators that are kept, by name."""
+        return await threaded(self.store.evaluators, after, count)
+
+    async def evaluator(self, reference: str) -> EvaluatorVersion:
+        """One version; `name` alone is the newest. Raises NotStoredError."""
+        return await threaded(self.store.evaluator, reference)
+
+    async def versions(self, name: str, after: str | None = None, count: int = 50) -> Page[EvaluatorVersion]:
+        """All versions, the newest first. Raises NotStoredError."""
+        return await threaded(self.store.versions, name, after, count)
+
+    async def delete_evaluator(self, name: str, *, force: bool = False) -> None:
+        """Delete it with all its versions. Raises NotStoredError, and InUseError if runs hang on it."""
+        await threaded(self.store.delete_evaluator, name, force=force)

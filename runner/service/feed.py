@@ -1,0 +1,120 @@
+"""How far a run is, for any number of clients that watch it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from runner.service.types import Progress, RunEvent, StateChange
+from runner.store.types import RunInfo
+from runner.types import Outcome
+
+OVER = ("finished", "failed", "cancelled")
+"""States in which nothing more comes."""
+_LATELY = 30.0
+"""Seconds by which the rate is found."""
+
+
+class Feed:
+    """
+    How far one run is. A watcher has only its place in it, and takes what is new since then as one event: one that is
+    slow costs no memory, and misses and doubles nothing.
+    """
+
+    def __init__(self, info: RunInfo) -> None:
+        self.rows, self.total = info.rows, info.total
+        self.counts: dict[Outcome, int] = dict(info.counts)
+        self.state, self.error = info.state, info.error
+        self._scored = 0 if info.mean is None else info.counts.get("scored", 0)
+        self._sum = (info.mean or 0.0) * self._scored
+        self._times: deque[tuple[float, int]] = deque(maxlen=100)
+        self._changed = asyncio.Event()
+        self.closed = False
+        """Whether nothing more will be told."""
+
+    def begin(self, total: int | None) -> None:
+        """The run's sandbox is open."""
+        self.state, self.total = "running", total
+        self._times.append((time.monotonic(), self.rows))
+        self._tell()
+
+    def add(self, rows: int, counts: dict[Outcome, int], total_score: float, scored: int) -> None:
+        """So many results more are stored."""
+        self.rows += rows
+        for outcome, count in counts.items():
+            self.counts[outcome] = self.counts.get(outcome, 0) + count
+        self._sum += total_score
+        self._scored += scored
+        self._times.append((time.monotonic(), self.rows))
+        self._tell()
+
+    def become(self, info: RunInfo, *, close: bool = False) -> None:
+        """The state is another one now; with `close` nothing more will be told."""
+        self.state, self.error, self.total = info.state, info.error, info.total
+        self.closed = close
+        self._tell()
+
+    def catch_up(self, info: RunInfo) -> None:
+        """Go on to what another process stored."""
+        if info.rows > self.rows:
+            self.rows, self.counts = info.rows, dict(info.counts)
+            self._scored = 0 if info.mean is None else info.counts.get("scored", 0)
+            self._sum = (info.mean or 0.0) * self._scored
+            self._times.append((time.monotonic(), self.rows))
+            self._tell()
+        if info.state != self.state:
+            self.become(info, close=info.state in OVER)
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def watch(self, after: int, beat: float) -> AsyncIterator[RunEvent | None]:
+        """What happens after so many rows, from the state on; None after each `beat` seconds without anything."""
+        seen, state = max(0, min(after, self.rows)), None
+        while True:
+            changed, rows, closed = self._changed, self.rows, self.closed
+            now = StateChange(state=self.state, error=self.error)
+            if state is None:
+                yield RunEvent(id=seen, event="state", data=now)
+                state = now
+            if rows > seen:
+                yield RunEvent(id=rows, event="progress", data=self._progress(seen + 1, rows))
+                seen = rows
+                continue  # more may have come while it was sent
+            if now != state:
+                yield RunEvent(id=seen, event="state", data=now)
+                state = now
+            if closed:
+                return
+            if changed is self._changed:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(beat):
+                        await changed.wait()
+                if not changed.is_set():
+                    yield None
+
+    def _progress(self, first: int, rows: int) -> Progress:
+        rate = self._rate()
+        left = None if self.total is None or not rate else max(0.0, (self.total - rows) / rate)
+        return Progress(
+            first=first,
+            rows=rows,
+            total=self.total,
+            counts={str(outcome): count for outcome, count in self.counts.items()},
+            rate=None if rate is None else round(rate, 1),
+            seconds_left=None if left is None else round(left, 1),
+            mean=self._sum / self._scored if self._scored else None,
+        )
+
+    def _rate(self) -> float | None:
+        times = self._times
+        while len(times) > 2 and times[-1][0] - times[0][0] > _LATELY:
+            times.popleft()
+        if len(times) < 2 or self.closed:
+            return None
+        seconds = times[-1][0] - times[0][0]
+        return (times[-1][1] - times[0][1]) / seconds if seconds > 0.05 else None

@@ -1,0 +1,69 @@
+"""What the parts of the service share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import ParamSpec, TypeVar
+
+from anyio import to_thread
+
+from runner.evaluators.load import parse_evaluator
+from runner.pool.pool import Pool
+from runner.service.errors import ServiceError
+from runner.service.scripts import Machine, language_of, stem_of
+from runner.service.settings import Settings
+from runner.store.store import Store
+from runner.store.types import EvaluatorVersion
+from runner.types import Evaluator
+from sandboxes.base import Language, SandboxConfig
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Part:
+    """A part of the service, over the store, the pool and what this server allows."""
+
+    def __init__(self, store: Store, pool: Pool, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.store = store
+        self.pool = pool
+        self._machine = Machine()
+
+    async def _config(self, wanted: str | SandboxConfig | None) -> SandboxConfig:
+        """The config, or that of the preset, if this server allows it. Raises ServiceError and NotStoredError."""
+        if isinstance(wanted, str):
+            wanted = (await threaded(self.store.preset, wanted)).config
+        config = SandboxConfig() if wanted is None else wanted
+        self.settings.refuse(config)
+        return config
+
+    async def _script(self, reference: str) -> tuple[EvaluatorVersion, Evaluator]:
+        """A version that is kept, and its script. Raises NotStoredError, and EvaluatorError if it is taken no more."""
+
+        def found() -> tuple[EvaluatorVersion, Evaluator]:
+            version = self.store.evaluator(reference)
+            return version, parsed(version.source, version.name, version.language)
+
+        return await threaded(found)
+
+    async def _parsed(
+        self, source: str, language: Language | None = None, file_name: str | None = None, name: str | None = None
+    ) -> Evaluator:
+        """A script that was sent. Raises EvaluatorError, and ServiceError for one that is too large."""
+        most = self.settings.script_bytes
+        if len(source.encode("utf-8", "replace")) > most:
+            raise ServiceError("too-large", f"the script is larger than {most:,} bytes; keep its data elsewhere")
+        return await threaded(parsed, source, name or stem_of(file_name), language_of(file_name, language))
+
+
+async def threaded(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """What the call returns, which blocks. A caller that is cancelled goes on at once; the call ends by itself."""
+    return await to_thread.run_sync(partial(call, *args, **more), abandon_on_cancel=True)
+
+
+@lru_cache(64)
+def parsed(source: str, name: str, language: Language) -> Evaluator:
+    """A script, read at most once while it is used. Raises EvaluatorError."""
+    return parse_evaluator(source, name, language=language)

@@ -1,0 +1,204 @@
+"""Runs in their turns: queued ones begin, those that go on are stored part by part, and stopping parks them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from contextlib import aclosing
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+
+from runner.pool.pool import Pool
+from runner.pool.types import RunEnded, RunJob, RunSegment, RunStarted
+from runner.service.errors import ServiceError, translated
+from runner.service.feed import OVER, Feed
+from runner.service.part import threaded
+from runner.service.request import job_of
+from runner.store.errors import NotStoredError, StoreError, StoreFullError
+from runner.store.segments import Segment, entries
+from runner.store.store import Store
+from runner.store.types import RunInfo, RunState
+
+LOG = logging.getLogger("evalcell.runs")
+_PATIENCE = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""Seconds between attempts, while the store cannot be used."""
+_PARKED = 10.0
+"""Seconds in which a run must be parked."""
+
+
+@dataclass
+class _Going:
+    """A run that waits or goes on."""
+
+    info: RunInfo
+    feed: Feed
+    task: asyncio.Task[None] | None = None
+    cancelled: bool = False
+
+
+class Queue:
+    """The runs of this server that are not over. Next begins one whose evaluator has the fewest that go on."""
+
+    def __init__(self, store: Store, pool: Pool, at_once: int, *, log_rows: bool = False) -> None:
+        self._store = store
+        self._pool = pool
+        self._at_once = at_once
+        self._log_rows = log_rows
+        self._runs: dict[str, _Going] = {}
+        self._stopping = False
+
+    async def open(self) -> None:
+        """Go on with what an earlier server left. Raises StoreError."""
+        after: str | None = None
+        found: list[RunInfo] = []
+        while True:
+            page = await threaded(self._store.runs, after, 100, states=("queued", "running", "parked"))
+            found += [info for info in page.items if info.owner == "server"]
+            if (after := page.next) is None:
+                break
+        for info in reversed(found):
+            self.add(info)
+
+    def add(self, info: RunInfo) -> None:
+        """Let a run begin, or go on, when its turn comes."""
+        if self._stopping:
+            raise ServiceError("stopping", "the server is stopping; the run goes on when it is back")
+        self._runs[info.id] = _Going(info, Feed(info))
+        LOG.info("run queued", extra={"run": info.id, "rows": info.rows})
+        self._begin()
+
+    def feed(self, id: str) -> Feed | None:
+        """How far the run is; None if it is over, or not this server's."""
+        going = self._runs.get(id)
+        return None if going is None else going.feed
+
+    def states(self) -> Counter[str]:
+        """How many runs are in each state, of those that are not over."""
+        return Counter("running" if going.task is not None else "queued" for going in self._runs.values())
+
+    async def cancel(self, id: str) -> bool:
+        """Stop a run for good, and its script with it; False if this server has none of it that is not over."""
+        going = self._runs.get(id)
+        if going is None:
+            return False
+        going.cancelled = True
+        if going.task is None:
+            await self._over(going, "cancelled")
+        else:
+            going.task.cancel()
+            await asyncio.wait({going.task})
+        return True
+
+    async def close(self) -> None:
+        """Park what goes on; it goes on at the next start. Safe twice."""
+        self._stopping = True
+        for going in list(self._runs.values()):
+            if going.task is None:
+                going.feed.become(going.info.model_copy(update={"state": "parked"}), close=True)
+        # It hands out what is scored, and says of each run that it is parked.
+        await self._pool.close()
+        if tasks := {going.task for going in self._runs.values() if going.task is not None}:
+            _, late = await asyncio.wait(tasks, timeout=_PARKED)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+        self._runs.clear()
+
+    def _begin(self) -> None:
+        """Begin as many as may go on at once, in fair turns."""
+        while not self._stopping:
+            busy = Counter(going.info.evaluator for going in self._runs.values() if going.task is not None)
+            waiting = [going for going in self._runs.values() if going.task is None and not going.cancelled]
+            if not waiting or busy.total() >= self._at_once:
+                return
+            going = min(waiting, key=lambda one: busy[one.info.evaluator])  # the first of equals is the oldest
+            going.task = asyncio.create_task(self._work(going), name=f"run {going.info.id}")
+
+    async def _work(self, going: _Going) -> None:
+        id = going.info.id
+        try:
+            await self._attempts(going)
+        except asyncio.CancelledError:
+            await self._over(going, "cancelled" if going.cancelled else "parked")
+        except Exception as error:
+            known = translated(error)
+            if known is None:
+                LOG.error("run failed", exc_info=error, extra={"run": id})
+            await self._over(going, "failed", known.detail if known else "the server failed; its log says why")
+        finally:
+            self._runs.pop(id, None)
+            self._begin()
+
+    async def _attempts(self, going: _Going) -> None:
+        """Score, and again from the last whole segment on after the store was away for a while."""
+        for wait in (*_PATIENCE, *[_PATIENCE[-1]] * 1000):
+            try:
+                return await self._score(going)
+            except StoreFullError:
+                raise
+            except StoreError as error:
+                LOG.warning("the store cannot be used: %s", error, extra={"run": going.info.id})
+            await asyncio.sleep(wait)
+
+    async def _score(self, going: _Going) -> None:
+        store, id, feed = self._store, going.info.id, going.feed
+        request = await threaded(job_of, store, id)
+
+        def stored() -> list[Path]:
+            return [segment.path for segment in store.segments(id)]
+
+        job = RunJob(request=request, segments=await threaded(stored))
+        async with aclosing(self._pool.run(job, stored)) as parts:
+            async for part in parts:
+                if isinstance(part, RunSegment):
+                    await self._keep(going, part.segment)
+                elif isinstance(part, RunStarted):
+                    going.info = await threaded(
+                        store.set_run, id, state="running", total=part.total, sandbox=part.sandbox, why=part.why
+                    )
+                    feed.begin(part.total)
+                    LOG.info("run begins", extra={"run": id, "sandbox": part.sandbox, "total": part.total})
+                elif isinstance(part, RunEnded):
+                    await self._end(going, part)
+                    return
+        raise ServiceError("worker-lost", "the run ended without a word; resume it")
+
+    async def _keep(self, going: _Going, segment: Segment) -> None:
+        id = going.info.id
+        await threaded(self._store.add_segment, id, segment)
+        found = list(entries(segment.index))
+        scores = [entry.score for entry in found if entry.score is not None]
+        going.feed.add(segment.rows, dict(segment.counts), fsum(scores), len(scores))
+        last = segment.first + segment.rows - 1
+        LOG.debug("rows %d to %d are stored", segment.first, last, extra={"run": id, "row": last})
+        if self._log_rows:
+            for number, entry in enumerate(found, segment.first):
+                if entry.error is not None:
+                    more = {"run": id, "row": number, "outcome": entry.outcome, "error": entry.error}
+                    LOG.info("row %s", entry.outcome, extra=more)
+
+    async def _end(self, going: _Going, part: RunEnded) -> None:
+        if part.state == "parked":
+            raise asyncio.CancelledError
+        await self._over(going, part.state, part.error, part)
+
+    async def _over(
+        self, going: _Going, state: RunState, error: str | None = None, part: RunEnded | None = None
+    ) -> None:
+        id = going.info.id
+        try:
+            if part is not None and part.summary is not None:
+                info = await threaded(self._store.set_run, id, state=state, error=error, summary=part.summary)
+            else:
+                info = await threaded(self._store.set_run, id, state=state, error=error)
+        except (StoreError, NotStoredError) as failure:
+            # It is as a run of a server that was killed: the next start goes on with it.
+            LOG.error("the end of a run cannot be stored: %s", failure, extra={"run": id})
+            info = going.info.model_copy(update={"state": "parked"})
+        LOG.info("run %s", state, extra={"run": id, "rows": info.rows, **({"error": error} if error else {})})
+        going.feed.become(info, close=state in OVER or state == "parked")
+        if going.task is None:
+            self._runs.pop(id, None)

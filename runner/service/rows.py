@@ -1,0 +1,73 @@
+"""Rows of datasets that are kept: looked at, and counted when a file comes."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from runner.datasets.dataset import open_dataset
+from runner.errors import DatasetError
+from runner.service.errors import ServiceError
+from runner.service.types import DatasetRow, DatasetRows, line
+from runner.store.store import Store
+from runner.types import Case
+
+FURTHEST = 100_000
+"""The last row that can be looked at: those before it are read each time."""
+_COUNTED = 64 << 20
+"""Bytes of a file whose rows are counted one by one."""
+_LOOKED_AT = 1000
+_NAMES = 1000
+
+
+def some_rows(store: Store, name: str, first: int, count: int) -> DatasetRows:
+    """Rows of a dataset. Raises NotStoredError, DatasetError and ServiceError. Blocks."""
+    if first > FURTHEST:
+        raise ServiceError("invalid-request", f"`first` is at most {FURTHEST:,}; a run's results show all rows")
+    info = store.dataset(name)
+    with open_dataset(store.dataset_path(info)) as dataset:
+        found = tuple(_row(case) for case in islice(dataset, first - 1, first - 1 + count))
+    names = dict.fromkeys(key for row in found if row.row for key in row.row)
+    return DatasetRows(dataset=info.name, first=first, total=info.rows, columns=tuple(names)[:_NAMES], rows=found)
+
+
+def looked_at(path: Path) -> tuple[int | None, tuple[str, ...]]:
+    """
+    The number of a file's rows, unless it takes long to count them, and the columns of the first.
+
+    Raises DatasetError for a file that has no row that can be used. Blocks.
+    """
+    columns: dict[str, None] = {}
+    rows = broken = 0
+    why = ""
+    with open_dataset(path) as dataset:
+        total = dataset.total()
+        columns |= dict.fromkeys(dataset.header)
+        most = None if total is None and path.stat().st_size <= _COUNTED else _LOOKED_AT
+        ended = True
+        for case in dataset:
+            if most is not None and rows >= most:
+                ended = False
+                break
+            rows += 1
+            if case.broken is not None:
+                broken += 1
+                why = why or f"{case.where}: {case.broken}"
+            elif rows <= _LOOKED_AT:
+                columns |= dict.fromkeys(list(as_row(case))[:_NAMES])
+    if rows == broken:
+        raise DatasetError(f"no row can be used: {line(why)}" if why else "the file has no rows; add some")
+    return (rows if ended else total), tuple(columns)[:_NAMES]
+
+
+def as_row(case: Case) -> dict[str, Any]:
+    """The row that a case was made of."""
+    own = {name: getattr(case, name) for name in ("id", "input", "output", "reference") if name in case.present}
+    return own | case.metadata
+
+
+def _row(case: Case) -> DatasetRow:
+    if case.broken is not None:
+        return DatasetRow(number=case.number, row=None, error=line(case.broken))
+    return DatasetRow(number=case.number, row=as_row(case))

@@ -1,0 +1,208 @@
+"""Runs of the service: begun, watched, stopped, looked at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+
+from runner.compare.files import Source
+from runner.compare.pairs import Wish
+from runner.compare.runs import check_tolerance, compare_sources
+from runner.compare.types import Comparison
+from runner.service.downloads import Download, Format, download
+from runner.service.errors import ServiceError
+from runner.service.feed import OVER, Feed
+from runner.service.folders import Folders
+from runner.service.part import Part, threaded
+from runner.service.queue import Queue
+from runner.service.request import checked, request_of
+from runner.service.types import RunEvent
+from runner.store.types import Page, RunInfo, RunSpec, RunState, Selected, Selection
+from sandboxes.base import SandboxConfig
+
+BEAT = 15.0
+"""Seconds without an event after which a watcher is told that the connection lives."""
+_LOOK = 2.0
+"""Seconds between looks at a run that another process does."""
+
+
+class Runs(Part):
+    """What can be done with runs."""
+
+    queue: Queue
+    folders: Folders
+
+    async def start_run(self, spec: RunSpec) -> RunInfo:
+        """
+        Queue a run. What can be checked before is: script, columns, gates, sandbox.
+
+        Raises ServiceError, NotStoredError, and what `runner.evaluate` does before its first row.
+        """
+        config = await self._config(spec.sandbox)
+        self.settings.refuse_limits(spec.limits)
+        version, script = await self._script(spec.evaluator)
+        pinned = spec.model_copy(update={"evaluator": version.reference, "sandbox": config})
+
+        def make() -> RunInfo:
+            dataset = self.store.dataset(spec.dataset)
+            request = request_of(pinned, script, config, self.store.dataset_path(dataset))
+            words = checked(request, version.reference, dataset.name)
+            return self.store.create_run(pinned, command=words)
+
+        info = await threaded(make)
+        self.queue.add(info)
+        return info
+
+    async def runs(
+        self,
+        after: str | None = None,
+        count: int = 50,
+        *,
+        evaluator: str | None = None,
+        dataset: str | None = None,
+        states: tuple[RunState, ...] = (),
+    ) -> Page[RunInfo]:
+        """The runs, the newest first; after those of the store, those of the folders."""
+        if after is None or not after.startswith(Folders.PREFIX):
+            page = await threaded(self.store.runs, after, count, evaluator=evaluator, dataset=dataset, states=states)
+            if page.next is not None or not self.folders:
+                return page
+            items, after = page.items, None
+        else:
+            items = ()
+        more = await threaded(self.folders.runs, evaluator, dataset, states)
+        start = 0 if after is None else next((n for n, one in enumerate(more) if one.id > after), len(more))
+        room = max(0, count - len(items))
+        some = more[start : start + room]
+        last = some[-1].id if some else Folders.PREFIX
+        return Page(items=(*items, *some), next=last if start + room < len(more) else None)
+
+    async def run(self, id: str) -> RunInfo:
+        """One run. Raises NotStoredError."""
+        if self.folders.has(id):
+            return await threaded(self.folders.run, id)
+        return await threaded(self.store.run, id)
+
+    async def cancel(self, id: str) -> RunInfo:
+        """Stop a run for good, with its script; what is stored stays. Raises NotStoredError and ServiceError."""
+        info = await self._own(id)
+        if info.state in OVER:
+            raise ServiceError("run-state", f"the run is {info.state} already; nothing is left to cancel")
+        if not await self.queue.cancel(id):
+            raise ServiceError("run-state", "another process does this run; stop it there")
+        return await threaded(self.store.run, id)
+
+    async def resume(self, id: str) -> RunInfo:
+        """Let a run that failed or was cancelled go on after its last stored row. Raises ServiceError."""
+        info = await self._own(id)
+        if info.state not in ("failed", "cancelled", "parked") or self.queue.feed(id) is not None:
+            raise ServiceError("run-state", f"the run is {info.state}; only one that failed or was cancelled goes on")
+        spec = await threaded(self.store.spec, id)
+        if isinstance(spec.sandbox, SandboxConfig):
+            self.settings.refuse(spec.sandbox)
+        queued = await threaded(self.store.set_run, id, state="queued", error=None)
+        self.queue.add(queued)
+        return queued
+
+    async def delete_run(self, id: str, *, force: bool = False) -> int:
+        """Delete a run with its results; the bytes that the disk gets back. With `force` it is cancelled before."""
+        info = await self._own(id)
+        if force and info.state not in OVER:
+            await self.queue.cancel(id)
+        return await threaded(self.store.delete_run, id, force=force)
+
+    async def results(self, id: str, selection: Selection | None = None) -> Selected:
+        """Chosen results of a run. Raises NotStoredError."""
+        chosen = Selection() if selection is None else selection
+        if self.folders.has(id):
+            return await threaded(self.folders.select, id, chosen)
+        return await threaded(self.store.select, id, chosen)
+
+    async def events(self, id: str, after: int = 0) -> AsyncIterator[RunEvent]:
+        """What happens to a run after so many stored rows: its state first, how it ended last."""
+        async for event in self.watch(id, after, BEAT):
+            if event is not None:
+                yield event
+
+    async def watch(self, id: str, after: int, beat: float) -> AsyncIterator[RunEvent | None]:
+        """As `events`, with None after each `beat` seconds without one."""
+        feed = self.queue.feed(id)
+        if feed is not None:
+            async for event in feed.watch(after, beat):
+                yield event
+            return
+        info = await self.run(id)
+        feed = Feed(info)
+        feed.closed = info.state in OVER
+        if feed.closed:
+            async for event in feed.watch(after, beat):
+                yield event
+            return
+        # Another process does it: what it stores is looked at now and then.
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._look, id, feed)
+            async for event in feed.watch(after, beat):
+                yield event
+            group.cancel_scope.cancel()
+
+    async def _look(self, id: str, feed: Feed) -> None:
+        while not feed.closed:
+            await anyio.sleep(_LOOK)
+            feed.catch_up(await self.run(id))
+
+    async def download(self, id: str, format: Format) -> Download:
+        """All results of a run as a file. Raises NotStoredError."""
+        info = await self.run(id)
+        if self.folders.has(id):
+            paths = [(await threaded(self.folders.source, id)).path]
+        else:
+            paths = [segment.path for segment in await threaded(self.store.segments, id)]
+        return await download(info, paths, format)
+
+    async def compare(
+        self,
+        base: str,
+        new: str,
+        *,
+        by: str | None = None,
+        cluster: str | None = None,
+        tolerance: float = 0.0,
+    ) -> Comparison:
+        """Two runs of one dataset, row by row: is `new` better than `base`? Raises NotComparableError."""
+        check_tolerance(tolerance)
+        infos = await self.run(base), await self.run(new)
+
+        def compared() -> Comparison:
+            with self._source(infos[0]) as one, self._source(infos[1]) as other:
+                return compare_sources((one, other), Wish(tolerance, by, cluster, False))
+
+        return await threaded(compared)
+
+    @contextmanager
+    def _source(self, info: RunInfo) -> Iterator[Source]:
+        """The results of a run as one file, and what its manifest would tell. Blocks."""
+        if self.folders.has(info.id):
+            yield self.folders.source(info.id)
+            return
+        outputs = self.store.evaluator(f"{info.evaluator}@{info.number}").evaluator().outputs
+        summary = info.summary.model_dump(mode="json") if info.summary is not None else {}
+        manifest = {
+            "state": info.state if info.state == "finished" else "unfinished",
+            "evaluator": {"outputs": {name: config.model_dump(mode="json") for name, config in outputs.items()}},
+            "summary": summary,
+        }
+        with TemporaryDirectory(prefix="evalcell-compare-") as folder:
+            path = Path(folder) / "results.jsonl"
+            with path.open("wb") as file:
+                for segment in self.store.segments(info.id):
+                    file.write(segment.path.read_bytes())
+            yield Source(info.title or info.id, path, manifest, None)
+
+    async def _own(self, id: str) -> RunInfo:
+        if self.folders.has(id):
+            raise ServiceError("read-only", "a results folder is only read; change it where it was written")
+        return await threaded(self.store.run, id)

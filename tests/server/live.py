@@ -1,0 +1,129 @@
+"""A server in a thread of its own, with real workers, and one in a process that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from runner.pool.pool import Pool
+from runner.server.app import create_app
+from runner.server.entry import Entry
+from runner.server.listen import bind, serve
+from runner.service.service import Service
+from runner.service.settings import Settings
+from runner.store import open_store
+
+PATIENCE = 90.0
+
+
+@dataclass
+class Live:
+    """A server that answers."""
+
+    url: str
+    service: Service
+    loop: asyncio.AbstractEventLoop
+
+    def client(self, **more: object) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, **more)  # type: ignore[arg-type]
+
+
+@contextmanager
+def live(folder: Path, settings: Settings | None = None, entry: Entry | None = None) -> Iterator[Live]:
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(f"sqlite:///{folder / 'store.sqlite'}", folder))
+        listening = stack.enter_context(bind("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        started = threading.Event()
+        made: list[Live] = []
+        failed: list[BaseException] = []
+
+        async def body() -> None:
+            service = Service(store, Pool(), settings, folder=folder / "incoming")
+            loop = asyncio.get_running_loop()
+            stopping = asyncio.Event()
+            made.append(Live(f"http://127.0.0.1:{port}", service, loop))
+            stop.append(lambda: loop.call_soon_threadsafe(stopping.set))
+            task = asyncio.ensure_future(serve(create_app(service, entry), listening, started.set))
+            stopped = asyncio.ensure_future(stopping.wait())
+            await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            task.cancel()
+            await asyncio.wait({task})
+
+        def run() -> None:
+            try:
+                asyncio.run(body())
+            except BaseException as error:
+                failed.append(error)
+            finally:
+                started.set()
+
+        stop: list[object] = []
+        thread = threading.Thread(target=run, name="server")
+        thread.start()
+        try:
+            assert started.wait(PATIENCE)
+            assert not failed
+            yield made[0]
+        finally:
+            for one in stop:
+                one()  # type: ignore[operator]
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+class Served:
+    """`evalcell serve` in a process."""
+
+    def __init__(self, state: Path, *words: str, **variables: str) -> None:
+        environment = os.environ | {"EVALCELL_STATE_DIR": str(state)} | variables
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "runner", "serve", "--port", "0", *words],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.printed: list[str] = []
+        assert self.process.stdout is not None
+        while line := self.process.stdout.readline():
+            self.printed.append(line)
+            if found := re.search(r"http://\S+", line):
+                self.url = found[0].rstrip("/")
+                return
+        raise AssertionError(self.end())
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=PATIENCE)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=PATIENCE)
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code after SIGTERM, and what it said."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        out, error = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, "".join(self.printed) + out + error
+
+
+def finished(client: httpx.Client, id: str, *states: str) -> dict[str, object]:
+    """The run once it is over, by its events."""
+    with client.stream("GET", f"/v1/runs/{id}/events") as reply:
+        for _ in reply.iter_lines():
+            pass
+    found: dict[str, object] = client.get(f"/v1/runs/{id}").json()
+    assert found["state"] in (states or ("finished",)), found
+    return found

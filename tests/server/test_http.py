@@ -1,0 +1,187 @@
+"""What the addresses below /v1 do, over a real server with real workers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import httpx
+import pytest
+
+from tests.server.live import finished
+
+SAME = "def evaluate(output, reference):\n    return output == reference\n"
+ROWS = b'{"output": "a", "reference": "a"}\n{"output": "b", "reference": "c"}\n'
+
+
+def problem(reply: httpx.Response, status: int, kind: str) -> dict[str, object]:
+    found: dict[str, object] = reply.json()
+    assert (reply.status_code, found["type"]) == (status, f"/problems/{kind}"), reply.text
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert found["detail"]
+    assert isinstance(found["retryable"], bool)
+    return found
+
+
+def test_the_first_start_holds_an_example(client: httpx.Client) -> None:
+    assert "json-distance" in [one["name"] for one in client.get("/v1/evaluators").json()["items"]]
+    reply = client.post("/v1/evaluate", json={"evaluator": "json-distance", "dataset": "demo", "count": 2})
+    rows = reply.json()["results"]
+    assert [row["result"]["outcome"] for row in rows] == ["scored", "scored"]
+    assert rows[0]["arguments"].keys() >= {"output", "reference"}
+
+
+def test_a_dry_run_of_a_source_on_rows(client: httpx.Client) -> None:
+    rows = [{"output": "a", "reference": "a"}, {"output": "a", "reference": "b"}]
+    reply = client.post("/v1/evaluate", json={"source": SAME, "rows": rows}).json()
+    assert [row["result"]["label"] for row in reply["results"]] == ["True", "False"]
+
+
+def test_a_script_with_a_fault_has_its_place(client: httpx.Client) -> None:
+    found = client.post("/v1/check", json={"source": "def evaluate(output):\n    return 1 +\n"}).json()
+    assert [(one["line"], one["column"]) for one in found["problems"]] == [(2, 15)]
+    found = client.post("/v1/check", json={"source": SAME, "file_name": "Same It.py"}).json()
+    assert (found["name"], found["problems"]) == ("same-it", [])
+    problem(client.post("/v1/evaluate", json={"source": "x = 1", "rows": []}), 422, "evaluator")
+
+
+def test_an_evaluator_has_versions_and_its_edits_meet(client: httpx.Client) -> None:
+    made = client.post("/v1/evaluators", json={"name": "edited", "source": SAME})
+    assert (made.status_code, made.headers["location"]) == (201, "/v1/evaluators/edited")
+    first = made.headers["etag"]
+    change = {"source": SAME + "# two\n"}
+    problem(client.put("/v1/evaluators/edited", json=change), 428, "precondition-required")
+    second = client.put("/v1/evaluators/edited", json=change, headers={"if-match": first})
+    assert (second.status_code, second.json()["number"]) == (200, 2)
+    found = problem(
+        client.put("/v1/evaluators/edited", json={"source": SAME + "# three\n"}, headers={"if-match": first}),
+        409,
+        "version-conflict",
+    )
+    assert found["theirs"] == second.json()["version"]
+    versions = client.get("/v1/evaluators/edited/versions", params={"count": 1}).json()
+    assert [one["number"] for one in versions["items"]] == [2]
+    older = client.get("/v1/evaluators/edited/versions", params={"after": versions["next"]}).json()
+    assert [one["number"] for one in older["items"]] == [1]
+    assert client.get("/v1/evaluators/edited/versions/1").headers["etag"] == first
+    assert client.delete("/v1/evaluators/edited").status_code == 204
+    problem(client.get("/v1/evaluators/edited"), 404, "not-found")
+
+
+def test_a_request_that_is_sent_again_gets_its_reply_again(client: httpx.Client) -> None:
+    key = {"idempotency-key": "once"}
+    spec = {"evaluator": "json-distance", "dataset": "demo", "limit": 2}
+    one, other = (client.post("/v1/runs", json=spec, headers=key) for _ in range(2))
+    assert one.status_code == other.status_code == 202
+    assert one.json()["id"] == other.json()["id"]
+    assert other.headers["location"] == f"/v1/runs/{one.json()['id']}"
+    problem(client.post("/v1/runs", json=spec | {"limit": 3}, headers=key), 422, "idempotency")
+    finished(client, one.json()["id"])
+
+
+def test_a_dataset_is_looked_at_before_it_is_accepted(client: httpx.Client) -> None:
+    made = client.post("/v1/datasets", params={"name": "../My Rows.jsonl"}, content=ROWS)
+    assert made.status_code == 201
+    assert (made.json()["name"], made.json()["rows"]) == ("my-rows", 2)
+    assert client.get("/v1/datasets/my-rows/rows", params={"first": 2}).json()["rows"] == [
+        {"number": 2, "row": {"output": "b", "reference": "c"}, "error": None}
+    ]
+    problem(
+        client.post("/v1/datasets", params={"name": "my-rows.jsonl"}, content=b'{"output": 1}\n'), 409, "name-taken"
+    )
+    problem(client.post("/v1/datasets", params={"name": "empty.jsonl"}, content=b""), 422, "dataset")
+    problem(client.post("/v1/datasets", params={"name": "broken.jsonl"}, content=b"nonsense\n"), 422, "dataset")
+    problem(client.post("/v1/datasets", params={"name": "rows.exe"}, content=b"MZ"), 422, "input")
+    assert client.delete("/v1/datasets/my-rows").status_code == 204
+
+
+def test_a_run_from_its_beginning_to_its_results(client: httpx.Client) -> None:
+    client.post("/v1/datasets", params={"name": "two.jsonl"}, content=ROWS)
+    client.post("/v1/evaluators", json={"name": "same", "source": SAME})
+    begun = client.post("/v1/runs", json={"evaluator": "same", "dataset": "two", "title": "A first one"})
+    assert begun.status_code == 202
+    id = begun.json()["id"]
+    run = finished(client, id)
+    assert (run["rows"], run["counts"], run["evaluator"], run["number"]) == (2, {"scored": 2}, "same", 1)
+    worst = client.get(f"/v1/runs/{id}/results", params={"label": "False", "count": 1}).json()
+    assert (worst["total"], worst["rows"][0]["number"]) == (1, 2)
+    assert worst["rows"][0]["row"] == {"output": "b", "reference": "c"}
+    lines = client.get(f"/v1/runs/{id}/download").text.splitlines()
+    assert [json.loads(line)["label"] for line in lines] == ["True", "False"]
+    table = list(csv.DictReader(io.StringIO(client.get(f"/v1/runs/{id}/download?format=csv").text)))
+    assert [(row["label"], row["output"]) for row in table] == [("True", "a"), ("False", "b")]
+    other = client.post("/v1/runs", json={"evaluator": "same@1", "dataset": "two"}).json()["id"]
+    finished(client, other)
+    verdict = client.get("/v1/compare", params={"base": id, "new": other}).json()
+    assert (verdict["pairs"], verdict["wins"], verdict["losses"]) == (2, 0, 0)
+    assert problem(client.delete("/v1/evaluators/same"), 409, "in-use")["runs"] == [other, id]
+    problem(client.post(f"/v1/runs/{id}/cancel"), 409, "run-state")
+    for one in (id, other):
+        assert client.delete(f"/v1/runs/{one}").status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "kind"),
+    [
+        ({"evaluator": "nobody", "dataset": "demo"}, 404, "not-found"),
+        ({"evaluator": "json-distance", "dataset": "nothing"}, 404, "not-found"),
+        ({"evaluator": "json-distance", "dataset": "demo", "gates": ["nonsense"]}, 422, "input"),
+        ({"evaluator": "json-distance", "dataset": "demo", "mapping": {"paths": {"output": "gone"}}}, 422, "columns"),
+        ({"evaluator": "json-distance", "dataset": "demo", "sandbox": "no-preset"}, 404, "not-found"),
+        ({"evaluator": "json-distance", "dataset": "demo", "sandbox": {"backend": "e2b"}}, 403, "not-allowed"),
+        ({"evaluator": "json-distance", "dataset": "demo", "sandbox": {"network": True}}, 403, "not-allowed"),
+        (
+            {"evaluator": "json-distance", "dataset": "demo", "sandbox": {"files": {"A": "/etc/passwd"}}},
+            403,
+            "not-allowed",
+        ),
+        ({"evaluator": "json-distance", "dataset": "demo", "sandbox": {"env": ["HOME"]}}, 403, "not-allowed"),
+        ({"evaluator": "json-distance", "dataset": "demo", "sandbox": {"env_file": "/x"}}, 403, "not-allowed"),
+        (
+            {"evaluator": "json-distance", "dataset": "demo", "sandbox": {"allow_weak_isolation": True}},
+            403,
+            "not-allowed",
+        ),
+        ({"evaluator": "json-distance", "dataset": "demo", "limits": {"timeout": 80000}}, 403, "not-allowed"),
+        ({"evaluator": "json-distance"}, 422, "invalid-request"),
+    ],
+)
+def test_a_run_that_cannot_begin_is_refused_with_why(
+    client: httpx.Client, spec: dict[str, object], status: int, kind: str
+) -> None:
+    before = client.get("/v1/runs", params={"count": 1}).json()["items"]
+    problem(client.post("/v1/runs", json=spec), status, kind)
+    assert client.get("/v1/runs", params={"count": 1}).json()["items"] == before
+
+
+def test_sandboxes_say_whether_they_fit(client: httpx.Client) -> None:
+    found = {one["backend"]: one for one in client.get("/v1/sandboxes").json()}
+    assert found["wasm"]["fits"]
+    assert found["wasm"]["recommended"]
+    assert not found["e2b"]["fits"]
+    assert "--sandbox e2b" in found["e2b"]["why_not"]
+
+
+def test_configs_have_names(client: httpx.Client) -> None:
+    assert client.put("/v1/configs/small", json={"backend": "wasm", "isolation": "call"}).status_code == 200
+    assert client.get("/v1/configs/small").json()["config"] == {"backend": "wasm", "isolation": "call"}
+    problem(client.put("/v1/configs/open", json={"network": True}), 403, "not-allowed")
+    assert client.delete("/v1/configs/small").status_code == 204
+
+
+def test_health_and_figures(client: httpx.Client) -> None:
+    assert client.get("/healthz").json() == {"status": "ok"}
+    ready = client.get("/readyz").json()
+    assert ready["ready"]
+    assert "wasm" in ready["sandboxes"]
+    text = client.get("/metrics").text
+    assert 'evalcell_requests_total{method="GET",route="/healthz",status="200"}' in text
+    assert "evalcell_pool" in text
+
+
+def test_every_type_of_problem_is_explained(client: httpx.Client) -> None:
+    from runner.service.errors import KINDS
+
+    for kind in KINDS:
+        assert client.get(f"/problems/{kind}").status_code == 200

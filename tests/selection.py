@@ -37,7 +37,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "packages": ("sandboxes/packages/", _VERSIONS),
     "templates": ("templates/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),
-    "pool": ("runner/pool/", "sandboxes/handle.py", "sandboxes/wasm/lanes.py", _VERSIONS),
+    "pool": ("runner/pool/", "sandboxes/wasm/lanes.py", _VERSIONS),
     "reports": (
         *("runner/reports/", "runner/notebook/", "runner/results/overview.py", "runner/cli/github.py"),
         *("runner/cli/github_api.py", "action.yml"),

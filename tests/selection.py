@@ -44,6 +44,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         _VERSIONS,
     ),
     "pages": ("README.md", "docs/", "templates/", "runner/cli/", _VERSIONS),
+    "page": ("runner/server/", "runner/service/", "runner/reports/html/", _VERSIONS),
 }
 """By area, what its rotating tests are about."""
 

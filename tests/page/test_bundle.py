@@ -21,7 +21,7 @@ MOST = 250_000
 
 def test_everything_together_is_small() -> None:
     files = [static.find(name) for name in static.names().values()]
-    assert len(files) == 3
+    assert len(files) == 4
     assert sum(len(file.compressed) for file in files if file) <= MOST
     assert all(file and gzip.decompress(file.compressed) == file.content for file in files)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,55 +12,21 @@ import pytest
 from runner.notebook.page import report_html
 from runner.reports.content import Part, RunContent
 from runner.reports.html.page import html_report
+from tests.browser import WAYS, browser, needs_browser, overflow, violations, watched
 from tests.runner.report_contents import EVIL, content, failed, scored
 from tests.runner.test_report_comparison import comparison
 
-browser_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; make ready")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+__all__ = ["browser"]
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium; apt-get install chromium"),
-    pytest.mark.rotating("reports in a browser", "reports"),
-    pytest.mark.slow,
-]
-
-WAYS = {"light": (1280, "light"), "dark": (1280, "dark"), "phone": (380, "light"), "dark phone": (380, "dark")}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browser_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+pytestmark = [needs_browser, pytest.mark.rotating("reports in a browser", "reports"), pytest.mark.slow]
 
 
 @contextmanager
 def shown(browser: Any, path: Path, way: str = "light") -> Iterator[Any]:
     """The page. It must say nothing on the console, and ask for nothing but its own file."""
-    width, scheme = WAYS[way]
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.on(
-        "request", lambda request: said.append(request.url) if request.url not in (path.as_uri(), "data:,") else None
-    )
-    page.goto(path.as_uri())
-    yield page
-    assert said == []
-    context.close()
-
-
-def violations(page: Any) -> list[str]:
-    import axe_playwright_python
-
-    page.evaluate((Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8"))
-    found = page.evaluate("axe.run()")
-    assert len(found["passes"]) > 10
-    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found["violations"]]
+    with watched(browser, way, path.as_uri()) as page:
+        page.goto(path.as_uri())
+        yield page
 
 
 def runs() -> list[Part]:
@@ -83,7 +48,7 @@ def test_anybody_can_read_it(browser: Any, tmp_path: Path, way: str) -> None:
     path = tmp_path / "report.html"
     path.write_text(html_report(runs()), "utf-8")
     with shown(browser, path, way) as page:
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert overflow(page) == 0
         for row in page.locator("details.row:not([open]):not([hidden])").all()[:5]:
             row.locator("summary").first.click()
         assert violations(page) == []

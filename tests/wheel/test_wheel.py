@@ -67,7 +67,7 @@ def test_it_fits_every_platform_and_carries_guest_and_notices_but_no_build(wheel
     sources = ("tests/", "sandboxes/wasm/build/", "sandboxes/guest/wasm/", "runner/server/web/build/")
     assert not [n for n in names if n.startswith((*sources, "runner/server/web/assets/"))]
     static = [n.rpartition("/")[2].split(".")[0] for n in names if n.startswith("runner/server/web/_static/")]
-    assert sorted(static) == ["editor", "manifest", "page", "page"]
+    assert sorted(static) == ["editor", "icon", "manifest", "page", "page"]
 
 
 def test_it_runs_the_demo(installed: Path, tmp_path: Path) -> None:

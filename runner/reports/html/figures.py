@@ -69,8 +69,12 @@ def outcomes(summary: Summary) -> str:
     )
 
 
-def statistics(summary: Summary) -> str:
-    """The figures of the script's `aggregate`, and those of each output with their distributions."""
+def statistics(summary: Summary, *, charted: bool = False) -> str:
+    """
+    The figures of the script's `aggregate`, and those of each output with their distributions.
+
+    `charted`: who calls draws the distributions of the first output.
+    """
     every = overview.outputs(summary)
     found = overview.aggregates(summary)
     parts = []
@@ -78,11 +82,11 @@ def statistics(summary: Summary) -> str:
         title = f"All rows together ({rows_of(summary.aggregate_rows or 0)})"
         parts.append(f"<h3>{html(title, _NAME)}</h3>{tiles((name, value, '') for name, value in found.items())}")
     if not found or any(stats.count or stats.labels for stats in every.values()):
-        parts += [_output(name, stats) for name, stats in every.items()]
+        parts += [_output(name, stats, charts=at > 0 or not charted) for at, (name, stats) in enumerate(every.items())]
     return "".join(parts)
 
 
-def _output(name: str, stats: Stats) -> str:
+def _output(name: str, stats: Stats, *, charts: bool) -> str:
     title = f"<h3>{html(name, _NAME)}</h3>" if name else ""
     shown = [(of, value, "") for of, value in overview.figures(stats).items()]
     if passed := overview.pass_words(stats):
@@ -90,8 +94,8 @@ def _output(name: str, stats: Stats) -> str:
     if shown:
         shown.append(("rows with a score", f"{stats.count:,}", ""))
     figures = tiles(shown) if shown else '<p class="dim">No row has a score.</p>'
-    charts = _histogram(stats) + _labels(stats)
-    return f"{title}{figures}{f'<div class={chr(34)}charts{chr(34)}>{charts}</div>' if charts else ''}"
+    drawn = _histogram(stats) + _labels(stats) if charts else ""
+    return f"{title}{figures}{f'<div class={chr(34)}charts{chr(34)}>{drawn}</div>' if drawn else ''}"
 
 
 def tiles(shown: Iterable[tuple[str, str, str]]) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from runner.errors import InputError
 
 _FOLDER = Path(__file__).parent / "_static"
-_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
 
 class StaticFile(NamedTuple):

@@ -30,12 +30,17 @@ const look = EditorView.theme({
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5" },
   ".cm-content": { caretColor: "var(--text)" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
+  ".cm-content, .cm-gutter": { minHeight: "26rem" },
   ".cm-gutters": { backgroundColor: "var(--soft)", color: "var(--dim)", border: "0" },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "color-mix(in srgb, var(--plain-soft) 55%, transparent)" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--plain-soft)" },
   ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--text)", border: "1px solid var(--line)" },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-diagnostic": { borderLeftColor: "var(--bad)" },
+  // CodeMirror's own are pictures in its styles, which the policy does not let in.
+  ".cm-lint-marker-error": { content: "''", width: ".625rem", height: ".625rem", marginTop: ".3rem", borderRadius: "50%", background: "var(--bad)" },
+  ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "3px" },
+  ".cm-lintPoint-error:after": { borderBottomColor: "var(--bad)" },
   ".cm-matchingBracket": { backgroundColor: "var(--warn-soft)" },
 });
 
@@ -55,7 +60,7 @@ const view = new EditorView({
       [syntaxHighlighting(colours), look, grammar.of(chosen()), EditorState.tabSize.of(4)],
       keymap.of([{ key: "Mod-Enter", run: () => (attempt(), true) }, { key: "Mod-s", run: () => (form.querySelector("[data-save]")?.click(), true) }]),
       keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
-      EditorView.contentAttributes.of({ "aria-label": "Script", spellcheck: "false", autocapitalize: "off" }),
+      EditorView.contentAttributes.of({ "aria-label": "Script", tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
       EditorView.updateListener.of((update) => {
         if (!update.docChanged) return;
         area.value = update.state.doc.toString();

@@ -65,9 +65,11 @@ async function take(file) {
     if (found.kind === "script") {
       sessionStorage.setItem("evalcell-draft", JSON.stringify({ source: await file.text(), file: file.name, language: found.language }));
       location.assign("/evaluators/new?draft=1");
+    } else if (found.kind === "unknown") {
+      say(found.why);
     } else {
       say(`Uploading ${file.name} …`, "notice busy");
-      const made = await ask(`/v1/datasets?name=${name}`, { method: "POST", body: file });
+      const made = await ask(`/v1/datasets?another=true&name=${name}`, { method: "POST", body: file });
       const dataset = await made.json();
       location.assign(`/datasets/${encodeURIComponent(dataset.name)}`);
     }

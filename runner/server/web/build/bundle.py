@@ -20,8 +20,9 @@ from sandboxes.wasm.build.tools import cache_folder, node_and_npm, run_step, wri
 WEB = Path(__file__).resolve().parents[1]
 OUTPUT = WEB / "_static"
 MANIFEST = "manifest.json"
-ENTRIES = ("page.js", "editor.js", "page.css")
+ENTRIES = ("page.js", "editor.js", "page.css", "icon.svg")
 """What pages name; each is one file of the bundle."""
+SUFFIXES = (".js", ".css", ".svg")
 
 _REPORT = WEB.parents[1] / "reports" / "html" / "page.css"  # page.css stands on it
 _LOCKED = ("package.json", "package-lock.json")
@@ -29,7 +30,7 @@ _KEPT = 8
 _SECONDS = 600
 _ESBUILD = (
     *("--bundle", "--minify", "--format=esm", "--target=es2022", "--charset=utf8", "--legal-comments=none"),
-    *("--log-level=warning",),
+    *("--log-level=warning", "--loader:.svg=copy"),
 )
 
 Report = Callable[[str], None]
@@ -65,7 +66,7 @@ def build_page(output: Path = OUTPUT, *, force: bool = False, report: Report | N
 
 def sources() -> list[Path]:
     """All files that decide what the bundle is."""
-    assets = sorted(path for path in (WEB / "assets").iterdir() if path.suffix in (".js", ".css"))
+    assets = sorted(path for path in (WEB / "assets").iterdir() if path.suffix in SUFFIXES)
     return [*assets, _REPORT, *(WEB / "build" / name for name in _LOCKED), Path(__file__).resolve()]
 
 
@@ -164,7 +165,7 @@ def _keep(folder: Path, files: dict[str, bytes]) -> None:
 def _put(folder: Path, files: dict[str, bytes]) -> None:
     (folder / MANIFEST).unlink(missing_ok=True)
     for old in folder.iterdir():
-        if old.suffix in (".js", ".css") and old.name not in files:
+        if old.suffix in SUFFIXES and old.name not in files:
             old.unlink()
     for name, content in files.items():
         write_atomically(folder / name, content)

@@ -1,0 +1,44 @@
+"""The page that compares two runs."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from markupsafe import Markup
+from starlette.responses import Response
+
+from runner.reports.html.comparison import comparison_html
+from runner.server.v1.parts import Here
+from runner.server.web.render import page
+from runner.service.errors import translated
+
+router = APIRouter()
+_LISTED = 200
+
+
+@router.get("/compare")
+async def compare(request: Request, service: Here, base: str = "", new: str = "") -> Response:
+    """The verdict in words with its interval, and the rows that got worse."""
+    made, detail = Markup(""), ""
+    if base and new:
+        try:
+            found = await service.compare(base, new)
+            # It escapes everything of a script or a row itself, as the reports do.
+            made = Markup(comparison_html(found, f"{base} and {new}", 1))
+        except Exception as error:
+            problem = translated(error)
+            if problem is None:
+                raise
+            detail = problem.detail
+    runs = (await service.runs(count=_LISTED)).items
+    ended = [run for run in runs if run.state not in ("queued", "running")]
+    return page(
+        request,
+        "compare.html",
+        base=base,
+        new=new,
+        runs=ended,
+        ids=[run.id for run in ended],
+        made=made,
+        detail=detail,
+        command=f"evalcell compare {base or 'BASE/'} {new or 'NEW/'}",
+    )

@@ -1,0 +1,157 @@
+"""An evaluator as the page has it while one writes: not kept yet, tried on a few rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+import templates
+from runner.errors import EvaluatorError, InputError
+from runner.server.web import forms, header_form
+from runner.service.errors import ServiceError, translated
+from runner.service.service import Service
+from runner.service.types import EvaluateRequest, SandboxFit
+from runner.text import printable
+from sandboxes.base import Language, Problem, SandboxConfig
+
+TRIED = 5
+"""Rows that are scored while one types."""
+_TEXT = 20_000
+
+EMPTY: dict[str, Any] = {"problems": "[]", "detail": "", "busy": False, "reply": None, "speed": None, "same": None}
+"""What `tried.html` shows before anything was tried."""
+
+
+@dataclass
+class Draft:
+    """The fields of the editor's form, as text."""
+
+    name: str = ""
+    language: Language = "python"
+    source: str = ""
+    expected: str = ""
+    """The version that was opened."""
+    dataset: str = ""
+    """Empty: the typed rows."""
+    first: str = "1"
+    rows: str = ""
+    mapping: str = ""
+    timeout: str = ""
+    memory: str = ""
+    sandbox: str = ""
+
+
+def of_form(form: Mapping[str, str]) -> Draft:
+    """The draft that a form sends."""
+    known = {name: form[name] for name in asdict(Draft()) if name in form}
+    language: Language = "typescript" if known.pop("language", "") == "typescript" else "python"
+    return Draft(language=language, **known)
+
+
+def of_template(name: str, language: Language | None = None) -> Draft:
+    """A draft to begin with: a template with the rows of its demo, or the starter. Raises ServiceError."""
+    if not name:
+        source, _ = templates.starter("python")
+        return Draft(name="my-evaluator", source=source, rows=_lines(_STARTER_ROWS))
+    try:
+        chosen = language or templates.languages(name)[0]
+        source, demo = templates.source(name, chosen), templates.demo(name)
+    except KeyError:
+        raise ServiceError("not-found", f"there is no template {printable(name, 60)!r}; home lists them") from None
+    rows = _cases(name)
+    if demo is not None:
+        with demo.open(encoding="utf-8") as file:
+            rows = "".join(line for line, _ in zip(file, range(TRIED), strict=False))
+    return Draft(name=name, language=chosen, source=source, rows=rows)
+
+
+_STARTER_ROWS = (
+    {"input": "What is the capital of France?", "output": "Paris", "reference": "Paris"},
+    {"input": "What is 2 + 2?", "output": "5", "reference": "4"},
+    {"input": "Who wrote Faust?", "output": "johann wolfgang von goethe", "reference": "Johann Wolfgang von Goethe"},
+)
+
+
+def _lines(rows: Any) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _cases(name: str) -> str:
+    """The first worked examples of a template, as rows: they have what a row has, and what is expected of it."""
+    found = [json.loads(line) for line in templates.cases(name).read_text("utf-8").splitlines()[:TRIED] if line.strip()]
+    return _lines({key: value for key, value in case.items() if key not in ("expected", "about")} for case in found)
+
+
+async def tried(service: Service, draft: Draft) -> dict[str, Any]:
+    """The rows with the script as it stands, as `tried.html` shows them. What is wrong is a sentence in it."""
+    try:
+        if not draft.source.strip():
+            return EMPTY
+        reply = await service.evaluate(request_of(draft))
+    except Exception as error:
+        return _failed(error)
+    places = [
+        Problem(line=one.line, column=one.column or 1, message=one.result.error.message)
+        for one in reply.results
+        if one.line and one.result.error
+    ]
+    found = {(one.line, one.column, one.message): one for one in (*reply.problems, *places)}
+    times = [one.result.duration_ms for one in reply.results if one.result.error is None]
+    speed = 1000 / max(0.05, median(times)) if times else None
+    first = reply.results[0].result if len(reply.results) > 1 else None
+    same = first if first and first.error and all(one.result.error == first.error for one in reply.results) else None
+    return EMPTY | {"problems": _problems(found.values()), "reply": reply, "speed": speed, "same": same}
+
+
+def _failed(error: Exception) -> dict[str, Any]:
+    problem = translated(error)
+    if problem is None:
+        raise error
+    if isinstance(error, EvaluatorError):
+        from runner.service.scripts import problem_of
+
+        place = problem_of(error, "")
+        return EMPTY | {"problems": _problems([place]), "detail": problem.detail}
+    found = problem.more.get("problems") or ()
+    return EMPTY | {"problems": _problems(found), "detail": problem.detail, "busy": problem.retryable}
+
+
+def _problems(found: Any) -> str:
+    return json.dumps([{"line": one.line, "column": one.column, "message": one.message} for one in found])
+
+
+def request_of(draft: Draft) -> EvaluateRequest:
+    """What the service is asked. Raises InputError."""
+    typed = None if draft.dataset else forms.rows(draft.rows, TRIED)
+    if typed == []:
+        raise InputError('there is no row to try; choose a dataset, or type a row such as {"output": "a"}')
+    return EvaluateRequest(
+        source=draft.source,
+        language=draft.language,
+        rows=typed,
+        dataset=draft.dataset or None,
+        first=forms.whole_number(draft.first or "1", "the first row"),
+        count=TRIED,
+        mapping=forms.mapping(draft.mapping),
+        limits=forms.limits(asdict(draft)),
+        sandbox=SandboxConfig(backend=draft.sandbox) if draft.sandbox else None,
+    )
+
+
+async def fits(service: Service, draft: Draft) -> list[SandboxFit]:
+    """Each sandbox with yes or why not; none while the script is no evaluator."""
+    try:
+        return await service.fits(source=draft.source, language=draft.language)
+    except InputError:
+        return []
+
+
+def header(draft: Draft) -> dict[str, str]:
+    """The fields of the header's form; empty while the header cannot be read."""
+    try:
+        return header_form.as_fields(draft.source, draft.language)
+    except EvaluatorError:
+        return header_form.as_fields("", draft.language)

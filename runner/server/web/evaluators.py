@@ -1,0 +1,185 @@
+"""Pages of evaluators: the editor, saving, versions and what differs between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import unified_diff
+from typing import Any
+
+from fastapi import APIRouter, Request
+from markupsafe import Markup, escape
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from runner.errors import InputError
+from runner.server.v1.parts import Here, while_there
+from runner.server.web import draft as drafts
+from runner.server.web import forms, header_form
+from runner.server.web.draft import EMPTY, TRIED, Draft
+from runner.server.web.render import page, value
+from runner.service.errors import ServiceError, translated
+from runner.service.service import Service
+from runner.service.types import EvaluateRequest, EvaluatorInput
+from runner.store.types import EvaluatorVersion
+
+router = APIRouter()
+_LISTED = 100
+_DIFF = 2000
+"""Lines of a difference that are shown."""
+
+
+@router.get("/evaluators/new")
+async def new(request: Request, service: Here, template: str = "", dataset: str = "") -> Response:
+    """The editor with a template, a dropped script, or something to begin with."""
+    draft = drafts.of_template(template)
+    if dataset:
+        draft = replace(draft, dataset=dataset)
+    elif "draft" in request.query_params and (known := (await service.datasets(count=1)).items):
+        draft = replace(draft, dataset=known[0].name)
+    return await _editor(request, service, draft)
+
+
+@router.post("/evaluators/try")
+async def attempt(request: Request, service: Here) -> Response:
+    """Score a few rows with the script as it stands: a part of the page for its script, else the page."""
+    draft = drafts.of_form(await forms.fields(request))
+    found = await while_there(request, lambda: drafts.tried(service, draft))
+    if "x-evalcell-part" in request.headers:
+        made = page(request, "tried.html", **found)
+        if found["busy"]:
+            made.headers["Retry-After"] = "1"
+        return made
+    return await _editor(request, service, draft, tried=found)
+
+
+@router.post("/evaluators/header")
+async def write_header(request: Request, service: Here) -> Response:
+    """Write the form's fields into the script's header: the script alone for the page's script, else the page."""
+    form = await forms.fields(request)
+    draft, alone = drafts.of_form(form), "x-evalcell-part" in request.headers
+    try:
+        draft = replace(draft, source=header_form.with_fields(draft.source, draft.language, form))
+    except InputError as error:
+        if alone:
+            return PlainTextResponse(str(error).split("\n")[0], 422)
+        return await _editor(request, service, draft, tried=EMPTY | {"detail": str(error)})
+    return PlainTextResponse(draft.source) if alone else await _editor(request, service, draft)
+
+
+@router.post("/evaluators/save")
+async def save(request: Request, service: Here) -> Response:
+    """Keep the script as a new version. A version of somebody else is shown before it is written over."""
+    draft = drafts.of_form(await forms.fields(request))
+    script = EvaluatorInput(source=draft.source, name=draft.name or None, language=draft.language)
+    try:
+        saved = await service.save_evaluator(script, expected=draft.expected or None)
+    except Exception as error:
+        problem = translated(error)
+        if problem is None:
+            raise
+        return await _refused(request, service, draft, problem)
+    address = f"/evaluators/{saved.name}"
+    return RedirectResponse(f"{address}?dataset={draft.dataset}" if draft.dataset else address, 303)
+
+
+async def _refused(request: Request, service: Service, draft: Draft, problem: ServiceError) -> Response:
+    if problem.kind != "version-conflict":
+        failed = EMPTY | {"detail": problem.detail}
+        return await _editor(request, service, draft, tried=failed, status=problem.status)
+    theirs = await service.evaluator(draft.name)
+    conflict = {"detail": problem.detail, "diff": difference(draft.source, theirs.source)}
+    draft = replace(draft, expected=theirs.version)
+    return await _editor(request, service, draft, conflict=conflict, status=409)
+
+
+@router.get("/evaluators/{reference}")
+async def shown(request: Request, service: Here, reference: str, dataset: str = "", first: str = "1") -> Response:
+    """A version, the newest or `name@n`, in the editor."""
+    version = await service.evaluator(reference)
+    runs = [run for run in (await service.runs(count=_LISTED)).items if run.evaluator == version.name]
+    if not dataset:
+        known = [one.name for one in (await service.datasets(count=_LISTED)).items]
+        dataset = next((run.dataset for run in runs if run.dataset in known), next(iter(known), ""))
+    newest = await service.evaluator(version.name)
+    draft = Draft(
+        name=version.name,
+        language=version.language,
+        source=version.source,
+        expected=newest.version,
+        dataset=dataset,
+        first=first,
+    )
+    every = (await service.versions(version.name, count=_LISTED)).items
+    return await _editor(request, service, draft, version=version, newest=newest, versions=every, runs=runs[:10])
+
+
+@router.get("/evaluators/{name}/diff")
+async def differ(
+    request: Request, service: Here, name: str, old: int, new: int, dataset: str = "", first: str = "1"
+) -> Response:
+    """Two versions: what changed in the script, and both on the same rows."""
+    versions = [await service.evaluator(f"{name}@{number}") for number in (old, new)]
+    pairs: Any = []
+    detail = ""
+    if dataset:
+        try:
+            replies = [await service.evaluate(_of_version(one, dataset, first)) for one in versions]
+            pairs = [(a.result, b.result) for a, b in zip(*(reply.results for reply in replies), strict=False)]
+        except Exception as error:
+            problem = translated(error)
+            if problem is None:
+                raise
+            detail = problem.detail
+    return page(
+        request,
+        "diff.html",
+        old=versions[0],
+        new=versions[1],
+        diff=difference(versions[0].source, versions[1].source),
+        datasets=(await service.datasets(count=_LISTED)).items,
+        dataset=dataset,
+        first=first,
+        pairs=pairs,
+        detail=detail,
+    )
+
+
+def _of_version(version: EvaluatorVersion, dataset: str, first: str) -> EvaluateRequest:
+    at = forms.whole_number(first or "1", "the first row")
+    return EvaluateRequest(evaluator=f"{version.name}@{version.number}", dataset=dataset, first=at, count=4 * TRIED)
+
+
+@router.post("/evaluators/{name}/delete")
+async def delete(request: Request, service: Here, name: str) -> Response:
+    """Delete an evaluator with its versions."""
+    await service.delete_evaluator(name)
+    return RedirectResponse("/", 303)
+
+
+async def _editor(request: Request, service: Service, draft: Draft, status: int = 200, **more: Any) -> Response:
+    context: dict[str, Any] = {"version": None, "newest": None, "versions": (), "runs": (), "conflict": None}
+    context |= {key: more.pop(key) for key in list(more) if key in context}
+    return page(
+        request,
+        "evaluator.html",
+        status,
+        draft=draft,
+        header=drafts.header(draft),
+        fits=await drafts.fits(service, draft),
+        datasets=(await service.datasets(count=_LISTED)).items,
+        **context,
+        **(more.pop("tried", None) or EMPTY),
+    )
+
+
+def difference(old: str, new: str) -> Markup:
+    """What changed from one text to the other, as lines."""
+    lines = list(unified_diff(old.splitlines(), new.splitlines(), "old", "new", lineterm="", n=3))[2:]
+    if not lines:
+        return Markup('<p class="dim">Nothing: the scripts are the same.</p>')
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    made = Markup("").join(
+        Markup('<span class="{}">{}</span>').format(kinds.get(line[0], ""), escape(value(line)))
+        for line in lines[:_DIFF]
+    )
+    more = f"{len(lines) - _DIFF:,} more lines are not shown" if len(lines) > _DIFF else ""
+    return Markup('<pre class="diff" tabindex="0">{}</pre><p class="dim">{}</p>').format(made, more)

@@ -1,0 +1,136 @@
+"""Pages out of templates: everything that comes from elsewhere is text, never markup."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import Request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.responses import HTMLResponse
+
+from runner.reports import comparison as compared
+from runner.reports.html.figures import chip
+from runner.results.gates import figure
+from runner.server.web import static
+from runner.store.types import RunInfo
+from runner.text import printable, rows_of, shown_json, whole
+
+_TEXT = 20_000
+"""Characters of a value that a page shows."""
+_SHORT = 72
+"""Characters of JSON that stand on one line."""
+
+
+def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+    """A page made of this template."""
+    theme = request.cookies.get("evalcell-theme", "")
+    text = (
+        _templates()
+        .get_template(template)
+        .render(
+            nonce=getattr(request.state, "nonce", ""),
+            theme=theme if theme in ("light", "dark") else "",
+            here=request.url.path,
+            static=static.names(),
+            **context,
+        )
+    )
+    return HTMLResponse(text, status)
+
+
+def fragment(template: str, **context: Any) -> Markup:
+    """A part of a page."""
+    return Markup(_templates().get_template(template).render(**context))
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=PackageLoader("runner.server.web", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "ago": ago,
+        "bytes": size,
+        "figure": lambda value: "" if value is None else figure(value),
+        "line": lambda text, most=200: printable(whole(" ".join(str(text)[: 4 * most].split())), most),
+        "part": lambda text: quote(str(text), safe=""),
+        "rows": rows_of,
+        "short_json": shown_json,
+        "signed": compared.signed,
+        "value": value,
+    }
+    made.globals |= {"chip": lambda word, kind=None: Markup(chip(word, kind)), "state_chip": state_chip, "link": link}
+    return made
+
+
+_STATES = {
+    "queued": "waits",
+    "running": "running",
+    "finished": "finished",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "parked": "parked",
+}
+_COLOURS = {"finished": "done", "failed": "failed", "cancelled": "no verdict", "parked": "no verdict"}
+
+
+def state_chip(run: RunInfo) -> Markup:
+    """A run's state in its colour."""
+    return Markup(chip(_STATES[run.state], _COLOURS.get(run.state)))
+
+
+def link(path: str, query: Mapping[str, Any], **changed: Any) -> str:
+    """The path with the query as changed; what is None or empty is left out."""
+    kept = {name: value for name, value in {**query, **changed}.items() if value not in (None, "")}
+    return f"{path}?{urlencode(kept)}" if kept else path
+
+
+def value(given: Any) -> str:
+    """A value as people read it: text as it is, anything else as indented JSON; cut where it is long."""
+    if isinstance(given, str):
+        text = given
+    else:
+        short = json.dumps(given, ensure_ascii=False)
+        text = short if len(short) <= _SHORT else json.dumps(given, ensure_ascii=False, indent=2)
+    text = whole(text[:_TEXT]) + ("…" if len(text) > _TEXT else "")
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def ago(when: datetime) -> str:
+    """A time, by how long ago it is, or its date."""
+    seconds = (datetime.now(UTC) - when).total_seconds()
+    if seconds < 60:
+        return "just now"
+    for most, unit, name in ((3600, 60, "minute"), (86_400, 3600, "hour"), (7 * 86_400, 86_400, "day")):
+        if seconds < most:
+            count = int(seconds // unit)
+            return f"{count} {name}{'' if count == 1 else 's'} ago"
+    return when.strftime("%-d %b %Y")
+
+
+def duration(seconds: float) -> str:
+    """A time that is left or was taken."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def size(count: int) -> str:
+    """Bytes as people say them."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:,.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1000  # type: ignore[assignment]
+    return f"{count:,.1f} GB"

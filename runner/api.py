@@ -24,10 +24,11 @@ from runner.notebook.waiting import wait
 from runner.output.manifest import State
 from runner.parity_check import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.report import Report
-from runner.request import Path, Rows, Scorer, prepare
+from runner.request import Path, Rows, Scorer
 from runner.results.diff import TOLERANCE
 from runner.results.worst import WORST, Show
 from runner.run import Run
+from runner.stored import prepare
 from runner.types import Result
 from sandboxes.base import Language, Limits, SandboxConfig
 
@@ -57,6 +58,7 @@ def evaluate(
     output: Path | Sequence[Path] = (),
     report: Path | Sequence[Path] = (),
     resume: bool = False,
+    save: bool = False,
     require: Sequence[str] = (),
     gates: Sequence[str] = (),
     max_failed: int | str | None = None,
@@ -79,28 +81,30 @@ def evaluate(
     `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed` makes the script's
     random numbers repeat. Each row is scored `repeat` times, and averaged in the summary. With `cache` scores of
     earlier runs are taken, and those of this one are kept. `output` is one or several results files, or a folder:
-    `run/`, or a Path without a suffix. `report` is one or several files for reports, whose
-    suffix decides: .html, .md, .xml (JUnit) or .codequality.json (GitLab). With `resume` the run in that folder goes on
-    after its last whole row, if it is the same run. The report shows the `worst` rows with their texts, or others by
-    `show`. The summary has the results of all gates: those in `require` must be true, such as `mean>=0.8`, those in
-    `gates` must not, such as `mean<0.8`. `max_failed` and `max_abstained` bound rows, such as `5%`. `aggregate_timeout`
-    bounds the script's `aggregate`, in seconds. The report's `comparison` is with the `baseline`, a results file or a
-    run's folder; `fail_if_worse` is the gate on it: by how much the mean may be worse. `allow_inconclusive`: it passes
-    without enough evidence, too. Works inside a running event loop. In a notebook `progress` shows a bar; interrupting
-    the cell stops the scripts.
+    `run/`, or a Path without a suffix. `report` is one or several files for reports, whose suffix decides: .html, .md,
+    .xml (JUnit) or .codequality.json (GitLab). With `resume` the run in that folder goes on after its last whole row,
+    if it is the same run. With `save` the run goes to the store, with the columns that the evaluator is given;
+    `polite@3` is an evaluator of the store, and `store:rows` a dataset of it. The report shows the `worst` rows with
+    their texts, or others by `show`. The summary has the results of all gates: those in `require` must be true, such as
+    `mean>=0.8`, those in `gates` must not, such as `mean<0.8`. `max_failed` and `max_abstained` bound rows, such as
+    `5%`. `aggregate_timeout` bounds the script's `aggregate`, in seconds. The report's `comparison` is with the
+    `baseline`, a results file or a run's folder; `fail_if_worse` is the gate on it: by how much the mean may be worse.
+    `allow_inconclusive`: it passes without enough evidence, too. Works inside a running event loop. In a notebook
+    `progress` shows a bar; interrupting the cell stops the scripts.
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
     results cannot be written; rows that were written before stay in the files.
     """
     given = dict(locals())
-    request, rows = make_request(**_without(given, "output", "resume", "report", "progress"))
+    request, rows = make_request(**_without(given, "output", "resume", "save", "report", "progress"))
     files, reports = ([given] if isinstance(given, str | os.PathLike) else given for given in (output, report))
     run = Run(
-        prepare(request),
+        prepare(request, save=save),
         files=[results_path(file) for file in files],
         reports=[os.fspath(file) for file in reports],
         resume=resume,
+        save=save,
     )
     opened = ExitStack()
     with with_whole_call(evaluate, given):

@@ -11,11 +11,11 @@ from runner.api import finish
 from runner.arguments import make_request, scorer
 from runner.call import Columns, as_mapping, with_whole_call
 from runner.errors import InputError
-from runner.evaluators.resolve import find_evaluator
 from runner.project.load import FILE, find_project
 from runner.project.parts import suites
 from runner.report import Report
 from runner.request import Path, Rows, Scorer
+from runner.stored import find
 from runner.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
 from runner.types import Evaluator, InputMapping
 from sandboxes.base import SandboxConfig
@@ -34,6 +34,7 @@ def evaluate_all(
     output: Path | None = None,
     report: Path | Sequence[Path] = (),
     resume: bool = False,
+    save: bool = False,
     progress: bool = True,
     **more: Any,
 ) -> dict[str, Report]:
@@ -66,7 +67,7 @@ def evaluate_all(
         )
         folders = () if output is None else folder_of([os.path.join(os.fspath(output), "")], name)
         parts.append(Part(name, request, evaluator, folders))
-    suite = Suite(parts, _paths(report), resume=resume)
+    suite = Suite(parts, _paths(report), resume=resume, save=save)
     with with_whole_call(evaluate_all, call):
         suite.check()
         return _finish(suite, rows, progress)
@@ -119,4 +120,4 @@ def _named(
 def _read(given: Scorer, more: Mapping[str, Any]) -> Evaluator:
     wanted = more.get("sandbox")
     read = scorer(given, wanted if isinstance(wanted, SandboxConfig) else SandboxConfig())
-    return read if isinstance(read, Evaluator) else find_evaluator(read, more.get("language"))
+    return read if isinstance(read, Evaluator) else find(read, more.get("language"))

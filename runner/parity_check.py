@@ -17,12 +17,14 @@ from runner.datasets.rows import cases_from_rows
 from runner.engine.local import score
 from runner.engine.threads import Detached
 from runner.errors import DatasetError, InputError
-from runner.evaluators.resolve import find_evaluator, find_files, is_path, with_files
+from runner.evaluators.resolve import find_files, is_path, with_files
 from runner.examples.check import fill_example
 from runner.examples.load import Example, find_examples, for_language, read_examples
 from runner.request import Path as Named
-from runner.request import Prepared, Rows, RunRequest, prepare, refuse_lacking_columns
+from runner.request import Prepared, Rows, RunRequest, refuse_lacking_columns
 from runner.results.diff import KEPT, TOLERANCE, unlike, windows
+from runner.stored import find as find_stored
+from runner.stored import prepare
 from runner.text import printable, whole
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Language, Model, Sandbox, SandboxConfig
@@ -256,7 +258,7 @@ def _found(
         backend = sandbox if isinstance(sandbox, str) else sandbox.backend
         runs = find(backend).capabilities.languages
         language = next((one for one in templates.languages(name) if one in runs), None)
-    return name, find_evaluator(name, language), sandbox
+    return name, find_stored(name, language), sandbox
 
 
 def _columns(sides: Sequence[Prepared]) -> frozenset[str] | None:

@@ -18,6 +18,7 @@ from runner.datasets.lookahead import Lookahead
 from runner.datasets.row_columns import RowColumns, parse_column
 from runner.datasets.streams import refuse_encoding
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
+from runner.engine.aggregate import Aggregation
 from runner.engine.local import Watch, refuse_unfit, score
 from runner.engine.row import MOST_REPEATS, Known
 from runner.evaluators.column import Source, needed_column
@@ -143,6 +144,8 @@ class Prepared:
     """The columns that results carry."""
     id_source: Source | None = None
     """None: the column `id`."""
+    stored: str | None = None
+    """The path of a dataset that the store has; the request has its name."""
 
     @property
     def reading(self) -> Reading:
@@ -170,8 +173,8 @@ class Prepared:
     def dataset(self) -> str | None:
         """Its path; None where the caller has the rows."""
         request = self.request
-        if request.dataset is None:
-            return None
+        if request.dataset is None or self.stored is not None:
+            return self.stored
         named = "json-distance" if isinstance(request.evaluator, Evaluator) else request.evaluator
         return find_dataset(request.dataset, named)
 
@@ -182,6 +185,12 @@ class Prepared:
         script = [named] if isinstance(named, str) and is_path(named) else []
         rows = [dataset] if dataset is not None and dataset != "-" else []
         return [*script, *rows, *self.sandbox.config.files.values()]
+
+    def aggregation(self) -> Aggregation:
+        """What runs the script's `aggregate`."""
+        request = self.request
+        constant = self.binding.mapping.literals if self.binding else {}
+        return Aggregation(self.evaluator, constant, request.limits, request.aggregate_timeout, request.seed)
 
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[Dataset | Lookahead]:
@@ -195,7 +204,12 @@ class Prepared:
             yield cases
             return
         with open_dataset(
-            path, stdin=stdin, columns=self.columns, id_source=self.id_source, reading=self.reading
+            path,
+            stdin=stdin,
+            columns=self.columns,
+            id_source=self.id_source,
+            reading=self.reading,
+            name=None if self.stored is None else self.request.dataset,
         ) as dataset:
             refuse_lacking_columns(dataset.name, dataset, [self])
             yield dataset
@@ -239,13 +253,19 @@ def refuse_lacking_columns(name: str, cases: Cases, runs: Iterable[Prepared]) ->
 
 
 def prepare(
-    request: RunRequest, *, evaluator: Evaluator | None = None, worked: bool = False, lock: str = "the lock"
+    request: RunRequest,
+    *,
+    evaluator: Evaluator | None = None,
+    worked: bool = False,
+    lock: str = "the lock",
+    stored: str | None = None,
 ) -> Prepared:
     """
     Find and check everything that a run needs, before anything runs.
 
     `evaluator` is the request's evaluator, if it was read already. `worked`: the rows are worked examples, which may
-    map parameters themselves. `lock` is the name of the lock file for messages.
+    map parameters themselves. `lock` is the name of the lock file for messages. `stored` is the path of the dataset, if
+    the request names one of the store; `runner.stored.prepare` finds it.
 
     A parameter that nothing fills is refused when the dataset is opened: only then is it known which columns there are.
 
@@ -268,4 +288,4 @@ def prepare(
     refuse_unfit(evaluator, sandbox)
     keep = RowColumns(request.keep) if request.keep else None
     id_source = None if request.id is None else parse_column("id", request.id)
-    return Prepared(request, evaluator, sandbox, choice.why, binding, keep, id_source)
+    return Prepared(request, evaluator, sandbox, choice.why, binding, keep, id_source, stored)

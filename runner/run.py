@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, BinaryIO
 from runner.datasets.dataset import Dataset
 from runner.datasets.frames import row_count
 from runner.datasets.lacking import Cases, kept_columns
-from runner.engine.aggregate import Aggregation
 from runner.engine.local import Watch
 from runner.engine.row import Known
 from runner.engine.threads import Detached
@@ -45,7 +44,8 @@ class Run:
     `files` are the paths for the results: files, and at most one folder. `reports` are those for reports, or what the
     caller writes for several runs. `lock` is the path that the request's lock was read from. `whole`: the script's
     `aggregate` is run after the last row. With `resume` the run in the folder goes on, with `stored` one that is kept
-    elsewhere. Raises InputError for an invalid gate, OutputError for a path that cannot be written.
+    elsewhere. With `save` it goes to the store, too. Raises InputError for an invalid gate, OutputError for a path that
+    cannot be written.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Run:
         whole: bool = True,
         resume: bool = False,
         stored: StoredRun | None = None,
+        save: bool = False,
     ) -> None:
         request, evaluator = prepared.request, prepared.evaluator
         self.prepared = prepared
@@ -69,7 +70,7 @@ class Run:
         self.baseline = _baseline(request, evaluator)
         read = [self.baseline.path] if self.baseline else []
         inputs = [*prepared.inputs, *read] if files or reports else ()
-        self._outputs = Outputs(files, inputs=inputs, lock=lock)
+        self._outputs = Outputs(files, inputs=inputs, lock=lock, save=save)
         self._shared = isinstance(reports, ReportFiles)
         self._reports = (
             reports
@@ -84,7 +85,7 @@ class Run:
         self.count = 0
         """Results so far: a row has one, or as many as it is repeated."""
         self._worst = Worst(evaluator, max(request.worst, self._reports.rows), request.show)
-        self._aggregation = _aggregation(prepared) if whole and figures else None
+        self._aggregation = prepared.aggregation() if whole and figures else None
         self._cases: Iterable[Case] = ()
         self._total: int | None = None
         self._layout = Layout()
@@ -138,6 +139,11 @@ class Run:
     def written(self) -> dict[str, int]:
         """The number of whole rows in each file and the folder, by path."""
         return self._outputs.rows
+
+    @property
+    def saved(self) -> str | None:
+        """Its id in the store, if it is saved and has begun."""
+        return self._outputs.saved
 
     async def results(self) -> AsyncGenerator[Result, None]:
         """
@@ -290,9 +296,3 @@ def _baseline(request: RunRequest, evaluator: Evaluator) -> Baseline | None:
     from runner.compare.baseline import baseline_of  # here: few runs have one
 
     return baseline_of(request, evaluator)
-
-
-def _aggregation(prepared: Prepared) -> Aggregation:
-    request = prepared.request
-    constant = prepared.binding.mapping.literals if prepared.binding else {}
-    return Aggregation(prepared.evaluator, constant, request.limits, request.aggregate_timeout, request.seed)

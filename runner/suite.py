@@ -12,8 +12,9 @@ from runner.errors import InputError, OutputError
 from runner.output.folder import is_folder
 from runner.reports.content import RunContent
 from runner.reports.files import ReportFiles
-from runner.request import RunRequest, prepare
+from runner.request import RunRequest
 from runner.run import Run
+from runner.stored import prepare
 from runner.text import listed, printable, whole
 from runner.types import Evaluator
 
@@ -40,21 +41,26 @@ class Suite:
     """
     Runs by name, all of them found and checked before the first one runs.
 
-    `reports` are files that tell of all of them. With `resume` the run in each folder goes on.
+    `reports` are files that tell of all of them. With `resume` the run in each folder goes on; with `save` each goes to
+    the store, too.
 
     Raises InputError, also for a name that two of them have, UnsupportedConfigError, SandboxUnavailableError and
     OutputError.
     """
 
-    def __init__(self, parts: Sequence[Part], reports: Sequence[str] = (), *, resume: bool = False) -> None:
+    def __init__(
+        self, parts: Sequence[Part], reports: Sequence[str] = (), *, resume: bool = False, save: bool = False
+    ) -> None:
         refuse_names([part.name for part in parts])
-        prepared = [prepare(part.request, evaluator=part.evaluator, lock=part.lock or "the lock") for part in parts]
+        prepared = [
+            prepare(part.request, evaluator=part.evaluator, lock=part.lock or "the lock", save=save) for part in parts
+        ]
         inputs = [path for one in prepared for path in one.inputs]
         self._reports = ReportFiles(reports, inputs=inputs, taken=[file for part in parts for file in part.files])
         for part in parts:
             make_above(part.files)
         self.runs = {
-            part.name: Run(one, files=part.files, reports=self._reports, lock=part.lock, resume=resume)
+            part.name: Run(one, files=part.files, reports=self._reports, lock=part.lock, resume=resume, save=save)
             for part, one in zip(parts, prepared, strict=True)
         }
 

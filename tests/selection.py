@@ -38,6 +38,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "templates": ("templates/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),
     "pool": ("runner/pool/", "sandboxes/wasm/lanes.py", _VERSIONS),
+    "store": ("runner/store/", "runner/stored.py", "runner/output/sinks.py", _VERSIONS),
     "reports": (
         *("runner/reports/", "runner/notebook/", "runner/results/overview.py", "runner/cli/github.py"),
         *("runner/cli/github_api.py", "action.yml"),

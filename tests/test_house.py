@@ -20,7 +20,7 @@ ROOMS = (
     ("project",),
     ("suite",),
     ("pool",),
-    ("run", "parity_check", "dataset_comparison", "report"),
+    ("run", "parity_check", "dataset_comparison", "report", "stored"),
     ("output", "score_cache", "examples", "notebook", "reports", "compare", "store"),
     ("arguments", "request"),
     ("engine",),

@@ -37,6 +37,7 @@ RUN = [
     "docs/how-to/packages.md",
     "docs/how-to/reports.md",
     "docs/how-to/resume-and-cache.md",
+    "docs/how-to/store.md",
     "docs/quickstart.md",
     "docs/security.md",
     "docs/troubleshooting.md",
@@ -66,6 +67,7 @@ SHOWN = {
     ("docs/how-to/ci.md", "yaml"): 4,
     ("docs/how-to/containers.md", "dockerfile"): 1,
     ("docs/how-to/air-gapped.md", "sh"): 2,
+    ("docs/how-to/store.md", "sh"): 1,
 }
 """
 Blocks that cannot be run here, by page and language: how many there are.
@@ -114,6 +116,7 @@ def test_the_commands_and_snippets_of_a_page_do_what_it_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("EVALCELL_STATE_DIR", str(tmp_path / "state"))
     names: dict[str, Any] = {"__name__": "__main__"}
     printed, shown = "", Counter[tuple[str, str]]()
     for language, title, text in blocks(page):

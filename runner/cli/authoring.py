@@ -24,10 +24,10 @@ def templates() -> int:
 @click.argument("name", shell_complete=options.offered("templates"))
 @options.language("The language of a template that has several.")
 def show(name: str, language: Language | None) -> int:
-    """Print the source of the template NAME, to save and change it."""
-    from runner.cli.listings import show_template
+    """Print the source of the template NAME, or of NAME@VERSION of the store, to save and change it."""
+    from runner.cli.listings import show_source
 
-    return show_template(name, language)
+    return show_source(name, language)
 
 
 @click.command()

@@ -14,9 +14,9 @@ from runner.cli.messages import in_options
 from runner.cli.sandbox_options import SandboxOptions
 from runner.evaluators.mapping import bind
 from runner.evaluators.parameters import about
-from runner.evaluators.resolve import find_evaluator
-from runner.request import Prepared, prepare
+from runner.request import Prepared
 from runner.results.worst import Worst
+from runner.stored import find, prepare
 from runner.text import printable, whole
 from runner.types import Case, Categorical, Continuous, Evaluator, OutputConfig, Result
 from sandboxes.base import Problem
@@ -35,7 +35,7 @@ class Options(SandboxOptions):
 def check(options: Options) -> int:
     """Check a script; return the exit code. Raises what `evaluate` does."""
     script, dataset = options.script, options.dataset
-    evaluator = find_evaluator(script, options.language)
+    evaluator = find(script, options.language)
     request = options.request(script, dataset, evaluator, limit=_TRIED)
     one = request.sandbox.model_copy(update={"jobs": 1})  # starts sooner than workers do
     request = request.model_copy(update={"sandbox": one})

@@ -104,10 +104,10 @@ def _datasets(options: Options, wanted: dict[str, Any]) -> Comparison | None:
     from runner.cli import signals  # none of this for runs that are finished
     from runner.cli.progress import Progress
     from runner.dataset_comparison import DatasetComparison
-    from runner.evaluators.resolve import find_evaluator
+    from runner.stored import find
 
     name, base, new = options.sources
-    evaluator = find_evaluator(name, options.language)
+    evaluator = find(name, options.language)
     request = options.request(name, new, evaluator, seed=options.seed, limit=options.limit, id=options.id)
     columns = tuple(column for column in (options.by, options.cluster) if column is not None)
     work = DatasetComparison(request, base, evaluator=evaluator, columns=columns, lock=options.lock_named)

@@ -18,11 +18,11 @@ from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTE
 from runner.cli.messages import in_options
 from runner.cli.progress import Progress
 from runner.cli.sandbox_options import SandboxOptions
-from runner.evaluators.resolve import find_evaluator
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.examples.load import Example, find_examples, read_examples
 from runner.request import Prepared
 from runner.results.diff import windows
+from runner.stored import find
 from runner.text import printable
 
 _SHOWN = 50  # failed examples in full
@@ -43,7 +43,7 @@ class Options(SandboxOptions):
 
 def test(options: Options) -> int:
     """Try all examples; return the exit code. Raises what `check_examples` does."""
-    evaluator = find_evaluator(options.script, options.language)
+    evaluator = find(options.script, options.language)
     every = read_examples(find_examples(options.script) if options.examples is None else options.examples)
     dataset = "cases" if options.examples is None else options.examples
     request = options.request(options.script, dataset, evaluator)

@@ -10,7 +10,8 @@ import templates
 from runner.cli import render
 from runner.cli.exit_codes import DONE
 from runner.cli.messages import in_options
-from runner.evaluators.resolve import find_evaluator, find_language
+from runner.evaluators.resolve import find_evaluator, find_language, is_reference
+from runner.stored import find as find_stored
 from sandboxes.base import Capabilities, Language
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.registry import Backend, backends, find
@@ -31,11 +32,14 @@ def list_templates() -> int:
     return DONE
 
 
-def show_template(name: str, language: Language | None) -> int:
+def show_source(name: str, language: Language | None) -> int:
     """The source and nothing else. Raises EvaluatorError for a name or language that there is not."""
-    language = find_language(name, language)
+    if is_reference(name):
+        source = find_stored(name, language).source
+    else:
+        source = templates.source(name, find_language(name, language))
     sys.stdout.flush()
-    sys.stdout.buffer.write(templates.source(name, language).encode())
+    sys.stdout.buffer.write(source.encode())
     return DONE
 
 

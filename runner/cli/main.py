@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from runner.cli import authoring, comparing, github, options, report, sandboxes, serve, signals, streams
+from runner.cli import authoring, comparing, github, options, report, sandboxes, serve, signals, stored, streams
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE
 from runner.version import installed
 
@@ -63,6 +63,7 @@ def _report(error: Exception, given: Sequence[str]) -> int:
     from runner.cli.messages import in_options
     from runner.errors import ColumnsError, InputError, NotComparableError, ResumeError
     from runner.output.files import WriteError
+    from runner.store.errors import StoreError
     from sandboxes.errors import SandboxError, UnsupportedConfigError
     from sandboxes.guest.supervisor.shortage import why
 
@@ -81,7 +82,7 @@ def _report(error: Exception, given: Sequence[str]) -> int:
     if isinstance(error, InputError | UnsupportedConfigError):
         click.echo(f"evalcell: {lines}", err=True)
         return WRONG_USAGE
-    if isinstance(error, SandboxError | WriteError | NotComparableError):
+    if isinstance(error, SandboxError | WriteError | NotComparableError | StoreError):
         click.echo(f"evalcell: {lines}", err=True)
         return COULD_NOT_JUDGE
     if isinstance(error, Exception) and (short := why(error)):
@@ -152,7 +153,7 @@ def run(**given: Any) -> int:
 
     EVALUATOR is a script that defines `evaluate`, or the name of a template. DATASET is a .jsonl, .json, .csv,
     .tsv, .parquet or .arrow file, text also as .gz or .zst, `-` for JSON lines on stdin, or `demo` for the rows
-    that come with evalcell.
+    that come with evalcell. NAME@VERSION and store:NAME are what `evalcell add` has kept.
 
     The suffix of -o FILE sets its format: .jsonl, .json, .csv or .parquet. An existing file is overwritten.
     In .csv, text that a spreadsheet would run as a formula is escaped with an apostrophe. A folder, as in
@@ -266,6 +267,7 @@ def parity(**given: Any) -> int:
 for _command in (
     *(authoring.templates, authoring.show, authoring.new, authoring.init, authoring.config, authoring.completion),
     *(comparing.compare, report.report, github.github, serve.serve),
+    *(stored.add, stored.evaluators, stored.datasets, stored.runs),
     *(sandboxes.sandboxes, sandboxes.doctor, sandboxes.reap, sandboxes.cache),
 ):
     cli.add_command(_command)

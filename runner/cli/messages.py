@@ -47,6 +47,8 @@ _PHRASES = (
     (re.compile(r"^the report (?=\S)"), "--report "),
     (re.compile(r"\bsuch as encoding=\"([\w-]+)\""), r"such as --encoding \1"),
     (re.compile(r"\bmax_failed\b"), "--max-failed"),
+    (re.compile(r"\bor use force\b"), "or use --force"),
+    (re.compile(r"\bgive this one another name\b"), "give this one another with --name"),
     (re.compile(r"\braise the timeout\b"), "raise --timeout"),
     (re.compile(r"\braise aggregate_timeout\b"), "raise --aggregate-timeout"),
     (re.compile(r"\braise the memory limit\b"), "raise --memory"),

@@ -258,6 +258,7 @@ results = several(
         _RESULTS, "-o", "--output", "files", metavar="FILE", multiple=True, help="Write each row here; FOLDER/ for all."
     ),
     report,
+    option(_RESULTS, "--save", is_flag=True, help="Keep the run in the store: `evalcell runs` lists it."),
     option(_RESULTS, "--resume", is_flag=True, help="Go on with the run in -o FOLDER/ after its last whole row."),
     printed,
     option(

@@ -16,7 +16,7 @@ from runner.errors import InputError
 from runner.project.load import FILE, PYPROJECT, find_project
 from runner.project.parts import parts, suites
 from runner.project.types import Project, Settings
-from runner.request import prepare
+from runner.stored import prepare
 
 _ALSO = ("evaluator", "project", "as_json", "quiet", "resume")
 """What may be given on the command line too: all else stands in the file."""
@@ -37,7 +37,7 @@ def run(options: Options) -> int:
     names = () if options.evaluator is None else (options.evaluator,)
     if not options.quiet:
         render.err().say(render.text(f"config: {found.name}", "dim"))
-    return run_all(suites(found, names, resume=options.resume), options)
+    return run_all(suites(found, names, resume=options.resume, save=options.save), options)
 
 
 def show(named: str | None, schema: bool) -> int:

@@ -14,13 +14,13 @@ from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTE
 from runner.cli.progress import Progress
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.step import tell_step
-from runner.evaluators.resolve import find_evaluator
 from runner.output.manifest import State
-from runner.request import RunRequest, prepare
+from runner.request import RunRequest
 from runner.results.overview import nothing_scored, verdict
 from runner.results.summary import Summary
 from runner.results.worst import WORST, Show
 from runner.run import Run
+from runner.stored import find, prepare
 from runner.text import rows_of
 from runner.types import Evaluator
 
@@ -44,6 +44,7 @@ class Options(SandboxOptions):
     files: tuple[str, ...]
     reports: tuple[str, ...]
     resume: bool
+    save: bool
     as_json: bool
     quiet: bool
     gates: tuple[str, ...]
@@ -60,10 +61,17 @@ def run(options: Options) -> int:
     """Score a dataset; return the exit code. Raises what `evaluate` does, OutputError and WriteError."""
     if options.evaluator is None or options.dataset is None:
         raise click.UsageError(f"Missing argument '{'EVALUATOR' if options.evaluator is None else 'DATASET'}'.")
-    evaluator = find_evaluator(options.evaluator, options.language)
+    evaluator = find(options.evaluator, options.language)
     request = request_of(options, options.evaluator, options.dataset, evaluator)
-    prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
-    work = Run(prepared, files=options.files, reports=options.reports, lock=options.lock, resume=options.resume)
+    prepared = prepare(request, evaluator=evaluator, lock=options.lock_named, save=options.save)
+    work = Run(
+        prepared,
+        files=options.files,
+        reports=options.reports,
+        lock=options.lock,
+        resume=options.resume,
+        save=options.save,
+    )
     stdin = values.standard_input() if options.dataset == "-" else None
     try:
         interrupted = execute(work, stdin, quiet=options.quiet)
@@ -140,11 +148,18 @@ def _end(work: Run, state: State, error: str | None = None) -> None:
 def _kept(work: Run) -> str:
     """Where the rows are, in words."""
     written, rows = work.written, work.count
+    if not written and work.saved:
+        return saved_as(work.saved)
     if not written:
         return "use -o FILE to keep them"
     short = [f"{path} has {rows_of(count)}" for path, count in written.items() if count != rows]
     have = [path for path, count in written.items() if count == rows]
     return "; ".join([*([f"they are in {', '.join(have)}"] if have else []), *short])
+
+
+def saved_as(run: str) -> str:
+    """Where the results are, in words."""
+    return f"saved as the run {run}: evalcell runs show {run}"
 
 
 def report(work: Run, options: Options, interrupted: bool, of: str = "") -> int:
@@ -197,5 +212,7 @@ def _print(work: Run, summary: Summary, options: Options) -> None:
 
             out.print(baseline_view(work.baseline, out.width))
         stays = work.resumed.folder if work.resumed and work.resumed.finished else None
+        if work.saved:
+            out.say(render.text(saved_as(work.saved)))
         for file in (*(file for file in options.files if file != stays), *options.reports):
             out.say(render.text(f"written: {file}"))

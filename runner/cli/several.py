@@ -20,9 +20,9 @@ from runner.cli.messages import in_options
 from runner.cli.run import Options, compared, execute, report, request_of
 from runner.cli.step import tell_step
 from runner.errors import InputError
-from runner.evaluators.resolve import find_evaluator
 from runner.output.files import WriteError
 from runner.reports.content import RunContent
+from runner.stored import find
 from runner.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
 from runner.types import Evaluator
 from sandboxes.errors import SandboxError, UnsupportedConfigError
@@ -38,7 +38,7 @@ def run(options: Options) -> int:
         what = "with -e, give the dataset alone" if options.dataset is not None else "Missing argument 'DATASET'"
         raise click.UsageError(f"{what}: evalcell run -e json-distance -e contains data.jsonl.")
     found = _evaluators(options)
-    suite = Suite(_parts(options, options.evaluator, found), options.reports, resume=options.resume)
+    suite = Suite(_parts(options, options.evaluator, found), options.reports, resume=options.resume, save=options.save)
     suite.check()
     return run_all([suite], options)
 
@@ -115,7 +115,7 @@ def _evaluators(options: Options) -> dict[str, tuple[str, Evaluator]]:
     for given in options.evaluators:
         named = None if os.path.exists(given) else _NAMED.fullmatch(given)
         path = named[2] if named else given
-        evaluator = find_evaluator(path, options.language)
+        evaluator = find(path, options.language)
         name = named[1] if named else evaluator.name
         names.append(name)
         found[name] = path, evaluator.model_copy(update={"name": name})

@@ -152,22 +152,26 @@ def open_dataset(
     columns: Collection[str] | None = None,
     id_source: Source | None = None,
     reading: Reading = _PLAIN,
+    name: str | None = None,
 ) -> Dataset:
     """
-    Open a dataset by its suffix; `-` is JSONL on `stdin`.
+    Open a dataset by its suffix; `-` is JSONL on `stdin`. `name` is what messages call it, in place of its file's.
 
     `columns` are those that are needed; others are left out where that saves decoding them. None is all. `id_source` is
     where a row's id is, if not in the column `id`.
 
     Raises DatasetError for what cannot be read as a whole; a row that cannot is a broken case instead.
     """
-    dataset = _standard_input(stdin, reading) if os.fspath(path) == "-" else _open_file(Path(path), columns, reading)
+    if os.fspath(path) == "-":
+        dataset = _standard_input(stdin, reading)
+    else:
+        dataset = _open_file(Path(path), columns, reading, name)
     dataset.id_source = id_source
     return dataset
 
 
-def _open_file(path: Path, columns: Collection[str] | None, reading: Reading) -> Dataset:
-    name, suffix = printable(whole(path.name)), path.suffix.lower()
+def _open_file(path: Path, columns: Collection[str] | None, reading: Reading, name: str | None) -> Dataset:
+    name, suffix = printable(whole(path.name)) if name is None else name, path.suffix.lower()
     packed = suffix if suffix in PACKED else None
     if packed:
         suffix = Path(path.stem).suffix.lower()

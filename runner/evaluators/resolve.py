@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -19,6 +20,10 @@ from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.registry import backends, find
 
 DEFAULT = "wasm"
+
+STORED = "store:"
+"""What a stored dataset is asked for with: `store:rows`. No dataset's file has such a name: it would have a suffix."""
+_REFERENCE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}@(latest|[0-9]{1,9}|[0-9a-f]{6,12})")
 
 _OURS = ("wasm", "process", "deno")  # in this order: what a third party adds is not chosen in their place
 
@@ -97,8 +102,19 @@ def find_files(dataset: object, evaluator: str | os.PathLike[str] | Evaluator) -
 
 def is_path(name: str) -> bool:
     """True if an evaluator's name means a file, not a template."""
+    if is_reference(name):
+        return False
     separators = {os.sep, os.altsep or os.sep}
     return os.path.isfile(name) or bool(os.path.splitext(name)[1]) or any(s in name for s in separators)
+
+
+def is_reference(name: str) -> bool:
+    """
+    True if an evaluator's name means a version in the store: `polite@3`, `polite@3f9a1c`, `polite@latest`.
+
+    No script that can be run has such a name: it would end with .py or .ts.
+    """
+    return _REFERENCE.fullmatch(name) is not None
 
 
 def choose(

@@ -20,6 +20,7 @@ from runner.types import Result
 
 if TYPE_CHECKING:
     from runner.output.resume import Resumed
+    from runner.store.saving import SavedRun
 
 _PATIENCE = 2.0
 """Seconds to write the manifest of a run that was stopped."""
@@ -31,11 +32,11 @@ class Outputs:
     """
     Files and a folder, all checked before the run and touched by `begin` first.
 
-    `inputs` are the files that the run reads, `lock` is the one of `--lock`. Raises OutputError for a path that must or
-    can not be written.
+    `inputs` are the files that the run reads, `lock` is the one of `--lock`. With `save` the results go to the store,
+    too. Raises OutputError for a path that must or can not be written.
     """
 
-    def __init__(self, paths: Sequence[str], *, inputs: Sequence[str], lock: str | None) -> None:
+    def __init__(self, paths: Sequence[str], *, inputs: Sequence[str], lock: str | None, save: bool = False) -> None:
         folders = [path for path in paths if is_folder(path)]
         if len(folders) > 1:
             raise OutputError(f"-o {folders[1]} is a second folder; the results go to one, {folders[0]}")
@@ -50,14 +51,25 @@ class Outputs:
         self._digests: Detached[Digests] | None = None
         self._resumed: Resumed | None = None
         self._went_on = False
+        self._save = save
+        self._saved: SavedRun | None = None
 
     @property
     def rows(self) -> dict[str, int]:
         """The number of whole rows in each file and the folder, by path."""
         return self._files.rows | (self._folder.rows if self._folder else {})
 
+    @property
+    def saved(self) -> str | None:
+        """The run's id in the store."""
+        return None if self._saved is None else self._saved.id
+
     def read(self, prepared: Prepared) -> None:
-        """Read the run's files in another thread, so that the manifest tells which they were."""
+        """Read the run's files in another thread, so that the manifest tells which they were. Raises StoreError."""
+        if self._save:
+            from runner.store.saving import SavedRun  # here: a usual run imports no database
+
+            self._saved = SavedRun(prepared)
         if self._folder is not None:
             dataset, files = prepared.dataset, dict(prepared.sandbox.config.files)
             self._digests = Detached(lambda: digests(dataset, files), "evalcell-digests")
@@ -82,6 +94,8 @@ class Outputs:
         The sandbox is open, but for a run that goes on, or whose scores may all be kept: then `identity` is that of
         the sandbox. The folder of a finished run stays as it is.
         """
+        if self._saved is not None:
+            await self._saved.begin(identity or prepared.sandbox.identity)
         await self._files.open(layout)
         if self._folder is not None and not (self._resumed is not None and self._resumed.finished):
             found = Digests() if self._digests is None else await self._digests.get()
@@ -119,20 +133,28 @@ class Outputs:
         self._files.add(result)
         if self._folder is not None:
             self._folder.add(result)
+        if self._saved is not None:
+            self._saved.add(result)
 
     async def room(self) -> None:
         """To be awaited between two results: waits for what is too slow. Raises WriteError."""
         await self._files.room()
         if self._folder is not None:
             await self._folder.room()
+        if self._saved is not None:
+            await self._saved.room()
 
     async def close(self) -> None:
         """Finish what holds rows. Raises WriteError. Safe twice."""
         try:
             await self._files.close()
         finally:
-            if self._folder is not None:
-                await self._folder.close()
+            try:
+                if self._folder is not None:
+                    await self._folder.close()
+            finally:
+                if self._saved is not None:
+                    await self._saved.close()
 
     def end(self, state: State, summary: Summary, notes: Sequence[str], error: str | None = None) -> None:
         """
@@ -140,6 +162,13 @@ class Outputs:
 
         Only a run that was finished waits for it as long as it takes.
         """
+        try:
+            if self._saved is not None:
+                self._saved.end(state, summary, error)
+        finally:
+            self._end_folder(state, summary, notes, error)
+
+    def _end_folder(self, state: State, summary: Summary, notes: Sequence[str], error: str | None) -> None:
         folder, manifest = self._folder, self._manifest
         if folder is None or manifest is None:
             return
@@ -159,5 +188,5 @@ class Outputs:
         if kind is None:
             await self.close()
         else:
-            folder = [self._folder.give_up(kind)] if self._folder else []
-            await asyncio.gather(self._files.give_up(kind), *folder)
+            others = [part.give_up(kind) for part in (self._folder, self._saved) if part is not None]
+            await asyncio.gather(self._files.give_up(kind), *others)

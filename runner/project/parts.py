@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from runner.errors import ColumnsError, InputError
 from runner.evaluators.requirements import plain
-from runner.evaluators.resolve import find_evaluator, is_path
+from runner.evaluators.resolve import STORED, is_path
 from runner.project.load import ProjectFile
 from runner.project.types import Settings
 from runner.request import RunRequest
+from runner.stored import find
 from runner.suite import Part, Suite, baseline_of, check, folder_of, own, shared
 from runner.text import listed, printable, read_bounded, suggestion
 from runner.types import Evaluator, InputMapping
@@ -28,7 +29,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LANGUAGES: dict[str | None, Language | None] = {"py": "python", "ts": "typescript", None: None}
 
 
-def suites(file: ProjectFile, names: Sequence[str] = (), *, resume: bool = False) -> list[Suite]:
+def suites(file: ProjectFile, names: Sequence[str] = (), *, resume: bool = False, save: bool = False) -> list[Suite]:
     """
     The runs of these names, or all; each is a suite, and all is found and checked.
 
@@ -38,7 +39,7 @@ def suites(file: ProjectFile, names: Sequence[str] = (), *, resume: bool = False
     found = parts(file, names)
     _refuse_shared(file, found)
     made = {
-        name: Suite(every, [file.place(path) for path in entries[name].report], resume=resume)
+        name: Suite(every, [file.place(path) for path in entries[name].report], resume=resume, save=save)
         for name, every in found.items()
     }
     for name, suite in made.items():
@@ -111,7 +112,7 @@ def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
     found: dict[str, tuple[str, Evaluator]] = {}
     for key, spec in given:
         path = _script(file, spec)
-        evaluator = find_evaluator(path, _LANGUAGES[entry.lang])
+        evaluator = find(path, _LANGUAGES[entry.lang])
         named = key or evaluator.name
         if named in found:
             raise InputError(f"{where}: two evaluators are called {named!r}; make `evaluators` a table of names")
@@ -184,7 +185,7 @@ def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> Run
     dataset = entry.dataset or ""
     try:
         return RunRequest(
-            dataset=dataset if dataset in ("demo", "-") else file.place(dataset),
+            dataset=dataset if dataset in ("demo", "-") or dataset.startswith(STORED) else file.place(dataset),
             sandbox=_config(file, where, entry),
             limits=Limits.model_validate({name: value for name, value in limits.items() if value is not None}),
             **{name: value for name, value in wanted.items() if value is not None},

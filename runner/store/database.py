@@ -118,8 +118,11 @@ class Database:
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Bring the tables to a revision, in the transaction that has begun."""
-    from alembic import command  # here: only a new store, or an earlier version's, needs it
-    from alembic.config import Config
+    try:
+        from alembic import command  # here: only a new store, or an earlier version's, needs it
+        from alembic.config import Config
+    except ImportError:
+        raise StoreError("the store needs Alembic; run: pip install 'evalcell[store]'") from None
 
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))

@@ -35,6 +35,7 @@ class Files:
     def __init__(self, folder: Path) -> None:
         try:
             self.folder = private_dir(private_dir(folder, VARIABLE) / "files", VARIABLE)
+            self.locks = private_dir(folder / "running", VARIABLE)
         except SandboxUnavailableError as error:
             raise StoreError(str(error)) from None
 

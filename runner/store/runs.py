@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
+from filelock import BaseFileLock, FileLock, Timeout
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from runner.results.summary import Summary
@@ -20,6 +23,8 @@ from runner.store.types import DatasetInfo, Owner, Page, RunInfo, RunSpec, RunSt
 from runner.text import printable
 from sandboxes.base import SandboxConfig
 
+_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{3}(-1)*")
+_KILLED = "the command that ran it was ended from outside; run it again"
 _ERROR = 4000  # characters that are kept of what a run failed with
 _FIGURES = (*OUTCOMES, "scores", "score_sum")
 _INFO = [column for column in runs.c if column.name not in ("spec", "direction", *_FIGURES)]
@@ -159,6 +164,34 @@ class Runs(Part):
             blobs = drop(connection, id)
         return self._free(blobs)
 
+    def hold(self, id: str) -> BaseFileLock:
+        """Show that this process runs it, until `release`, or until the process is gone."""
+        held = FileLock(self._files.locks / f"{_checked(id)}.lock", mode=0o600)
+        held.acquire()
+        return held
+
+    def release(self, id: str, held: BaseFileLock) -> None:
+        """Show that nobody runs it any more."""
+        with suppress(OSError):
+            (self._files.locks / f"{_checked(id)}.lock").unlink(missing_ok=True)
+        held.release()
+
+    def end_abandoned(self) -> list[str]:
+        """Note of runs whose command was killed that they failed; their ids. Those of a server go on with it."""
+        ended = []
+        for path in self._files.locks.glob("*.lock"):
+            held = FileLock(path, mode=0o600)
+            try:
+                held.acquire(timeout=0)
+            except (Timeout, OSError):
+                continue  # it goes on
+            with suppress(NotStoredError):
+                if self.run(path.stem).state == "running":
+                    self.set_run(path.stem, state="failed", error=_KILLED)
+                    ended.append(path.stem)
+            self.release(path.stem, held) if _ID.fullmatch(path.stem) else held.release()
+        return ended
+
 
 def drop(connection: Connection, id: str) -> set[str]:
     """Delete the rows of a run; the files that it named."""
@@ -167,6 +200,12 @@ def drop(connection: Connection, id: str) -> set[str]:
     connection.execute(delete(segments).where(segments.c.run == id))
     connection.execute(delete(runs).where(runs.c.id == id))
     return blobs
+
+
+def _checked(id: str) -> str:
+    if not _ID.fullmatch(id):
+        raise NotStoredError(unknown(id))
+    return id
 
 
 def unknown(id: str) -> str:

@@ -100,6 +100,11 @@ class SegmentBuilder:
         return len(self._lines)
 
     @property
+    def taken(self) -> int:
+        """The number of the last result that was taken."""
+        return self._first - 1
+
+    @property
     def full(self) -> bool:
         """True if it should be taken: it is large, or its first result waits for a second."""
         many = len(self._lines) >= ROWS or self._size >= BYTES

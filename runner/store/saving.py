@@ -1,0 +1,138 @@
+"""A run that is saved while it goes on: its results go to the store in segments."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.engine.threads import Detached
+from runner.evaluators.resolve import STORED, is_reference
+from runner.output.digests import digests
+from runner.output.files import WriteError
+from runner.output.manifest import State, command
+from runner.request import Prepared
+from runner.results.summary import Summary
+from runner.store import open_store
+from runner.store.errors import StoreError
+from runner.store.part import now
+from runner.store.segments import SegmentBuilder
+from runner.store.types import DatasetInfo, RunSpec, RunState
+from runner.text import printable, whole
+from runner.types import Result
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+_HURRY = 1.5
+"""Seconds that the rest of the rows gets after a signal."""
+_LATE = 10.0
+_STATES: dict[State, RunState] = {"finished": "finished", "interrupted": "cancelled"}
+
+
+class SavedRun:
+    """
+    One run in the store: `begin`, `add` and `room` for each result, `close` or `give_up`, `end`.
+
+    Opens the store at once. Raises StoreError.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._store = open_store()
+        self._digest = Detached(lambda: digests(prepared.dataset, {}).dataset, "evalcell-digest")
+        self._builder = SegmentBuilder(repeats=prepared.request.repeat > 1, cached=prepared.request.cache)
+        named = prepared.request.dataset or ""
+        self._named = named.removeprefix(STORED) if named.startswith(STORED) else None
+        self._writing: Detached[int] | None = None
+        self._held: BaseFileLock | None = None
+        self.id: str | None = None
+        """The run's, once it has begun."""
+
+    async def begin(self, sandbox: str) -> None:
+        """Keep what is run; `sandbox` is its identity. Raises StoreError and InputError."""
+        self.id = await Detached(lambda: self._begin(sandbox), "evalcell-store").get()
+
+    def _begin(self, sandbox: str) -> str:
+        prepared, request = self._prepared, self._prepared.request
+        named = request.evaluator
+        if isinstance(named, str) and is_reference(named):
+            reference = self._store.evaluator(named).reference
+        else:
+            reference = self._store.add_evaluator(prepared.evaluator).reference
+        spec = RunSpec(
+            evaluator=reference,
+            dataset=whole(request.dataset or ""),
+            sandbox=request.sandbox,
+            **{name: getattr(request, name) for name in RunSpec.field_names & type(request).field_names - _OTHERS},
+        )
+        run = self._store.create_run(
+            spec, dataset=self._dataset(), state="running", owner="cli", command=whole(command(prepared, None))
+        )
+        self._held = self._store.hold(run.id)
+        self._store.set_run(run.id, sandbox=sandbox, why=prepared.why)
+        return run.id
+
+    def _dataset(self) -> DatasetInfo:
+        named = self._prepared.request.dataset
+        if self._named is not None:
+            return self._store.dataset(self._named)
+        name = "rows of the caller" if named is None else "standard input" if named == "-" else Path(named).name
+        return DatasetInfo(name=printable(whole(name)), digest="", suffix="", bytes=0, created=now())
+
+    def add(self, result: Result) -> None:
+        """Take one result, without waiting."""
+        self._builder.add(result)
+
+    async def room(self) -> None:
+        """To be awaited between two results: a full segment is written beside the next one. Raises StoreError."""
+        if self._builder.full:
+            if self._writing is not None:
+                await self._writing.get()
+            self._writing = self._write()
+
+    async def close(self) -> None:
+        """Write the rest. Raises StoreError."""
+        for _ in range(2):
+            if self._writing is not None:
+                await self._writing.get()
+            self._writing = self._write()
+
+    async def give_up(self, kind: type[BaseException]) -> None:
+        """Write what can be written after this failure, the only one that is reported."""
+        with suppress(StoreError, TimeoutError):
+            await asyncio.wait_for(self.close(), _LATE if issubclass(kind, Exception) else _HURRY)
+
+    def _write(self) -> Detached[int] | None:
+        run = self.id
+        if run is None or not len(self._builder):
+            return None
+        segment = self._builder.take()
+        return Detached(lambda: self._store.add_segment(run, segment), "evalcell-store")
+
+    def end(self, state: State, summary: Summary, error: str | None) -> None:
+        """Keep how the run ended. Raises WriteError if that cannot be done, or takes too long."""
+        run = self.id
+
+        def work() -> None:
+            with self._store as store:
+                if run is None:
+                    return
+                if self._named is None:
+                    with suppress(TimeoutError):
+                        store.set_run(run, digest=self._digest.wait(None if state == "finished" else _HURRY))
+                if state == "finished":
+                    store.set_run(run, total=self._builder.taken)
+                store.set_run(run, state=_STATES.get(state, "failed"), summary=summary, error=error)
+                if self._held is not None:
+                    store.release(run, self._held)
+
+        try:
+            Detached(work, "evalcell-store").wait(None if state == "finished" else 2 * _HURRY)
+        except (StoreError, TimeoutError) as failure:
+            why = str(failure) or "it hangs"
+            raise WriteError(f"the store does not say how the run {run or ''} ended: {why}") from None
+
+
+_OTHERS = {"evaluator", "dataset", "sandbox"}

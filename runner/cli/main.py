@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from runner.cli import authoring, comparing, github, options, report, sandboxes, serve, signals, stored, streams
+from runner.cli import authoring, comparing, github, mcp, options, report, sandboxes, serve, signals, stored, streams
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE
 from runner.version import installed
 
@@ -266,7 +266,7 @@ def parity(**given: Any) -> int:
 
 for _command in (
     *(authoring.templates, authoring.show, authoring.new, authoring.init, authoring.config, authoring.completion),
-    *(comparing.compare, report.report, github.github, serve.serve),
+    *(comparing.compare, report.report, github.github, serve.serve, mcp.mcp),
     *(stored.add, stored.evaluators, stored.datasets, stored.runs),
     *(sandboxes.sandboxes, sandboxes.doctor, sandboxes.reap, sandboxes.cache),
 ):

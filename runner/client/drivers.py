@@ -113,7 +113,7 @@ class Blocking:
                     break
         return connection.finished(reply, bytes(body))
 
-    def _listen(self, step: Listen, reader: _Reader) -> None:
+    def _listen(self, step: Listen, reader: _Reader) -> int:
         connection = self._connection
         reader.held.close()
         with connection.translated():
@@ -122,6 +122,7 @@ class Blocking:
             reader.pieces = reply.iter_raw()
             if not reply.is_success:
                 connection.finished(reply, next(reader.pieces, b""))
+            return reply.status_code
 
 
 class _Reader:
@@ -224,7 +225,7 @@ class Awaited:
                         break
         return connection.finished(reply, bytes(body))
 
-    async def _listen(self, step: Listen, reader: _AsyncReader) -> None:
+    async def _listen(self, step: Listen, reader: _AsyncReader) -> int:
         connection = self._connection
         await reader.held.aclose()
         with connection.translated():
@@ -233,6 +234,7 @@ class Awaited:
             reader.pieces = reply.aiter_raw()
             if not reply.is_success:
                 connection.finished(reply, await anext(reader.pieces, b""))
+            return reply.status_code
 
 
 class _AsyncReader:

@@ -105,7 +105,7 @@ def report(run: str, *, worst: int = WORST, show: Show = "worst") -> Operation[R
         why = f": {printable(info.error, 600)}" if info.error else "; `wait` for its end"
         raise ServerError(f"the run {run} is {info.state} and has no summary{why}", type="run-state")
     results: list[Result] = []
-    while some := (yield from page(run, {}, len(results), _RESULTS)):
+    while some := (yield from page(run, {}, len(results), _RESULTS, info.summary.repeat)):
         results += some
     script: Evaluator | None = None
     if info.number is not None:

@@ -47,7 +47,7 @@ def add(
         return (yield from asked_for(EvaluatorVersion, ask))
     path = f"/v1/evaluators/{part(name or read.name)}"
     try:
-        ask = Ask("PUT", path, body=body, headers={"if-match": f'"{expected}"'})
+        ask = Ask("PUT", path, body={"source": read.source}, headers={"if-match": f'"{expected}"'})
         return (yield from asked_for(EvaluatorVersion, ask))
     except ServerError as error:
         if error.type != "version-conflict":

@@ -11,12 +11,12 @@ from tempfile import mkstemp
 from typing import Any, Self
 
 from runner.datasets.column_values import RowError
+from runner.datasets.dataset import open_dataset
 from runner.datasets.frames import FrameRows, frame_rows
 from runner.datasets.not_rows import refuse_what_has_no_rows
 from runner.datasets.rows import as_json
 from runner.errors import DatasetError
 from runner.request import Rows
-from runner.text import near, printable, whole, why
 
 _FEW_BYTES = 4 << 20
 """Characters of rows that are sent in one request."""
@@ -69,17 +69,9 @@ def digest_of(file: Path) -> str:
 
 
 def refuse_unreadable(file: Path) -> None:
-    """Raise DatasetError for what is no file that can be read."""
-    name = printable(whole(os.fspath(file)))
-    try:
-        with file.open("rb") as opened:
-            opened.read(1)
-    except IsADirectoryError:
-        raise DatasetError(f"{name} is a folder; name the file in it") from None
-    except FileNotFoundError:
-        raise DatasetError(f"{name}: there is no such file{near(os.fspath(file))}") from None
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{name} cannot be read ({why(error)})") from None
+    """Raise DatasetError for a file that cannot be read, or is of no known format."""
+    with open_dataset(os.fspath(file)):
+        pass
 
 
 def _as_json(rows: Rows | FrameRows) -> Iterator[dict[str, Any]]:

@@ -41,6 +41,7 @@ class Settings(TypedDict):
 DONE: tuple[RunState, ...] = ("finished", "failed", "cancelled")
 Watch = Callable[[RunEvent], object]
 
+_NO_MORE = 204
 _RESULTS = 200
 _RESULTS_BYTES = 64 << 20
 _SILENT = 20
@@ -169,19 +170,22 @@ def _handed(event: RunEvent) -> Operation[None]:
 
 
 def _followed(run: str, tell: Callable[[RunEvent], Operation[None]]) -> Operation[None]:
-    last, silent = "", 0
+    last, silent, over = "", 0, False
     while silent < _SILENT:
         silent += 1
         try:
-            yield Listen(f"{_of(run)}/events", headers={"last-event-id": last} if last else {})
+            if (yield Listen(f"{_of(run)}/events", headers={"last-event-id": last} if last else {})) == _NO_MORE:
+                return
             reader = EventReader()
             while piece := (yield from more()):
                 for event in reader.feed(piece):
                     found = _event(event)
                     last, silent = event.id or last, 0
+                    if isinstance(found.data, StateChange):
+                        over = found.data.state in DONE
                     yield from tell(found)
-                    if isinstance(found.data, StateChange) and found.data.state in DONE:
-                        return
+            if over:  # the rows before its end may come after it
+                return
         except ServerError as error:
             if not error.retryable or error.status is not None:
                 raise
@@ -208,9 +212,9 @@ def results(
     """
     query = dict(locals())
     del query["run"]
-    first = 0
+    first, repeat = 0, (yield from _repeat(run))
     while True:
-        found = yield from page(run, {**query, "search": search or None}, first, _RESULTS)
+        found = yield from page(run, {**query, "search": search or None}, first, _RESULTS, repeat)
         for result in found:
             yield Item(result)
         first += len(found)
@@ -220,17 +224,26 @@ def results(
 
 def worst(run: str, count: int = 5) -> Operation[list[Result]]:
     """The results to look at first: failed rows, then those that abstained, then the worst scores."""
-    return (yield from page(run, {"order": "worst"}, 0, count))
+    return (yield from page(run, {"order": "worst"}, 0, count, (yield from _repeat(run))))
 
 
-def page(run: str, query: Mapping[str, Any], first: int, count: int) -> Operation[list[Result]]:
-    """Some results of a run."""
+def _repeat(run: str) -> Operation[int]:
+    """How many results each row has; of a run that goes on it is not known, and their numbers are those in the run."""
+    info = yield from status(run)
+    return info.summary.repeat if info.summary is not None else 1
+
+
+def page(run: str, query: Mapping[str, Any], first: int, count: int, repeat: int) -> Operation[list[Result]]:
+    """Some results of a run, each with the number of its row, of which each has `repeat` results."""
     ask = Ask("GET", f"{_of(run)}/results", {**query, "first": first, "count": count}, most=_RESULTS_BYTES)
     found = yield from asked_for(Selected, ask)
     try:
-        return [Result.model_validate(row) for row in found.rows]
+        results = [Result.model_validate(row) for row in found.rows]
     except ValidationError as e:
         raise ServerError(f"the server's reply has a row that is no result: {e.errors()[0]['msg'][:200]}") from None
+    if repeat == 1:
+        return results
+    return [one.model_copy(update={"number": (one.number - 1) // repeat + 1}) for one in results]
 
 
 def compare(base: str, new: str, *, by: str | None = None, cluster: str | None = None) -> Operation[Comparison]:

@@ -56,7 +56,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Listen:
-    """Open a reply that is read as it comes, in place of the one that is open; gives nothing."""
+    """Open a reply that is read as it comes, in place of the one that is open; gives its status."""
 
     path: str
     query: Mapping[str, Any] = field(default_factory=dict)

@@ -34,6 +34,7 @@ def _state(rows: int, state: str) -> bytes:
 
 CUT = Told(200, b": hello\n\n" + _progress(1, 4) + b"id: 6\nevent: progr", cut=True)
 ENDED = Told(200, b"")
+OVER = Told(204, b"")
 PARKED = Told(200, _state(4, "parked"))
 REST = Told(200, _progress(5, 9) + _state(9, "finished"))
 
@@ -47,6 +48,15 @@ def test_events_go_on_after_the_last_one_that_came() -> None:
         events = list(client.progress("r1"))
     assert _shown(events) == [(4, 1), (4, "parked"), (9, 5), (9, "finished")]
     assert [one.headers.get("last-event-id") for one in server.sent] == [None, "4", "4", "4"]
+
+
+def test_rows_may_come_after_the_state_that_ends_them() -> None:
+    with (
+        told(Told(200, _state(0, "finished") + _progress(1, 4), cut=True), OVER) as server,
+        Client(server.url) as client,
+    ):
+        assert _shown(list(client.progress("r1"))) == [(0, "finished"), (4, 1)]
+    assert [one.headers.get("last-event-id") for one in server.sent] == [None, "4"]
 
 
 def test_the_same_awaited() -> None:

@@ -1,0 +1,48 @@
+"""`evalcell mcp`: tools for an agent, on standard input and output."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from importlib.util import find_spec
+
+import click
+
+from runner.cli import options
+from runner.cli.exit_codes import DONE
+
+
+@click.command(
+    cls=options.Command,
+    epilog="Exit codes: 0 standard input ended; 2 wrong usage, such as a store that a server uses; 3 the store cannot "
+    "be used.",
+)
+def mcp() -> int:
+    """
+    Serve tools for an agent by MCP, on standard input and output.
+
+    An agent starts this command itself, and writes evaluators with it: it checks a script, tries it on rows in a
+    sandbox, keeps it, and runs it. What it keeps is in the store of this machine. `evalcell serve` has the same
+    tools at /mcp.
+    """
+    if (missing := next((name for name in ("mcp", "sqlalchemy") if find_spec(name) is None), None)) is not None:
+        raise click.ClickException(f"MCP needs {missing}; run: pip install 'evalcell[mcp]'")
+    # All of these take their time, and are for this command alone.
+    from runner import tracing
+    from runner.cli import signals
+    from runner.mcp.stdio import serve
+    from runner.pool.pool import Pool
+    from runner.server import logs
+    from runner.server.alone import alone, taken
+    from runner.service.service import Service
+    from runner.store import open_store
+    from sandboxes.remote.ledger import state_dir
+
+    folder = state_dir() / "store"
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(folder=folder))
+        stack.enter_context(alone(folder))
+        stack.callback(tracing.begin())
+        pool = Pool(environment=taken())
+        logs.begin("text", verbose=False)
+        signals.run(serve(Service(store, pool, folder=folder / "incoming")), quiet=True)
+    return DONE

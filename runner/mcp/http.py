@@ -1,0 +1,84 @@
+"""`/mcp` of the server: streamable HTTP without sessions, behind the server's own guard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup, TaskStatus
+from fastapi import FastAPI
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from runner.service.errors import ServiceError
+
+PATH = "/mcp"
+_BODY = 4 << 20
+
+
+class _Endpoint:
+    """Imports the library at the first request: a server that no agent asks starts a second sooner."""
+
+    def __init__(self) -> None:
+        self.tasks: TaskGroup | None = None
+        self._app: FastAPI | None = None
+        self._lock = anyio.Lock()
+        self._manager: Any = None
+
+    def of(self, app: FastAPI) -> _Endpoint:
+        self._app = app
+        return self
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._lock:
+            if self._manager is None:
+                self._manager = await self._started()
+        await self._manager.handle_request(scope, receive, send)
+
+    async def _started(self) -> Any:
+        if find_spec("mcp") is None:
+            raise ServiceError("not-found", "MCP is not installed here; run: pip install 'evalcell[mcp]'")
+        app, tasks = self._app, self.tasks
+        if app is None or tasks is None:
+            raise ServiceError("stopping", "the server is starting or stopping; try again")
+
+        def made() -> Any:
+            from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+            from runner.mcp.server import make_server
+
+            server = make_server(lambda: app.state.service)
+            # The guard has checked Host, Origin and the token before.
+            return StreamableHTTPSessionManager(
+                server._lowlevel_server, json_response=True, stateless=True, max_request_body_size=_BODY
+            )
+
+        manager = await to_thread.run_sync(made)
+
+        async def serve(*, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+            async with manager.run():
+                task_status.started()
+                await anyio.sleep_forever()
+
+        await tasks.start(serve)
+        return manager
+
+
+def mount(app: FastAPI) -> None:
+    """Add the address to an application."""
+    app.state.mcp = _Endpoint().of(app)
+    app.router.routes.append(Route(PATH, endpoint=app.state.mcp, include_in_schema=False))
+
+
+@asynccontextmanager
+async def life(app: FastAPI) -> AsyncIterator[None]:
+    """As long as the application serves."""
+    async with anyio.create_task_group() as tasks:
+        app.state.mcp.tasks = tasks
+        yield
+        app.state.mcp.tasks = None
+        tasks.cancel_scope.cancel()

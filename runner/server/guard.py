@@ -12,6 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from runner.server.connection import HEADER_BYTES
 from runner.server.entry import Entry
 from runner.server.problems import reply
 from runner.service.errors import ServiceError
@@ -24,6 +25,8 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+PATIENCE = 30.0
+"""Seconds in which a client must send something more."""
 _MOST_PATH = 2048
 _SLOWEST = 1024
 """Bytes a second that a body must come with, in the long run."""
@@ -32,13 +35,11 @@ _SLOWEST = 1024
 class Guard:
     """Asks each request who it is before anything else sees it, and bounds what it sends and how slowly."""
 
-    def __init__(self, app: ASGIApp, entry: Entry, sizes: Mapping[str, int], *, patience: float = 30.0) -> None:
+    def __init__(self, app: ASGIApp, entry: Entry, sizes: Mapping[str, int]) -> None:
         # `sizes`: bytes of a body by the beginning of its path; the longest beginning counts, "" is for all others.
-        # `patience`: seconds in which a client must send something more.
         self._app = app
         self._entry = entry
         self._sizes = sizes
-        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -55,7 +56,7 @@ class Guard:
         except ServiceError as error:
             await self._refuse(error, scope, receive, replied)
             return
-        await self._app(scope, _Bounded(receive, size, self._patience), replied)
+        await self._app(scope, _Bounded(receive, size, PATIENCE), replied)
 
     def _enter(self, scope: Scope) -> int:
         """The bytes that the request may send. Raises ServiceError."""
@@ -63,6 +64,9 @@ class Guard:
         if len(headers.getlist("host")) != 1:
             raise ServiceError("wrong-host", "a request has one header `Host`")
         entry.refuse_host(headers["host"])
+        sent = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+        if sent + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > HEADER_BYTES:
+            raise ServiceError("headers-too-large", f"a request's headers have at most {HEADER_BYTES:,} bytes")
         if len(path) > _MOST_PATH or "\0" in path:
             raise ServiceError("malformed", f"an address has at most {_MOST_PATH:,} characters, and no null byte")
         if not entry.admits(path, headers):
@@ -91,7 +95,8 @@ class Guard:
             await send({"type": "http.response.body", "body": b""})
             return
         # The body is not read: the connection ends with the reply.
-        await reply(error, path, close=scope["method"] not in ("GET", "HEAD"))(scope, receive, send)
+        close = scope["method"] not in ("GET", "HEAD") or error.kind == "headers-too-large"
+        await reply(error, path, close=close)(scope, receive, send)
 
 
 class _Bounded:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, S
 
 from runner.errors import InputError
 from runner.store.errors import StoreError
-from runner.store.schema import HEAD
+from runner.store.schema import HEAD, metadata
 from runner.text import printable
 
 VARIABLE = "EVALCELL_DATABASE_URL"
@@ -91,7 +91,8 @@ class Database:
             field = ".".join(map(str, first["loc"])) or error.title
             what = f"`{printable(field, 60)}` of a {error.title} is none ({first['msg']})"
             raise StoreError(f"{self.name} is damaged: {what}; move it away") from error
-        except (ValueError, OverflowError) as error:
+        except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError) as error:
+            # What a table holds may be of any type and depth.
             if isinstance(error, InputError):
                 raise
             raise StoreError(f"{self.name} is damaged ({printable(str(error), 100)}); move it away") from error
@@ -109,6 +110,8 @@ class Database:
                 raise StoreError(
                     f"{self.name} was written by a later evalcell (schema {printable(found, 20)}); upgrade evalcell"
                 )
+            if found is None and set(inspect(connection).get_table_names()) & metadata.tables.keys():
+                raise StoreError(f"{self.name} is no store of evalcell; move it away, or name another database")
             upgrade(connection)
 
     def close(self) -> None:

@@ -10,8 +10,9 @@ from typing import Any, BinaryIO
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from runner.errors import InputError
 from runner.store.errors import InUseError, NameTakenError, NotStoredError
-from runner.store.names import checked, dataset_name
+from runner.store.names import checked, dataset_name, parted
 from runner.store.part import ACTIVE, Part, hanging, now, paged, refuse_full, told
 from runner.store.schema import datasets, presets, runs
 from runner.store.types import DatasetInfo, Page, Preset
@@ -42,6 +43,8 @@ class Datasets(Part):
         content; with `another` the dataset is then named `NAME-2`. Raises InputError for what is no name.
         """
         dataset_name(name)
+        if parted(f"x{suffix}") != ("x", suffix):
+            raise InputError(f"suffix {printable(suffix, 40)!r}: it is that of no dataset, such as .jsonl or .csv.gz")
         with self._files.written(file, suffix) as new, self._database.write() as connection:
             for attempt in range(1, 10_000):
                 wanted = name if attempt == 1 else f"{name[:58]}-{attempt}"

@@ -16,7 +16,10 @@ from typing import BinaryIO
 
 from runner.datasets.dataset import SUFFIXES
 from runner.datasets.streams import PACKED
-from runner.store.errors import StoreError
+from runner.errors import DatasetError
+from runner.store.errors import StoreError, StoreFullError
+from runner.store.limits import STORE
+from runner.text import printable, whole, why
 from sandboxes.cache import private_dir
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote.ledger import VARIABLE
@@ -51,9 +54,7 @@ class Files:
         unfinished = ""
         try:
             if isinstance(data, Path):
-                with data.open("rb") as file:
-                    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                        raise StoreError(f"{data} is no regular file; copy it into one")
+                with _opened(data) as file:
                     unfinished, digest, size = self._copy(file)
             elif isinstance(data, bytes):
                 unfinished, digest, size = self._write(lambda file: file.write(data)), hashlib.sha256(data), len(data)
@@ -72,13 +73,15 @@ class Files:
 
     def _copy(self, source: BinaryIO) -> tuple[str, hashlib._Hash, int]:
         digest = hashlib.sha256()
-        size = 0
+        size, most = 0, STORE.bytes()
 
         def work(file: BinaryIO) -> None:
             nonlocal size
             while block := source.read(_COPIED):
                 digest.update(block)
                 size += len(block)
+                if size > most:
+                    raise StoreFullError(f"the file is larger than {STORE}, the most of all; raise {STORE.variable}")
                 file.write(block)
 
         return self._write(work), digest, size
@@ -123,6 +126,20 @@ class Files:
     def room(self) -> int:
         """Bytes that the disk has."""
         return shutil.disk_usage(self.folder).free
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A regular file to be read. Raises DatasetError."""
+    shown = printable(whole(str(path)))
+    try:
+        # What is opened must not be waited for, as a pipe would be.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise DatasetError(f"{shown} is not a regular file; copy its rows into one")
+        return path.open("rb")
+    except (OSError, ValueError) as error:
+        if isinstance(error, DatasetError):
+            raise
+        raise DatasetError(f"{shown} cannot be read ({why(error)}); name another file") from None
 
 
 class New:

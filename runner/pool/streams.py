@@ -43,6 +43,7 @@ class RunStream:
         self._job = job
         self._stored = stored
         self._sent: Job | None = None
+        self._lock: str | None = None
         self._parked = self._started = False
 
     async def park(self) -> None:
@@ -60,7 +61,10 @@ class RunStream:
                     raise PoolClosedError
                 async with aclosing(self._attempt()) as parts:
                     async for part in parts:
-                        losses = 0 if isinstance(part, RunSegment) else losses
+                        if isinstance(part, RunSegment):
+                            losses = 0
+                        elif isinstance(part, RunStarted):
+                            self._lock = part.lock
                         yield part
                         if isinstance(part, RunEnded):
                             return
@@ -74,7 +78,15 @@ class RunStream:
                 if losses == LOSSES:
                     yield RunEnded(state="failed", summary=None, error=str(error), kind="worker-lost")
                     return
-                self._job = self._job.model_copy(update={"segments": list(self._stored())})
+                self._job = self._again(list(self._stored()))
+
+    def _again(self, segments: list[Path]) -> RunJob:
+        """The job that goes on, with the packages that it had: an index may have newer ones by now."""
+        request = self._job.request
+        if self._lock is not None:
+            sandbox = request.sandbox.model_copy(update={"lock": self._lock})
+            request = request.model_copy(update={"sandbox": sandbox})
+        return RunJob(request=request, segments=segments)
 
     async def _attempt(self) -> AsyncGenerator[RunPart]:
         request = self._job.request.model_dump(mode="json")

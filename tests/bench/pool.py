@@ -9,6 +9,9 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 from runner.evaluators.load import parse_evaluator
 from runner.pool.pool import Pool
@@ -16,6 +19,7 @@ from runner.pool.types import RunJob, RunSegment, TryJob
 from runner.request import RunRequest
 from sandboxes.guest.supervisor.procfs import descendants
 from tests.bench.measure import OUTPUT, REFERENCE, Figures, dataset, held, ms, run, score, source, spread, timed
+from tests.server.live import Served
 
 RATE = 50.0
 """Requests in a second."""
@@ -104,6 +108,67 @@ def figure_evaluators(figures: Figures) -> None:
 def _megabytes() -> float:
     own = os.getpid()
     return sum(held(process) for process in [own, *descendants(own)]) / 1024
+
+
+def figure_served(figures: Figures) -> None:
+    """The same through HTTP."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        served = Served(folder)
+        try:
+            alone, megabytes, ratios, beside = asyncio.run(_served(served, folder))
+        finally:
+            served.end()
+    p50, p99 = quantiles(alone)
+    name = "POST /v1/evaluate, one row, 50 a second: p50, p99"
+    figures.add(name, f"{ms(p50)}, {ms(p99)}", "8 ms, 40 ms", met=p50 <= 8e-3 and p99 <= 40e-3)
+    name = f"{EVALUATORS} evaluators in use: memory of the server and its workers"
+    figures.add(name, f"{megabytes:.0f} MB", "1,500 MB", met=megabytes <= 1500)
+    name = f"{ROWS:,} rows through HTTP / through the command line"
+    figures.add(name, spread(ratios), "1.3", beside, met=statistics.median(ratios) <= 1.3)
+
+
+async def _served(served: Served, folder: Path) -> tuple[list[float], float, list[float], str]:
+    async with httpx.AsyncClient(base_url=served.url, timeout=120) as client:
+
+        async def post(path: str, body: dict[str, Any]) -> Any:
+            reply = await client.post(path, json=body)
+            assert reply.is_success, reply.text
+            return reply.json()
+
+        for number in range(EVALUATORS):
+            await post("/v1/evaluators", {"name": f"e{number}", "source": f"{source()}\n# {number}\n"})
+            await post("/v1/evaluate", {"evaluator": f"e{number}", "rows": [_ROW]})
+        every = [served.process.pid, *descendants(served.process.pid)]
+        megabytes = sum(held(process) for process in every) / 1024
+        begin = time.perf_counter()
+
+        async def one(number: int) -> float:
+            at = begin + number / RATE
+            await asyncio.sleep(max(0.0, at - time.perf_counter()))
+            reply = await post("/v1/evaluate", {"evaluator": "e1", "rows": [_ROW]})
+            assert reply["results"][0]["result"]["outcome"] == "scored", reply
+            return time.perf_counter() - at
+
+        alone = list(await asyncio.gather(*(one(n) for n in range(1000))))
+        rows = dataset(folder, ROWS)
+        posted = await client.post("/v1/datasets", params={"name": "rows.jsonl"}, content=rows.read_bytes())
+        assert posted.is_success, posted.text
+        pooled: list[float] = []
+        lone: list[float] = []
+        for number in range(3):
+            began = time.perf_counter()
+            found = await post("/v1/runs", {"evaluator": f"e{number}", "dataset": posted.json()["name"]})
+            async with client.stream("GET", f"/v1/runs/{found['id']}/events") as events:
+                async for _ in events.aiter_lines():
+                    pass  # the stream of a run ends with it
+            pooled.append(time.perf_counter() - began)
+            ended = (await client.get(f"/v1/runs/{found['id']}")).json()
+            assert (ended["state"], ended["rows"]) == ("finished", ROWS), ended
+            command = score(rows, "-o", str(folder / "cli.jsonl"))
+            lone.append(await asyncio.to_thread(timed, partial(run, command)))
+    ratios = [one / other for one, other in zip(pooled, lone, strict=True)]
+    return alone, megabytes, ratios, f"seconds: {spread(pooled)}, the command {spread(lone)}"
 
 
 def figure_pool_run(figures: Figures) -> None:

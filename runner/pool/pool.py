@@ -93,7 +93,8 @@ class Pool:
 
         What goes wrong is in the last part. `stored` says which segments are kept by now: with it, a run whose worker
         is lost goes on by itself; without it that raises WorkerLostError. When the pool is closed, the last part says
-        `parked`. Raises UnsupportedConfigError for a sandbox that there is not.
+        `parked`. Raises UnsupportedConfigError for a sandbox that there is not, and SandboxError for parts that cannot
+        be read.
         """
         stream = RunStream(self._worker(job.request.sandbox), job, stored)
         self._runs.add(stream)

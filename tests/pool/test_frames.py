@@ -1,0 +1,95 @@
+"""What a worker sends is a stranger's: bounded before it is read, and checked."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+
+from runner.errors import ColumnsError, DatasetError, InputError
+from runner.pool.faults import Fault
+from runner.pool.frames import HEADER, PAYLOAD, Frame, FrameError, pack, read
+from runner.pool.streams import _part
+from runner.pool.types import RunEnded, RunSegment
+from sandboxes.errors import SandboxError, SandboxUnavailableError, UnsupportedConfigError
+
+
+def received(data: bytes) -> Frame:
+    async def body() -> Frame:
+        stream = asyncio.StreamReader()
+        stream.feed_data(data)
+        stream.feed_eof()
+        return await read(stream)
+
+    return asyncio.run(body())
+
+
+def test_a_message_arrives_as_it_was_sent() -> None:
+    frame = received(pack({"kind": "done", "job": 7}, b"\0payload"))
+    assert (frame.job, frame.header["kind"], frame.payload) == (7, "done", b"\0payload")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack("<II", HEADER + 1, 0) + b"{}",
+        struct.pack("<II", 2, PAYLOAD + 1) + b"{}",
+        struct.pack("<II", 2, 0) + b"[]",
+        struct.pack("<II", 3, 0) + b"{,}",
+        struct.pack("<II", 40_000, 0) + b"[" * 40_000,
+    ],
+)
+def test_what_is_no_message_is_refused_unread(data: bytes) -> None:
+    with pytest.raises(FrameError):
+        received(data)
+
+
+def test_a_message_that_ends_in_the_middle_is_an_end() -> None:
+    for data in (b"", b"\1", pack({"a": 1}, b"xyz")[:-1]):
+        with pytest.raises(EOFError):
+            received(data)
+
+
+def test_nothing_is_sent_that_could_not_be_read() -> None:
+    with pytest.raises(FrameError, match="at most 64 MB"):
+        pack({}, bytes(PAYLOAD + 1))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"first": 1, "rows": 1, "size": 9, "counts": {}},
+        {"first": "1", "rows": 1, "size": 1, "counts": {}},
+        {"first": 1, "rows": True, "size": 1, "counts": {}},
+        {"first": 1, "rows": 1, "size": -1, "counts": {}},
+        {"first": 1, "rows": 1, "size": 1, "counts": {"scored": "many"}},
+        {},
+    ],
+)
+def test_a_segment_that_is_none_is_the_sandboxs_failure(header: dict[str, object]) -> None:
+    with pytest.raises(SandboxError, match="cannot be read"):
+        _part(Frame({"kind": "segment", **header}, b"ab"))
+
+
+def test_parts_are_checked() -> None:
+    part = _part(Frame({"kind": "segment", "first": 3, "rows": 1, "size": 1, "counts": {"scored": 1}}, b"ab"))
+    assert isinstance(part, RunSegment)
+    assert (part.segment.first, part.segment.data, part.segment.index) == (3, b"a", b"b")
+    assert isinstance(_part(Frame({"kind": "cancelled"})), RunEnded)
+    for kind, payload in (("started", b"{}"), ("done", b'{"state":"won"}'), ("done", b"["), ("other", b"")):
+        with pytest.raises(SandboxError):
+            _part(Frame({"kind": kind}, payload))
+
+
+def test_errors_keep_their_kind_and_their_fields() -> None:
+    columns = Fault.of(ColumnsError("no column", {"output": "answer"}, ("metric",))).error()
+    assert isinstance(columns, ColumnsError)
+    assert (str(columns), columns.paths, columns.values) == ("no column", {"output": "answer"}, ("metric",))
+    for error in (DatasetError("d"), InputError("i"), UnsupportedConfigError("u"), SandboxUnavailableError("s")):
+        again = Fault.of(error).error()
+        assert (type(again), str(again)) == (type(error), str(error))
+    ours = Fault.of(ZeroDivisionError("division")).error()
+    assert type(ours) is SandboxError
+    assert "evalcell failed (ZeroDivisionError: division)" in str(ours)
+    assert type(Fault(kind="unheard-of", message="m").error()) is SandboxError

@@ -94,19 +94,26 @@ def begin_with(processor: Any) -> Callable[[], None]:
 
 
 @contextmanager
-def span(name: str, attributes: Mapping[str, Value] | None = None, *, server: bool = False) -> Iterator[Span]:
+def span(
+    name: str, attributes: Mapping[str, Value] | None = None, *, server: bool = False, root: bool = False
+) -> Iterator[Span]:
     """
     A span around what follows, below the one that is open. An exception marks it as failed, by its class alone.
 
-    `server`: it is the reply to a request.
+    `server`: it is the reply to a request. `root`: it outlives the one that is open, and only names it.
     """
     if _tracer is None:
         yield _NONE
         return
-    from opentelemetry.trace import SpanKind
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, SpanKind, get_current_span
 
-    kind = SpanKind.SERVER if server else SpanKind.INTERNAL
-    with _tracer.start_as_current_span(name, kind=kind, record_exception=False, set_status_on_exception=False) as own:
+    more: dict[str, Any] = {"kind": SpanKind.SERVER if server else SpanKind.INTERNAL}
+    if root:
+        more["context"] = Context()
+        if (above := get_current_span().get_span_context()).is_valid:
+            more["links"] = [Link(above)]
+    with _tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False, **more) as own:
         made = Span(own)
         made.set(attributes or {})
         try:

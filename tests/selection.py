@@ -40,6 +40,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "pool": ("runner/pool/", "sandboxes/wasm/lanes.py", _VERSIONS),
     "store": ("runner/store/", "runner/stored.py", "runner/output/sinks.py", _VERSIONS),
     "server": ("runner/server/", "runner/service/", "runner/pool/", "runner/store/", _VERSIONS),
+    "tools": ("runner/mcp/", "runner/client/", "runner/cli/mcp.py", "runner/tracing.py", "runner/service/", _VERSIONS),
     "reports": (
         *("runner/reports/", "runner/notebook/", "runner/results/overview.py", "runner/cli/github.py"),
         *("runner/cli/github_api.py", "action.yml"),

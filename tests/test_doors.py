@@ -1,4 +1,4 @@
-"""The same words give the same rows through every door: the commands, and the functions of Python."""
+"""The same words give the same rows through every door: the commands, Python, HTTP and MCP."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from mcp import Client as McpClient
 
 import templates
-from runner import InputMapping, check_examples, evaluate, parity, stream
+from runner import Client, InputMapping, check_examples, evaluate, parity, stream
 from runner.cli.main import cli
-from runner.evaluators.resolve import choose, find_evaluator, find_files
+from runner.datasets.dataset import open_dataset
+from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files
+from runner.service.rows import as_row
 from runner.types import Result
 from sandboxes import SandboxConfig, SandboxUnavailableError, Script, find
 from sandboxes.base import Language
 from tests import recorder
+from tests.mcp.agent import call
 from tests.scripts import script
+from tests.server.live import Live, live
 
 FEW = 3
 NEEDED: dict[str, dict[str, Any]] = {
@@ -226,3 +232,52 @@ def test_every_door_gives_the_same_rows(template: Template, tmp_path: Path) -> N
     demo, cases = agreed(Doors(template, backend, tmp_path))
     assert {row["outcome"] for row in demo["run"].answer} <= {"scored", "abstained"}
     assert (cases["test"].answer["failed"], cases["test"].answer["lost"]) == (0, 0)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with live(tmp_path_factory.mktemp("doors")) as found:
+        yield found
+
+
+def _served() -> Iterator[Any]:
+    alike = pytest.mark.thorough("a template that is sent as contains is")
+    for template in TEMPLATES:
+        usual = str(template) == "contains-python"
+        yield pytest.param(template, id=str(template), marks=[] if usual else [alike])
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("template", list(_served()))
+def test_a_server_gives_the_same_rows(server: Live, template: Template) -> None:
+    """As a run of a dataset, as rows that are scored at once, and as a tool of an agent."""
+    name, language = template
+    if templates.demo_files(name):
+        pytest.skip("its demo needs a file, and a request names no files of a server")
+    evaluator = find_evaluator(*template)
+    backend = choose(evaluator).config.backend
+    try:
+        find(backend).check()
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+    literals = NEEDED.get(name, {})
+    mapping = InputMapping(literals=literals)
+    wish: dict[str, Any] = {"mapping": mapping, "language": language, "limit": FEW}
+    here = evaluate(name, "demo", **wish)
+    with open_dataset(find_dataset("demo", name)) as demo:
+        rows = [as_row(case) for case in islice(demo, FEW)]
+    with Client(server.url) as client:
+        run, at_once = client.evaluate(name, "demo", **wish), client.evaluate(name, rows, **wish)
+    for report in (run, at_once):
+        assert [_row(one.model_dump()) for one in report.results] == [_row(one.model_dump()) for one in here.results]
+        assert report.summary.mean == here.summary.mean
+    assert run.summary.aggregates == at_once.summary.aggregates == here.summary.aggregates
+
+    async def tried() -> dict[str, Any]:
+        async with McpClient(f"{server.url}/mcp") as agent:
+            return await call(agent, "try", source=evaluator.source, language=language, rows=rows, values=literals)
+
+    reply = asyncio.run(tried())
+    own = ("id", "outcome", "label", "score", "explanation")
+    found = [{part: one.get(part) for part in own} for one in reply["results"]]
+    assert found == [{part: one[part] for part in own} for one in (_row(each.model_dump()) for each in here.results)]

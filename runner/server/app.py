@@ -49,6 +49,8 @@ def create_app(service: Service, entry: Entry | None = None) -> FastAPI:
         docs_url=None,  # it would fetch its scripts from elsewhere
         redoc_url=None,
         separate_input_output_schemas=False,
+        # Its spans hold addresses, in which names are, and its logs what went wrong with whose row; ours do not.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.service, app.state.entry, app.state.metrics = service, entry or Entry(), Metrics()
     app.state.locks = locks()

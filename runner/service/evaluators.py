@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runner import tracing
 from runner.errors import EvaluatorError
 from runner.pool.types import TryJob, TryReply
 from runner.request import RunRequest
@@ -77,7 +78,10 @@ class Evaluators(Part):
         asked = RunRequest(
             evaluator=script, sandbox=config, limits=request.limits, mapping=request.mapping, seed=request.seed
         )
-        return await self.pool.evaluate(TryJob(request=asked, rows=rows))
+        with tracing.span("try", {"evalcell.version": script.version, "evalcell.rows": len(rows)}) as span:
+            reply = await self.pool.evaluate(TryJob(request=asked, rows=rows))
+            span.set({"evalcell.sandbox": reply.sandbox})
+            return reply
 
     async def _wanted(self, request: EvaluateRequest) -> Evaluator:
         if (request.evaluator is None) is (request.source is None):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
 
+from runner import tracing
 from runner.pool.pool import Pool
 from runner.pool.types import RunEnded, RunJob, RunSegment, RunStarted
 from runner.service.errors import ServiceError, translated
@@ -120,7 +121,9 @@ class Queue:
     async def _work(self, going: _Going) -> None:
         id = going.info.id
         try:
-            await self._attempts(going)
+            with tracing.span("run", {"evalcell.run": id, "evalcell.version": going.info.version}, root=True) as span:
+                await self._attempts(going)
+                span.set({"evalcell.rows": going.feed.rows})
         except asyncio.CancelledError:
             await self._over(going, "cancelled" if going.cancelled else "parked")
         except Exception as error:
@@ -154,7 +157,8 @@ class Queue:
         async with aclosing(self._pool.run(job, stored)) as parts:
             async for part in parts:
                 if isinstance(part, RunSegment):
-                    await self._keep(going, part.segment)
+                    with tracing.span("batch", {"evalcell.run": id, **_counted(part.segment)}):
+                        await self._keep(going, part.segment)
                 elif isinstance(part, RunStarted):
                     going.info = await threaded(
                         store.set_run, id, state="running", total=part.total, sandbox=part.sandbox, why=part.why
@@ -202,3 +206,9 @@ class Queue:
         going.feed.become(info, close=state in OVER or state == "parked")
         if going.task is None:
             self._runs.pop(id, None)
+
+
+def _counted(segment: Segment) -> dict[str, int]:
+    """What a span is told of a segment."""
+    counts = {f"evalcell.{outcome}": count for outcome, count in segment.counts.items()}
+    return {"evalcell.first": segment.first, "evalcell.rows": segment.rows, **counts}

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
@@ -17,6 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from runner import tracing
 from runner.server.traced import Traced
 from tests.client.told import Told, told
+from tests.server.live import finished, live
 
 
 @pytest.fixture
@@ -115,3 +117,34 @@ end()
     assert "evalcell" in [one.value.string_value for one in resource.resource.attributes if one.key == "service.name"]
     (scope,) = resource.scope_spans
     assert [(one.name, one.attributes[0].value.string_value) for one in scope.spans] == [("run", "r1")]
+
+
+@pytest.mark.rotating("what takes a server of its own for spans", "tools")
+def test_a_run_of_a_server_is_a_trace_of_its_own_with_its_batches(spans: InMemorySpanExporter, tmp_path: Path) -> None:
+    secret = "what nobody else reads"
+    source = f"def evaluate(output):\n    print({secret!r})\n    return len(output)\n"
+    with live(tmp_path) as server, server.client() as client:
+        kept = client.post("/v1/evaluators", json={"source": source, "name": "traced"}).json()
+        rows = "".join(f'{{"output": "{secret}"}}\n' for _ in range(3))
+        client.post("/v1/datasets?name=traced.jsonl", content=rows)
+        run = client.post("/v1/runs", json={"evaluator": "traced@1", "dataset": "traced"}).json()["id"]
+        finished(client, run)
+        client.post("/v1/evaluate", json={"evaluator": "traced@1", "dataset": "traced"})
+    found = spans.get_finished_spans()
+    named = {span.name: span for span in found}
+    whole, batch, tried = named["run"], named["batch"], named["try"]
+    started, evaluated = named["POST /v1/runs"], named["POST /v1/evaluate"]
+    assert dict(whole.attributes or {}) == {
+        "evalcell.run": run,
+        "evalcell.version": kept["version"],
+        "evalcell.rows": 3,
+    }
+    assert whole.parent is None
+    assert [link.context for link in whole.links] == [started.context]
+    assert (batch.attributes or {})["evalcell.scored"] == 3
+    assert whole.context is not None
+    assert evaluated.context is not None
+    assert batch.parent is not None
+    assert tried.parent is not None
+    assert (batch.parent.span_id, tried.parent.span_id) == (whole.context.span_id, evaluated.context.span_id)
+    assert not [span.name for span in found if secret in span.to_json()]

@@ -47,7 +47,11 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         _VERSIONS,
     ),
     "pages": ("README.md", "docs/", "templates/", "runner/cli/", _VERSIONS),
-    "page": ("runner/server/", "runner/service/", "runner/reports/html/", _VERSIONS),
+    "page": (
+        *("runner/server/", "runner/service/", "runner/pool/", "runner/store/", "runner/reports/html/"),
+        *("hatch_build.py", "tests/browser.py", "tests/page/"),
+        _VERSIONS,
+    ),
 }
 """By area, what its rotating tests are about."""
 

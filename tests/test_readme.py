@@ -80,6 +80,9 @@ REMOTE = {
 }
 """Need a key: tests/remote/test_readme.py runs them against a local server."""
 
+SERVES = {"evalcell serve"}
+"""Goes on until it is stopped: tests/page starts it as a user does, and looks at the page in a browser."""
+
 BEFORE = {
     "evalcell run same.py data.jsonl --baseline results.jsonl": "evalcell run same.py data.jsonl -o results.jsonl",
     "evalcell run --config evals/evalcell.toml": "evalcell init",
@@ -90,7 +93,7 @@ BEFORE = {
 
 def test_the_commands_are_the_ones_that_are_run() -> None:
     shown = {line.partition("  #")[0].strip() for block in blocks("") for line in block.splitlines()}
-    assert {line for line in shown if line.startswith("evalcell")} == set(COMMANDS) | REMOTE
+    assert {line for line in shown if line.startswith("evalcell")} == set(COMMANDS) | REMOTE | SERVES
 
 
 @pytest.mark.rotating("commands of pages", "pages")

@@ -35,6 +35,11 @@ class Served:
         self.port = int(found[1])
 
     @property
+    def pid(self) -> int:
+        """The process that serves."""
+        return self._process.pid
+
+    @property
     def url(self) -> str:
         """Its address, without a slash at the end."""
         return f"http://127.0.0.1:{self.port}"
@@ -54,6 +59,15 @@ class Served:
                 self.kill()
         assert self._process.stdout is not None
         self._process.stdout.close()
+
+    def wait(self, run: str, seconds: float = 120) -> None:
+        """Until the run is over, as its events say."""
+        with httpx.stream("GET", f"{self.url}/v1/runs/{run}/events", timeout=seconds) as events:
+            for line in events.iter_lines():
+                if line.startswith("data:") and any(
+                    f'"{state}"' in line for state in ("finished", "failed", "cancelled")
+                ):
+                    return
 
     def post(self, path: str, **more: object) -> dict[str, object]:
         """What the server replies; it must not refuse."""

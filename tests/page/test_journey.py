@@ -13,7 +13,12 @@ from tests.page.served import Served
 
 __all__ = ["browser"]
 
-pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [
+    needs_browser,
+    pytest.mark.rotating("the page in a browser", "page"),
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]
 
 ROWS = 1000
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -176,7 +181,6 @@ def test_a_run_is_watched_and_cancelled_and_goes_on(browser: Any, served: Served
         page.get_by_text("cancelled", exact=True).wait_for()
 
 
-@pytest.mark.rotating("pages in a browser", "page")
 @pytest.mark.parametrize("way", WAYS)
 def test_anybody_can_read_each_page(browser: Any, served: Served, way: str) -> None:
     with watched(browser, way, served.url) as page:

@@ -61,6 +61,19 @@ def score_bars(summary: Summary, path: str, query: Mapping[str, Any]) -> list[Sc
     return made
 
 
+def first_threshold(summary: Summary) -> float | None:
+    """That of the output whose histogram is shown."""
+    return next(iter(overview.outputs(summary).values())).threshold
+
+
+def threshold_at(bars: list[ScoreBar], threshold: float | None) -> float | None:
+    """Where the threshold stands in the histogram, of which each bar is 10 wide; None if it is not in it."""
+    if not bars or threshold is None or not bars[0].low <= threshold <= bars[-1].high:
+        return None
+    low, high = bars[0].low, bars[-1].high
+    return round(10 * len(bars) * (threshold / 2 - low / 2) / (high / 2 - low / 2), 2)
+
+
 def labels(summary: Summary, path: str, query: Mapping[str, Any]) -> list[Group]:
     """Rows by label."""
     stats = next(iter(overview.outputs(summary).values()))

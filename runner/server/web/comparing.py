@@ -10,9 +10,15 @@ from runner.reports.html.comparison import comparison_html
 from runner.server.v1.parts import Here
 from runner.server.web.render import page
 from runner.service.errors import translated
+from runner.store.types import RunInfo
 
 router = APIRouter()
 _LISTED = 200
+
+
+def name(run: RunInfo) -> str:
+    """What people know a run by."""
+    return run.title or run.evaluator + (f"@{run.number}" if run.number else "")
 
 
 @router.get("/compare")
@@ -23,7 +29,8 @@ async def compare(request: Request, service: Here, base: str = "", new: str = ""
         try:
             found = await service.compare(base, new)
             # It escapes everything of a script or a row itself, as the reports do.
-            made = Markup(comparison_html(found, f"{base} and {new}", 1))
+            sides = [await service.run(side) for side in (base, new)]
+            made = Markup(comparison_html(found, " and ".join(map(name, sides)), 1))
         except Exception as error:
             problem = translated(error)
             if problem is None:

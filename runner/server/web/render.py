@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -61,11 +62,13 @@ def _templates() -> Environment:
     made.filters |= {
         "ago": ago,
         "bytes": size,
+        "compact": lambda given: value(given, _TEXT),
         "figure": lambda value: "" if value is None else figure(value),
         "line": lambda text, most=200: printable(whole(" ".join(str(text)[: 4 * most].split())), most),
         "part": lambda text: quote(str(text), safe=""),
         "rows": rows_of,
         "short_json": shown_json,
+        "sentence": lambda text: printable(whole(re.split(r"(?<=[.:;]) ", " ".join(text.split()), maxsplit=1)[0]), 160),
         "signed": compared.signed,
         "value": value,
     }
@@ -95,13 +98,15 @@ def link(path: str, query: Mapping[str, Any], **changed: Any) -> str:
     return f"{path}?{urlencode(kept)}" if kept else path
 
 
-def value(given: Any) -> str:
-    """A value as people read it: text as it is, anything else as indented JSON; cut where it is long."""
-    if isinstance(given, str):
-        text = given
-    else:
-        short = json.dumps(given, ensure_ascii=False)
-        text = short if len(short) <= _SHORT else json.dumps(given, ensure_ascii=False, indent=2)
+def value(given: Any, short: int = _SHORT) -> str:
+    """
+    A value as people read it: text as it is, anything else as JSON; cut where it is long.
+
+    JSON is indented if it has more than `short` characters.
+    """
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    if not isinstance(given, str) and len(text) > short:
+        text = json.dumps(given, ensure_ascii=False, indent=2)
     text = whole(text[:_TEXT]) + ("…" if len(text) > _TEXT else "")
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 

@@ -133,9 +133,12 @@ async def shown(request: Request, service: Here, run_id: str) -> Response:
         selected = await service.results(run.id, selection)
         context |= {"selected": selected, "rows": [card(run, row) for row in selected.rows], "selection": selection}
         if run.summary:
+            bars, threshold = charts.score_bars(run.summary, path, query), charts.first_threshold(run.summary)
             context["charts"] = fragment(
                 "charts.html",
-                bars=charts.score_bars(run.summary, path, query),
+                bars=bars,
+                line=charts.threshold_at(bars, threshold),
+                threshold=threshold,
                 groups=[
                     ("Labels", charts.labels(run.summary, path, query)),
                     ("Outcomes", charts.outcomes(run.summary, path, query)),

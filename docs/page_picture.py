@@ -1,0 +1,103 @@
+"""Takes pictures of the page: one for the README, and with --all of each page, light, dark and narrow, to look at."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.browser import CHROMIUM, WAYS  # noqa: E402
+from tests.page.served import Served  # noqa: E402
+
+
+def main(folder: Path, every: bool) -> None:
+    """Take them into `folder`."""
+    if CHROMIUM is None:
+        sys.exit("there is no Chromium; run: apt-get install chromium")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="evalcell-picture-") as state, sync_playwright() as playwright:
+        served = Served(Path(state))
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            pages = _pages(served)
+            for way, (width, scheme) in WAYS.items():
+                context = browser.new_context(viewport={"width": width, "height": 860}, color_scheme=scheme)  # type: ignore[arg-type]
+                page = context.new_page()
+                for name, path in pages.items() if every else ():
+                    _open(page, served.url + path)
+                    page.screenshot(path=folder / f"{name}-{way.replace(' ', '-')}.png", full_page="phone" in way)
+                if way == "light":
+                    _open(page, served.url + pages["evaluator"])
+                    page.screenshot(path=folder / "page-light.png")
+                context.close()
+        finally:
+            browser.close()
+            served.close()
+
+
+def _pages(served: Served) -> dict[str, str]:
+    runs = []
+    for source in _versions():
+        served.post("/v1/evaluators", json={"name": "same-calls", "source": source})
+        runs.append(str(served.post("/v1/runs", json={"evaluator": "same-calls", "dataset": "demo"})["id"]))
+    for run in runs:
+        served.wait(run)
+    return {
+        "home": "/",
+        "evaluator": "/evaluators/same-calls?dataset=demo",
+        "versions": "/evaluators/same-calls/diff?old=1&new=2&dataset=demo",
+        "dataset": "/datasets/demo",
+        "new-run": "/runs/new?evaluator=same-calls&dataset=demo",
+        "runs": "/runs",
+        "result": f"/runs/{runs[1]}",
+        "row": f"/runs/{runs[1]}/rows/3",
+        "compare": f"/compare?base={runs[0]}&new={runs[1]}",
+        "missing": "/runs/nothing",
+        "login": "/login",
+    }
+
+
+def _versions() -> tuple[str, str]:
+    source = '''\
+# /// script
+# [tool.evalcell.output]
+# kind = "continuous"
+# lower_bound = 0
+# upper_bound = 1
+# threshold = 0.8
+# ///
+"""Share of the expected tool calls that were made, with their arguments."""
+
+
+def evaluate(output, reference):
+    wanted = reference["tool_calls"]
+    made = output["tool_calls"]
+    print(f"{len(made)} made, {len(wanted)} wanted")
+    hits = sum(call in made for call in wanted)
+    score = hits / max(1, len(wanted))
+    return {
+        "label": "all" if score == 1 else "some" if score else "none",
+        "score": score,
+        "explanation": f"{hits} of {len(wanted)} calls are as expected",
+    }
+'''
+    looser = "hits = sum(call in made for call in wanted)"
+    return source.replace(looser, 'hits = sum(call["name"] in str(made) for call in wanted)'), source
+
+
+def _open(page: Any, address: str) -> None:
+    page.goto(address)
+    if page.locator("textarea[data-editor]").count():
+        page.locator(".tried").first.wait_for()
+        page.wait_for_timeout(300)
+
+
+if __name__ == "__main__":
+    names = [word for word in sys.argv[1:] if word != "--all"]
+    main(Path(names[0]), "--all" in sys.argv[1:])

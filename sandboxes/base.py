@@ -57,6 +57,8 @@ class Sandbox(ABC):
         self.config = config
         self.isolation: Isolation = config.isolation or self.capabilities.isolation[0]
         self.language: Language = config.language or self.capabilities.languages[0]
+        self.eager = True
+        """Whether a script is loaded in all lanes at once; if not, in a lane when that has to run it."""
         self.progress: Callable[[str], None] = LOG.info
         """Called with a line for the user when something takes long. By default it is logged."""
         self.warn: Callable[[str], None] = LOG.warning

@@ -30,6 +30,7 @@ class Holders(Protocol):
     """Makes holders of a script, and translates requests and results for them."""
 
     warn: Callable[[str], None]
+    eager: bool
 
     @property
     def isolation(self) -> Isolation: ...
@@ -47,22 +48,22 @@ class Holders(Protocol):
 
 
 class BoxedProgram(Program):
-    """A script, loaded in as many boxes as there are jobs."""
+    """A script, loaded in as many boxes as there are jobs, or as run it."""
 
     def __init__(self, sandbox: Holders, script: Script, limits: Limits) -> None:
         self._sandbox = sandbox
         self._entrypoint = script.entrypoint
         self.closed = False
-        self._free: asyncio.Queue[_Lane] = asyncio.Queue()
         self._lanes = [_Lane(sandbox, script, limits) for _ in range(sandbox.concurrency)]
-        for lane in self._lanes:
-            self._free.put_nowait(lane)
+        self._free = list(self._lanes)
+        self._room = asyncio.Semaphore(len(self._lanes))
 
     async def load(self) -> None:
-        """Load it in all lanes at once, as it may take long; the first has the result."""
+        """Load it, in all lanes at once if the sandbox is eager, as it may take long; the first has the result."""
         first, *others = self._lanes
-        for lane in others:
-            lane.begin()
+        if self._sandbox.eager:
+            for lane in others:
+                lane.begin()
         self.loaded = await first.load_result()
         if first.box is not None and first.box.left:
             self._sandbox.warn(tiers.reload_warning(first.box.left, self._sandbox.isolation, self._entrypoint))
@@ -79,13 +80,15 @@ class BoxedProgram(Program):
                 yield made
             else:
                 requests.append(_Request(call.id, made))
-        lane = await self._free.get()
-        try:
-            async with contextlib.aclosing(self._run_on(lane, requests, limits)) as executions:
-                async for execution in executions:
-                    yield execution
-        finally:
-            self._free.put_nowait(lane)
+        async with self._room:
+            lane = min(self._free, key=lambda lane: not lane.is_loaded)
+            self._free.remove(lane)
+            try:
+                async with contextlib.aclosing(self._run_on(lane, requests, limits)) as executions:
+                    async for execution in executions:
+                        yield execution
+            finally:
+                self._free.append(lane)
 
     async def _run_on(self, lane: _Lane, requests: list[_Request], limits: Limits) -> AsyncGenerator[Execution]:
         """
@@ -150,6 +153,11 @@ class _Lane:
         self._sandbox, self._script, self._limits = sandbox, script, limits
         self._loading: asyncio.Task[Execution] | None = None
         self.box: Holder | None = None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it can run at once."""
+        return self._loading is not None and self._loading.done()
 
     def begin(self) -> asyncio.Task[Execution]:
         if self._loading is None or (self._loading.done() and not self._usable()):

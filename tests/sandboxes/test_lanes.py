@@ -48,11 +48,13 @@ class Ending(Holder):
 class Ends:
     """What a program needs of its sandbox."""
 
-    isolation, concurrency = "batch", 1
+    isolation = "batch"
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, concurrency: int = 1, eager: bool = True) -> None:
         self.most = most
         self.made = 0
+        self.concurrency = concurrency
+        self.eager = eager
 
     async def holder(self) -> Holder:
         self.made += 1
@@ -83,3 +85,24 @@ def test_a_call_that_ends_every_box_ends_the_run() -> None:
     with pytest.raises(SandboxLostError, match="ended without an execution"):
         executed(sandbox, 2)
     assert sandbox.made == 4
+
+
+@pytest.mark.parametrize(("eager", "made"), [(True, 3), (False, 1)])
+def test_a_script_that_is_tried_alone_is_loaded_once_where_that_is_wanted(eager: bool, made: int) -> None:
+    sandbox = Ends(9, concurrency=3, eager=eager)
+    assert executed(sandbox, 5) == [0, 1, 2, 3, 4]
+    assert sandbox.made == made
+
+
+def test_each_lane_that_is_needed_loads_the_script() -> None:
+    async def body() -> int:
+        sandbox = Ends(9, concurrency=3, eager=False)
+        program = BoxedProgram(cast(Any, sandbox), python(""), LIMITS)
+        await program.load()
+        first, second = (program.run([Call(id=n), Call(id=n + 2)], LIMITS) for n in range(2))
+        assert ((await anext(first)).call, (await anext(second)).call) == (0, 1)
+        await first.aclose()
+        await second.aclose()
+        return sandbox.made
+
+    assert asyncio.run(body()) == 2

@@ -159,7 +159,9 @@ def _with_lanes(wanted: Sandbox) -> Sandbox:
     """A sandbox with a lane more than runs use; elsewhere a lane is a machine, which costs."""
     config = wanted.config
     jobs = cores() + 1 if not wanted.capabilities.elsewhere else max(2, config.jobs or cores())
-    return create(config.model_copy(update={"jobs": jobs}))
+    made = create(config.model_copy(update={"jobs": jobs}))
+    made.eager = False  # a dry run needs one lane
+    return made
 
 
 def _key(wanted: Sandbox) -> str:

@@ -100,11 +100,11 @@ class FolderIndex:
                 rows.append({"number": number} | _row(text, number))
             return Selected(total=chosen.total, rows=tuple(rows), complete=search is None or search.complete)
 
-    def _matching(self, selection: Selection, search: Search | None) -> Iterator[Numbered]:
+    def _matching(self, selection: Selection, search: Search | None) -> Iterator[list[Numbered]]:
         match = matches(selection)
         for part in list(self._parts):
-            found = [one for one in enumerate(_entries(part), part.first) if match(one[1])]
-            yield from found if search is None else search.among(found, str(part.start), part.size)
+            found = [one for one in enumerate(_entries(part), part.first) if match is None or match(one[1])]
+            yield found if search is None else [*search.among(found, str(part.start), part.size)]
 
     def _offset(self, number: int) -> int:
         part = next(one for one in reversed(self._parts) if one.first <= number)

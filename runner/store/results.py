@@ -26,6 +26,7 @@ from runner.types import Direction
 _PAGE = 16 << 20  # bytes of rows on a page
 _AT_ONCE = 20  # segments whose index is held
 _ALL = Selection()
+_PAGED = {"first": _ALL.first, "count": _ALL.count}
 
 
 class _Line(NamedTuple):
@@ -86,7 +87,10 @@ class Results(Part):
         with self._database.read() as connection:
             chosen = Chosen(selection, _direction(connection, run))
             search = Search(selection.search, self._read) if selection.search else None
-            numbers = chosen.page(_matching(connection, run, selection, search))
+            if selection.model_copy(update=_PAGED) == _ALL:
+                numbers = chosen.whole(connection.execute(select(runs.c.rows).where(runs.c.id == run)).scalar_one())
+            else:
+                numbers = chosen.page(_matching(connection, run, selection, search))
             rows = self._rows(connection, run, numbers)
             return Selected(total=chosen.total, rows=tuple(rows), complete=search is None or search.complete)
 
@@ -130,15 +134,17 @@ def _direction(connection: Connection, run: str) -> Direction:
     return directions.get(found, "none")
 
 
-def _matching(connection: Connection, run: str, selection: Selection, search: Search | None) -> Iterator[Numbered]:
+def _matching(
+    connection: Connection, run: str, selection: Selection, search: Search | None
+) -> Iterator[list[Numbered]]:
     """The results that match, in order, with the index of a few segments at once."""
     match, c, last = matches(selection), segments.c, 0
     query = select(c.first, c.digest, c.bytes, c.entries).where(c.run == run).order_by(c.first).limit(_AT_ONCE)
     while some := connection.execute(query.where(c.first > last)).all():
         for row in some:
             last = row.first
-            found = [one for one in enumerate(entries(row.entries), row.first) if match(one[1])]
-            yield from found if search is None else search.among(found, row.digest, min(row.bytes, MOST))
+            found = [one for one in enumerate(entries(row.entries), row.first) if match is None or match(one[1])]
+            yield found if search is None else [*search.among(found, row.digest, min(row.bytes, MOST))]
 
 
 def _lines(connection: Connection, run: str, numbers: Sequence[int]) -> dict[int, _Line]:

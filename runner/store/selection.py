@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from heapq import nsmallest
-from itertools import islice
+from itertools import chain
 from typing import Any
 
 from runner.datasets.column_values import RowError
@@ -19,12 +19,12 @@ SEARCHED = 1 << 30
 Numbered = tuple[int, Entry]
 
 
-def matches(selection: Selection) -> Callable[[Entry], bool]:
-    """Whether a result is one of those, by its index alone."""
+def matches(selection: Selection) -> Callable[[Entry], bool] | None:
+    """Whether a result is one of those, by its index alone. None: each is."""
     label = None if selection.label is None else label_number(selection.label)
     low, high, outcome, error = selection.low, selection.high, selection.outcome, selection.error
     if low is None and high is None and outcome is None and error is None and label is None:
-        return lambda entry: True
+        return None
 
     def match(entry: Entry) -> bool:
         if low is not None and (entry.score is None or entry.score < low):
@@ -71,24 +71,26 @@ class Chosen:
         self._selection = selection
         self._direction: Direction = direction
 
-    def page(self, found: Iterable[Numbered]) -> list[int]:
-        """The numbers of the results on the page, in order."""
-        first, count, order = self._selection.first, self._selection.count, self._selection.order
-        every = self._counted(found)
-        if order == "row":
-            numbers = [number for number, _ in islice(every, first, first + count)]
-            for _ in every:
-                pass
-            return numbers
-        best = nsmallest(first + count, every, key=place(order, self._direction))
-        for _ in every:
-            pass  # nothing was asked for, and all is to be counted
-        return [number for number, _ in best[first:]]
+    def whole(self, rows: int) -> list[int]:
+        """The same where all results match and are in order: they need not be looked at."""
+        self.total = rows
+        first = self._selection.first
+        return [*range(first + 1, min(rows, first + self._selection.count) + 1)]
 
-    def _counted(self, found: Iterable[Numbered]) -> Iterator[Numbered]:
-        for one in found:
-            self.total += 1
-            yield one
+    def page(self, found: Iterable[list[Numbered]]) -> list[int]:
+        """The numbers of the results on the page, in order. `found` are those of each segment that match."""
+        first, count, order = self._selection.first, self._selection.count, self._selection.order
+        best: list[tuple[int, float, int]] = []
+        numbers: list[int] = []
+        key = place(order, self._direction)
+        for some in found:
+            if order == "row":
+                begin = max(0, first - self.total)
+                numbers += [number for number, _ in some[begin : begin + count - len(numbers)]]
+            else:
+                best = nsmallest(first + count, chain(best, map(key, some)))
+            self.total += len(some)
+        return numbers if order == "row" else [number for *_, number in best[first:]]
 
 
 class Search:
@@ -98,6 +100,8 @@ class Search:
         self.complete = True
         """False once more was to be read than may be."""
         self._text = text.casefold()
+        # What JSON may write otherwise is looked for in the values alone.
+        self._plain = text.isprintable() and not set(text) & set('"\\')
         self._read = read
         self._left = SEARCHED
 
@@ -110,11 +114,17 @@ class Search:
             self.complete = False
             return
         data = self._read(digest, 0, size)
+        if not self._may_be_in(data):
+            return
         for number, entry in found:
             end = data.find(b"\n", entry.offset)
             line = data[entry.offset : end if end >= 0 else size]
-            if any(self._text in text.casefold() for text in _texts(line)):
+            if self._may_be_in(line) and any(self._text in text.casefold() for text in _texts(line)):
                 yield number, entry
+
+    def _may_be_in(self, data: bytes) -> bool:
+        """False if the text is certainly not there, which is seen without parsing."""
+        return not self._plain or self._text in data.decode(errors="replace").casefold()
 
 
 def _texts(line: bytes) -> Iterator[str]:

@@ -124,3 +124,25 @@ def test_a_module_in_the_current_folder_is_not_taken_for_ours(installed: Path, t
     done = _run(installed / "evalcell", "run", "json-distance", demo, "--limit", "3", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == 3
+
+
+def test_with_the_extra_it_keeps_runs(wheel: Path, installed: Path, tmp_path: Path) -> None:
+    revisions = sorted(path.name for path in (PROJECT / "runner" / "store" / "migrations" / "versions").glob("r*.py"))
+    folder = "runner/store/migrations/versions/"
+    assert revisions == sorted(
+        name.removeprefix(folder) for name in zipfile.ZipFile(wheel).namelist() if name.startswith(f"{folder}r")
+    )
+    _install(installed, f"{wheel}[store]")
+    (tmp_path / "polite.py").write_text("def evaluate(output):\n    return 1.0\n")
+    (tmp_path / "rows.jsonl").write_text('{"output": "x"}\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVALCELL_STATE_DIR", str(tmp_path / "state"))
+        for words in (
+            ("add", "polite.py"),
+            ("add", "rows.jsonl"),
+            ("run", "polite@1", "store:rows", "--save", "-q"),
+            ("runs", "show", "latest"),
+        ):
+            done = _run(installed / "evalcell", *words, cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+    assert "polite@1" in done.stdout

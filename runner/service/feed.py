@@ -73,12 +73,16 @@ class Feed:
         self._changed = asyncio.Event()
 
     async def watch(self, after: int, beat: float) -> AsyncIterator[RunEvent | None]:
-        """What happens after so many rows, from the state on; None after each `beat` seconds without anything."""
+        """
+        What happens after so many rows; None after each `beat` seconds without anything.
+
+        The state now is told first, unless the run is over: how it ended is always told last.
+        """
         seen, state = max(0, min(after, self.rows)), None
         while True:
             changed, rows, closed = self._changed, self.rows, self.closed
             now = StateChange(state=self.state, error=self.error)
-            if state is None:
+            if state is None and not closed:  # how it ended is told last: a client may leave then
                 yield RunEvent(id=seen, event="state", data=now)
                 state = now
             if rows > seen:

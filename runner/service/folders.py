@@ -14,7 +14,7 @@ from typing import Any, ClassVar, get_args
 from pydantic import ValidationError
 
 from runner.compare.files import Source, find_source
-from runner.errors import NotComparableError
+from runner.errors import DatasetError, NotComparableError
 from runner.output.folder import ROWS
 from runner.results.summary import Summary
 from runner.service.folder_index import FolderIndex
@@ -120,7 +120,12 @@ class Folders:
         if summary is not None:
             every = {name: getattr(summary, name) for name in get_args(Outcome)}
             counts = {name: count for name, count in every.items() if count}
-        rows = sum(counts.values()) if summary is not None else self._index(id, source.path).rows
+        rows = sum(counts.values())
+        if summary is None:
+            try:
+                rows = self._index(id, source.path).rows
+            except DatasetError as damage:
+                state, error = "failed", line(damage)
         total = dataset.get("rows")
         return RunInfo(
             id=id,

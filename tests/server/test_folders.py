@@ -1,0 +1,123 @@
+"""Results folders of the command line appear as runs, without import, and grow as they do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from runner import evaluate
+from runner.errors import DatasetError
+from runner.service.folders import Folders
+from runner.service.settings import Settings
+from runner.store.types import Selection
+from tests.server.live import live
+
+SCRIPT = "def evaluate(output, reference):\n    return output == reference\n"
+ROWS = [{"id": f"r{n}", "output": n % 3, "reference": 0} for n in range(30)]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two runs."""
+    folder = tmp_path_factory.mktemp("results")
+    script = folder / "same.py"
+    script.write_text(SCRIPT)
+    for name in ("one", "Two runs"):
+        evaluate(script, ROWS, output=folder / name, keep="all", sandbox="wasm")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shown(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with live(tmp_path_factory.mktemp("store"), Settings(folders=(results,))) as found, found.client() as client:
+        yield client
+
+
+def test_runs_of_a_folder_stand_beside_those_of_the_store(shown: httpx.Client) -> None:
+    found = shown.get("/v1/runs").json()["items"]
+    ids = [one["id"] for one in found]
+    assert ids[0] == "folder~one"
+    assert ids[1].startswith("folder~two-runs-")
+    run = shown.get("/v1/runs/folder~one").json()
+    assert (run["source"], run["state"], run["evaluator"], run["rows"]) == ("folder", "finished", "same", 30)
+    assert run["summary"]["labels"] == {"False": 20, "True": 10}
+    first = shown.get("/v1/runs", params={"count": 1}).json()
+    second = shown.get("/v1/runs", params={"count": 1, "after": first["next"]}).json()
+    assert [one["id"] for one in (*first["items"], *second["items"])] == ids
+    assert second["next"] is None
+
+
+def test_its_results_are_chosen_as_those_of_the_store(shown: httpx.Client) -> None:
+    address = "/v1/runs/folder~one/results"
+    chosen = shown.get(address, params={"label": "False", "first": 2, "count": 3}).json()
+    assert (chosen["total"], [row["number"] for row in chosen["rows"]]) == (20, [5, 6, 8])
+    assert shown.get(address, params={"search": "r17"}).json()["total"] == 1
+    assert shown.get(address, params={"order": "best", "count": 1}).json()["rows"][0]["score"] in (1.0, None)
+    lines = shown.get("/v1/runs/folder~one/download").text.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [row["id"] for row in ROWS]
+    verdict = shown.get("/v1/compare", params={"base": "folder~one", "new": "folder~one"}).json()
+    assert verdict["pairs"] == 30
+    with shown.stream("GET", "/v1/runs/folder~one/events") as reply:
+        events = "".join(reply.iter_text())
+    assert '"rows":30' in events
+    assert '"state":"finished"' in events
+
+
+@pytest.mark.parametrize("what", ["cancel", "resume", "delete"])
+def test_it_is_only_read(shown: httpx.Client, results: Path, what: str) -> None:
+    before = sorted(path.stat().st_mtime_ns for path in results.rglob("*"))
+    address = "/v1/runs/folder~one"
+    reply = shown.delete(address) if what == "delete" else shown.post(f"{address}/{what}")
+    assert (reply.status_code, reply.json()["type"]) == (409, "/problems/read-only")
+    assert sorted(path.stat().st_mtime_ns for path in results.rglob("*")) == before
+
+
+def test_a_run_that_comes_and_grows_is_seen(tmp_path: Path) -> None:
+    folders = Folders([tmp_path])
+    assert folders.runs(None, None, ()) == []
+    run = tmp_path / "deep" / "new"
+    run.mkdir(parents=True)
+    line = {"id": "a", "outcome": "scored", "label": None, "score": 0.5, "explanation": None, "error": None}
+    rows = run / "results.jsonl"
+    rows.write_text(json.dumps(line) + "\n" + json.dumps(line)[:20])
+    folders = Folders([tmp_path])
+    (found,) = folders.runs(None, None, ())
+    assert found.id.startswith("folder~deep.new")
+    assert found.rows == 1  # what is not written to its end is not there yet
+    with rows.open("a") as file:
+        file.write(json.dumps(line)[20:] + "\n" + json.dumps(line | {"score": 0.25}) + "\n")
+    chosen = folders.select(found.id, Selection(high=0.3))
+    assert (chosen.total, chosen.rows[0]["number"], folders.run(found.id).rows) == (1, 3, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nonsense\n",
+        "[1]\n",
+        '{"outcome": "fine"}\n',
+        '{"outcome": "scored", "score": "x"}\n',
+        "\x00\n",
+        "{" * 5000 + "\n",
+    ],
+)
+def test_a_file_that_no_run_wrote_is_refused_with_its_row(tmp_path: Path, text: str) -> None:
+    run = tmp_path / "odd"
+    run.mkdir()
+    (run / "results.jsonl").write_text(text)
+    (run / "manifest.json").write_text(json.dumps({"state": 7, "summary": [], "evaluator": 3, "started": "never"}))
+    with pytest.raises(DatasetError, match="row 1"):
+        Folders([tmp_path]).select("folder~odd", Selection())
+
+
+def test_a_folder_that_cannot_be_read_hides_no_other_run(tmp_path: Path) -> None:
+    for name in ("bad", "good"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.jsonl").write_text("nonsense\n" if name == "bad" else "")
+    bad, good = Folders([tmp_path]).runs(None, None, ())
+    assert (bad.id, bad.state, good.id) == ("folder~bad", "failed", "folder~good")
+    assert "row 1" in (bad.error or "")

@@ -25,6 +25,7 @@ from sandboxes.base import SandboxConfig
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{3}(-1)*")
 _KILLED = "the command that ran it was ended from outside; run it again"
+_SHOWS_ITSELF = timedelta(minutes=1)
 _ERROR = 4000  # characters that are kept of what a run failed with
 _FIGURES = (*OUTCOMES, "scores", "score_sum")
 _INFO = [column for column in runs.c if column.name not in ("spec", "direction", *_FIGURES)]
@@ -176,8 +177,12 @@ class Runs(Part):
             (self._files.locks / f"{_checked(id)}.lock").unlink(missing_ok=True)
         held.release()
 
-    def end_abandoned(self) -> list[str]:
-        """Note of runs whose command was killed that they failed; their ids. Those of a server go on with it."""
+    def end_abandoned(self, patience: timedelta = _SHOWS_ITSELF) -> list[str]:
+        """
+        Note of runs whose command was killed that they failed; their ids. Those of a server go on with it.
+
+        A command may take so long between making a run and showing that it holds it.
+        """
         ended = []
         for path in self._files.locks.glob("*.lock"):
             held = FileLock(path, mode=0o600)
@@ -190,6 +195,18 @@ class Runs(Part):
                     self.set_run(path.stem, state="failed", error=_KILLED)
                     ended.append(path.stem)
             self.release(path.stem, held) if _ID.fullmatch(path.stem) else held.release()
+        if self._database.sqlite:  # else the command may be on another machine
+            query = select(runs.c.id).where(
+                runs.c.owner == "cli", runs.c.state == "running", runs.c.created <= now() - patience
+            )
+            with self._database.read() as connection:
+                going = list(connection.execute(query).scalars())
+            for id in going:
+                if _ID.fullmatch(id) and (self._files.locks / f"{id}.lock").exists():
+                    continue
+                if self.run(id).state == "running":  # one that ends says so before it lets go
+                    self.set_run(id, state="failed", error=_KILLED)
+                    ended.append(id)
         return ended
 
 

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from runner import evaluate, evaluate_all
 from runner.store import open_store
 from runner.store.errors import NotStoredError
 from runner.store.store import Store
-from runner.store.types import RunInfo
+from runner.store.types import DatasetInfo, RunInfo
 from tests.cli.commands import evalcell, run
 
 SCRIPT = """\
@@ -32,6 +33,9 @@ def evaluate(output):
     return len(output) / 10
 """
 ROWS = "".join(json.dumps({"id": f"r{n}", "output": "bad" if n == 2 else "x" * n, "more": n}) + "\n" for n in range(6))
+
+
+ROWS_OF = DatasetInfo(name="Rows.jsonl", digest="", suffix="", bytes=0, created=datetime.now(UTC))
 
 
 @pytest.fixture(autouse=True)
@@ -190,12 +194,27 @@ def test_python_has_the_same(here: Path, stored: Store) -> None:
         evaluate("nope@1", "store:rows")
 
 
-def test_a_run_that_fails_says_so_and_keeps_its_rows(here: Path, stored: Store) -> None:
-    (here / "bad.jsonl").write_bytes(b'{"output": "x"}\n' * 3)
-    done = run("polite.py", "bad.jsonl", "--save", "-o", "/dev/full", "-q")
-    if done.exit_code == 0:
-        pytest.skip("this system's /dev/full takes what is written")
-    assert done.exit_code in (2, 3)
+def test_a_run_that_fills_the_store_says_so_and_keeps_its_rows(here: Path, stored: Store) -> None:
+    (here / "loud.py").write_text("def evaluate(output):\n    print('x' * 60_000)\n    return 1.0\n")
+    (here / "many.jsonl").write_text('{"output": "x"}\n' * 150)
+    done = run("loud.py", "many.jsonl", "--save", "-q", EVALCELL_STORE_RUN_MB="5")
+    assert done.exit_code == 3
+    assert "EVALCELL_STORE_RUN_MB" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    saved = only_run(stored)
+    assert saved.state == "failed"
+    assert "5 MB" in (saved.error or "")
+    assert 0 < saved.rows < 150
+    assert stored.select(saved.id).total == saved.rows
+
+
+def test_a_run_that_was_killed_before_it_showed_itself_is_told_as_such(here: Path, stored: Store) -> None:
+    assert run("polite.py", "Rows.jsonl", "--save", "-q").exit_code == 0
+    id = stored.create_run(stored.spec(only_run(stored).id), dataset=ROWS_OF, state="running", owner="cli").id
+    of_server = stored.create_run(stored.spec(id), dataset=ROWS_OF, state="running").id
+    assert stored.end_abandoned() == []  # it may be about to
+    assert stored.end_abandoned(timedelta(0)) == [id]
+    assert (stored.run(id).state, stored.run(of_server).state) == ("failed", "running")
 
 
 def begun(folder: Path) -> subprocess.Popen[str]:

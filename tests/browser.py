@@ -14,6 +14,9 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 WAYS = {"light": (1280, "light"), "dark": (1280, "dark"), "phone": (380, "light"), "dark phone": (380, "dark")}
 """Widths and colours in which pages are read."""
 
+_PATIENCE = 90_000
+"""Milliseconds; a busy machine is slow."""
+
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium; apt-get install chromium")
 
 
@@ -35,6 +38,7 @@ def watched(browser: Any, way: str = "light", allowed: str = "about:", **more: A
     """
     width, scheme = WAYS[way]
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **more)
+    context.set_default_timeout(_PATIENCE)
     page = context.new_page()
     said: list[str] = []
     page.on("console", lambda message: said.append(f"{page.url}: {message.text}"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser import WAYS, browser, needs_browser, overflow, violations, watched
+from tests.browser import browser, needs_browser, overflow, violations, watched
 from tests.page.served import Served
 
 __all__ = ["browser"]
@@ -89,6 +89,7 @@ def test_from_a_dropped_script_to_a_verdict_past_a_restart(browser: Any, served:
         drop(page, rows(), "Answers.jsonl")
         page.wait_for_url("**/datasets/answers")
         assert page.get_by_text("1,000 rows").count() >= 1
+        page.locator("#dataset-tried article.tried").nth(4).wait_for()  # tried at once, with the example
         drop(page, SCRIPT, "Same Fields.py")
         page.wait_for_url("**/evaluators/new**")
         page.locator("select[name=dataset]").select_option("answers")
@@ -181,7 +182,16 @@ def test_a_run_is_watched_and_cancelled_and_goes_on(browser: Any, served: Served
         page.get_by_text("cancelled", exact=True).wait_for()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [
+        *("light", "dark phone"),
+        *(
+            pytest.param(way, marks=pytest.mark.thorough("light and dark phone stand for it"))
+            for way in ("dark", "phone")
+        ),
+    ],
+)
 def test_anybody_can_read_each_page(browser: Any, served: Served, way: str) -> None:
     with watched(browser, way, served.url) as page:
         for path in ("/", "/evaluators/new", "/evaluators/json-distance", "/datasets/demo", "/runs", "/login"):

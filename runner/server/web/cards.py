@@ -12,6 +12,7 @@ from runner.results.json_diff import json_differences
 from runner.results.summary import Stats, passes
 from runner.server.web.render import fragment, value
 from runner.store.types import RunInfo
+from sandboxes.base import Model
 
 _OWN = frozenset(
     ("number", "id", "repeat", "cached", "evaluator", "version", "sandbox", "given", "outcome", "label", "score")
@@ -19,24 +20,60 @@ _OWN = frozenset(
 _CUT = 1500
 
 
+class Shown(Model):
+    """A result as a page shows it, also one out of a file that anybody may have written."""
+
+    number: int
+    id: str
+    outcome: str
+    label: str | None
+    score: float | None
+    explanation: str | None
+    kind: str
+    """Of its error; empty without one."""
+    message: str
+
+
+def shown(row: Mapping[str, Any]) -> Shown:
+    """The result's own fields; what is of another type is left out."""
+    error = row.get("error")
+    error = error if isinstance(error, dict) else {"kind": row.get("error_kind"), "message": row.get("error_message")}
+    score = row.get("score")
+    return Shown(
+        number=int(row.get("number") or 0),
+        id=str(row.get("id", "")),
+        outcome=str(row.get("outcome", "")),
+        label=_text(row.get("label")),
+        score=score if isinstance(score, int | float) and not isinstance(score, bool) else None,
+        explanation=_text(row.get("explanation")),
+        kind=_text(error.get("kind")) or "",
+        message=_text(error.get("message")) or "",
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
 def card(run: RunInfo, row: Mapping[str, Any], *, whole: bool = False) -> Markup:
     """The row; `whole` with everything that is known of it."""
+    result = shown(row)
     columns = _columns(row)
     names = [name for name in ("output", "reference", *columns) if name in columns]
     pair = list(dict.fromkeys(names))[:2]
     values = [columns[name] for name in pair]
     differences = json_differences(*values) if len(values) == 2 else ()
     more = {name: given for name, given in columns.items() if name not in pair} if whole else {}
-    if row.get("stdout"):
-        more["printed"] = row["stdout"]
+    if printed := _text(row.get("stdout")):
+        more["printed"] = printed
     if whole:
         more |= {name: row[name] for name in ("outputs", "sandbox", "version", "duration_ms") if row.get(name)}
     return fragment(
         "result_row.html",
         run=run,
         level="h2" if whole else "h3",
-        row=row,
-        verdict=_verdict(run.summary, row),
+        row=result,
+        verdict=_verdict(run.summary, result),
         names=pair,
         differences=differences,
         sides=_sides(pair, values, whole=whole),
@@ -50,10 +87,9 @@ def _columns(row: Mapping[str, Any]) -> dict[str, Any]:
     return dict(carried) if isinstance(carried, dict) else {n: given for n, given in row.items() if n not in _OWN}
 
 
-def _verdict(stats: Stats | None, row: Mapping[str, Any]) -> str:
-    score = row.get("score")
-    passed = passes(score, stats) if score is not None and stats is not None else None
-    return str(row["outcome"]) if passed is None else "passed" if passed else "missed"
+def _verdict(stats: Stats | None, row: Shown) -> str:
+    passed = passes(row.score, stats) if row.score is not None and stats is not None else None
+    return row.outcome if passed is None else "passed" if passed else "missed"
 
 
 def _sides(names: list[str], values: list[Any], *, whole: bool) -> Markup:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from runner.server.v1.parts import Here
+from runner.server.v1.parts import Here, while_there
+from runner.server.web import draft as drafts
 from runner.server.web import forms
+from runner.server.web.draft import EMPTY, Draft
 from runner.server.web.render import page
 
 router = APIRouter()
 _ROWS = 20
 _LISTED = 100
+_TRIED = 5
+"""Evaluators that are tried on a dataset until one can score it."""
 
 
 @router.get("/datasets/{name}")
@@ -30,6 +34,20 @@ async def shown(request: Request, service: Here, name: str, first: str = "1") ->
         more=more,
         evaluators=(await service.evaluators(count=_LISTED)).items,
     )
+
+
+@router.get("/datasets/{name}/tried")
+async def tried(request: Request, service: Here, name: str) -> Response:
+    """The first rows, tried with the evaluator saved last that can score them: a part of the dataset's page."""
+    await service.dataset(name)
+    every = sorted((await service.evaluators(count=_LISTED)).items, key=lambda one: one.saved, reverse=True)
+    for info in every[:_TRIED]:
+        version = await service.evaluator(info.name)
+        draft = Draft(version.name, version.language, version.source, dataset=name)
+        found = await while_there(request, lambda draft=draft: drafts.tried(service, draft))  # type: ignore[misc]
+        if found["reply"] is not None and found["same"] is None:
+            return page(request, "dataset_tried.html", version=version, dataset=name, **found)
+    return page(request, "dataset_tried.html", version=None, dataset=name, **EMPTY)
 
 
 @router.post("/datasets/{name}/delete")

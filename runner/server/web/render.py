@@ -24,6 +24,8 @@ from runner.text import printable, rows_of, shown_json, whole
 
 _TEXT = 20_000
 """Characters of a value that a page shows."""
+_INDENTED = 200_000
+"""Characters of JSON that is indented: more is cut anyway."""
 _SHORT = 72
 """Characters of JSON that stand on one line."""
 
@@ -104,9 +106,12 @@ def value(given: Any, short: int = _SHORT) -> str:
 
     JSON is indented if it has more than `short` characters.
     """
-    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    if not isinstance(given, str) and len(text) > short:
-        text = json.dumps(given, ensure_ascii=False, indent=2)
+    try:
+        text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+        if not isinstance(given, str) and short < len(text) <= _INDENTED:
+            text = json.dumps(given, ensure_ascii=False, indent=2)
+    except RecursionError:
+        text = shown_json(given, _TEXT)
     text = whole(text[:_TEXT]) + ("…" if len(text) > _TEXT else "")
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 

@@ -15,9 +15,8 @@ from runner.reports.content import RunContent
 from runner.reports.html import figures
 from runner.results.worst import ShownRows
 from runner.server.v1.parts import Here
-from runner.server.web import charts, forms
+from runner.server.web import cards, charts, forms
 from runner.server.web import draft as drafts
-from runner.server.web.cards import card
 from runner.server.web.draft import EMPTY, Draft
 from runner.server.web.render import duration, fragment, link, page
 from runner.service.errors import ServiceError, translated
@@ -131,7 +130,11 @@ async def shown(request: Request, service: Here, run_id: str) -> Response:
     else:
         selection = _selection(query)
         selected = await service.results(run.id, selection)
-        context |= {"selected": selected, "rows": [card(run, row) for row in selected.rows], "selection": selection}
+        context |= {
+            "selected": selected,
+            "rows": [cards.card(run, row) for row in selected.rows],
+            "selection": selection,
+        }
         if run.summary:
             bars, threshold = charts.score_bars(run.summary, path, query), charts.first_threshold(run.summary)
             context["charts"] = fragment(
@@ -172,7 +175,8 @@ async def _progress(service: Service, run: RunInfo) -> dict[str, Any]:
     errors: Any = ()
     if failed:
         outcome: Outcome = "failed" if run.counts.get("failed") else "lost"
-        errors = (await service.results(run.id, Selection(outcome=outcome, count=_ERRORS))).rows
+        found = await service.results(run.id, Selection(outcome=outcome, count=_ERRORS))
+        errors = [cards.shown(row) for row in found.rows]
     return {"errors": errors, "rate": rate, "left": "" if left is None else duration(left)}
 
 
@@ -226,7 +230,7 @@ async def row(request: Request, service: Here, run_id: str, number: int) -> Resp
     selected = await service.results(run_id, Selection(order="row", first=max(0, number - 1), count=1))
     if number < 1 or not selected.rows:
         raise ServiceError("not-found", f"the run has no row {number} (it has {run.rows:,}); open the run")
-    return page(request, "result.html", run=run, number=number, card=card(run, selected.rows[0], whole=True))
+    return page(request, "result.html", run=run, number=number, card=cards.card(run, selected.rows[0], whole=True))
 
 
 @router.post("/runs/{run_id}/cancel")

@@ -1,0 +1,151 @@
+"""The pages without a browser: what they say, that nothing of a script is markup, and that each failure is a page."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.server.live import Live, live
+
+EVIL = "</textarea><script>alert(1)</script>"
+DEEP = "[" * 400 + "]" * 400
+SOURCE = f"""\
+def evaluate(output):
+    print({EVIL!r})
+    if output == "raise":
+        raise ValueError({EVIL!r})
+    return {{"label": {EVIL!r}, "score": 1.0, "explanation": {EVIL!r}}}
+"""
+HEADERS = {"accept": "text/html"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with live(tmp_path_factory.mktemp("server")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(server: Live) -> Iterator[httpx.Client]:
+    with server.client(headers=HEADERS) as found:
+        yield found
+
+
+def form(client: httpx.Client, path: str, **fields: str) -> httpx.Response:
+    return client.post(path, data=fields, headers={"origin": str(client.base_url).rstrip("/")})
+
+
+def finished(client: httpx.Client, run: str) -> None:
+    with client.stream("GET", f"/v1/runs/{run}/events") as events:
+        assert any('"finished"' in line for line in events.iter_lines())
+
+
+def test_what_a_script_says_is_text_on_every_page(client: httpx.Client) -> None:
+    rows = [{"id": EVIL, "output": EVIL}, {"output": "raise"}, {"output": json.loads(DEEP)}]
+    client.post("/v1/datasets?name=evil.jsonl", content="".join(json.dumps(row) + "\n" for row in rows))
+    tried = form(client, "/evaluators/try", source=SOURCE, name="evil", language="python", dataset="evil")
+    saved = form(client, "/evaluators/save", source=SOURCE, name="evil", language="python", dataset="evil")
+    assert (tried.status_code, saved.status_code, saved.headers["location"]) == (
+        200,
+        303,
+        "/evaluators/evil?dataset=evil",
+    )
+    run = client.post("/v1/runs", json={"evaluator": "evil", "dataset": "evil"}).json()["id"]
+    finished(client, run)
+    paths = [
+        "/evaluators/evil",
+        "/datasets/evil",
+        "/runs/new?evaluator=evil&dataset=evil",
+        f"/runs/{run}",
+        "/",
+        "/runs",
+    ]
+    paths += [f"/runs/{run}/rows/{n}" for n in (1, 2, 3)]
+    paths += [
+        f"/runs/{run}?label={EVIL}&search={EVIL}",
+        f"/compare?base={run}&new={run}",
+        f"/runs/{EVIL}",
+        f"/datasets/{EVIL}",
+    ]
+    for page in [tried, *(client.get(path) for path in paths)]:
+        assert "text/html" in page.headers["content-type"], page.text
+        assert "alert(1)" not in re.sub(re.escape(html.escape(EVIL)), "", page.text.replace("&#34;", '"')), page.url
+        assert "<script>" not in page.text
+    assert html.escape(EVIL) in client.get(f"/runs/{run}").text
+
+
+def test_a_version_of_somebody_else_is_shown_before_it_is_written_over(client: httpx.Client) -> None:
+    old, theirs, yours = (f"def evaluate(output):\n    return {n}\n" for n in (1, 2, 3))
+    first = client.post("/v1/evaluators", json={"name": "shared", "source": old}).json()["version"]
+    second = client.post("/v1/evaluators", json={"name": "shared", "source": theirs}).json()["version"]
+    fields = {"name": "shared", "language": "python", "source": yours}
+    refused = form(client, "/evaluators/save", **fields, expected=first)
+    assert refused.status_code == 409
+    assert "return 2" in refused.text
+    assert f'name="expected" value="{second}"' in refused.text
+    assert yours.splitlines()[1] in refused.text
+    assert form(client, "/evaluators/save", **fields, expected=second).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        *(("/runs/nothing", 404), ("/datasets/nothing", 404), ("/evaluators/nothing@7", 404), ("/nowhere", 404)),
+        *(("/evaluators/new?template=nothing", 404), ("/static/page.css", 404), ("/datasets/demo?first=x", 422)),
+    ],
+)
+def test_what_fails_is_a_page_with_one_sentence(client: httpx.Client, path: str, status: int) -> None:
+    page = client.get(path)
+    assert page.status_code == status
+    found = re.search(r'<p class="problem" role="alert">([^<]{10,})</p>', page.text)
+    assert found, page.text
+    assert "\n" not in found[1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"source": "def evaluate(output:", "rows": "{}"}, "(line 1|never closed|was not closed)"),
+        ({"source": "x = 1", "rows": "{}"}, "evaluate"),
+        ({"source": "def evaluate(output): return 1", "rows": "nonsense"}, "row 1 is not JSON"),
+        ({"source": "def evaluate(output): return 1", "dataset": "none"}, "none"),
+        ({"source": "def evaluate(gold): return 1", "dataset": "demo"}, "gold"),
+        ({"source": "def evaluate(output): return 1", "dataset": "demo", "timeout": "soon"}, "must be a number"),
+    ],
+)
+def test_what_cannot_be_tried_is_said_in_its_place(client: httpx.Client, fields: dict[str, str], said: str) -> None:
+    page = client.post("/evaluators/try", data=fields, headers={"x-evalcell-part": "tried", "x-evalcell": "1"})
+    assert page.status_code == 200
+    assert re.search(said, html.unescape(page.text)), page.text
+    assert 'role="alert"' in page.text
+
+
+def test_a_dataset_is_tried_with_an_evaluator_that_can_score_it(client: httpx.Client) -> None:
+    client.post("/v1/evaluators", json={"name": "other", "source": "def evaluate(gold):\n    return 1\n"})
+    found = client.get("/datasets/demo/tried")
+    assert "other@1" not in found.text
+    assert found.text.count('<article class="tried"') == 5
+    client.post("/v1/datasets?name=strange.jsonl", content='{"nothing": 1}\n')
+    assert "None of the evaluators" in client.get("/datasets/strange/tried").text
+
+
+def test_static_files_are_kept_and_packed(client: httpx.Client) -> None:
+    address = re.findall(r"/static/page\.[0-9a-f]{12}\.(?:js|css)", client.get("/").text)
+    assert len(address) == 2
+    for each in address:
+        found = client.get(each)
+        assert "immutable" in found.headers["cache-control"]
+        assert found.headers["content-encoding"] == "gzip"
+
+
+def test_no_page_holds_what_the_policy_forbids(client: httpx.Client) -> None:
+    for path in ("/", "/evaluators/new", "/datasets/demo", "/runs", "/runs/new", "/compare", "/login", "/nowhere"):
+        text = client.get(path).text
+        assert not re.search(
+            r"<style|\sstyle=|\son[a-z]+=|javascript:|<script(?! type=.module. src=)|hx-on|js:", text
+        ), path

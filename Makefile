@@ -95,9 +95,10 @@ docs: $(DOCS)/.ready  # the site, in site/; --quiet would hide warnings from --s
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 	@echo "made site/index.html"
 
-reference: $(READY)  # after a change of a command, an option or a docstring: docs/reference/cli.md and python.md
+reference: $(READY)  # after a change of a command, an option or a docstring: docs/reference/cli.md, python.md and http.md
 	$(RUN) docs/cli_reference.py
 	$(RUN) docs/python_reference.py
+	$(RUN) docs/http_reference.py
 
 clean:
 	rm -rf $(VENV) $(DOCS) site

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 import runner
-from docs import cli_reference, python_reference
+from docs import cli_reference, http_reference, python_reference
 from runner.cli.main import cli
 from runner.types import ErrorKind
 from tests.cli.commands import evalcell
@@ -234,6 +234,10 @@ def test_the_reference_of_commands_is_up_to_date() -> None:
 def test_the_reference_of_python_is_up_to_date_and_has_every_public_name() -> None:
     assert python_reference.PAGE.read_text("utf-8") == python_reference.page(), "run `make reference`"
     assert sorted(chain(*python_reference.PARTS.values())) == sorted(runner.__all__)
+
+
+def test_the_reference_of_http_is_up_to_date() -> None:
+    assert http_reference.PAGE.read_text("utf-8") == http_reference.page(), "run `make reference`"
 
 
 def keys(page: str, title: str) -> set[str]:

@@ -46,6 +46,7 @@ class Service(Evaluators, Datasets, Runs):
         with suppress(InputError):
             await threaded(add_example, self.store)
         await self._opened.enter_async_context(self.pool)
+        await threaded(self.store.end_abandoned)
         await self.queue.open()
         return self
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError, TimeoutError
 
 from runner.errors import InputError
 from runner.store.errors import StoreError
@@ -19,6 +19,7 @@ from runner.text import printable
 
 VARIABLE = "EVALCELL_DATABASE_URL"
 _BUSY = 30.0  # seconds to wait for another process's write
+_POOL: dict[str, Any] = {"pool_size": 8, "max_overflow": 56}  # more than a server's threads, 40
 _MOST = 64 << 20  # bytes of one value
 _LOCK = 0x65766C63  # "evlc": the number by which writers of a PostgreSQL database wait for each other
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
@@ -55,9 +56,9 @@ class Database:
 
     def _made(self) -> Engine:
         if not self.sqlite:
-            made = create_engine(self._url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+            made = create_engine(self._url, **_POOL, pool_pre_ping=True, connect_args={"connect_timeout": 10})
         else:
-            made = create_engine(self._url, connect_args={"timeout": _BUSY})
+            made = create_engine(self._url, **_POOL, connect_args={"timeout": _BUSY})
             event.listen(made, "connect", _prepare)
         event.listen(made, "begin", _begin)
         return made
@@ -78,7 +79,7 @@ class Database:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except OperationalError as error:
+        except (OperationalError, TimeoutError) as error:
             raise StoreError(
                 f"{self.name} cannot be used ({_reason(error)}); make room, end what holds it, or see that it runs"
             ) from error

@@ -393,3 +393,25 @@ def test_writers_at_once_lose_nothing(store: Store, address: str | None, folder:
     numbers = [one.number for one in store.versions("shared", count=100).items]
     assert numbers == [*range(32, 16, -1)]
     assert len({store.evaluator(f"shared@{number}").version for number in range(1, 33)}) == 32
+
+
+def test_as_many_threads_as_a_server_has_read_at_once(store: Store) -> None:
+    inside = threading.Barrier(41, timeout=60)
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with store._database.read() as connection:
+                connection.exec_driver_sql("SELECT 1")
+                inside.wait()  # all of them have a connection
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    inside.wait()
+    store.add_evaluator(evaluator())
+    for thread in threads:
+        thread.join()
+    assert failures == []

@@ -78,7 +78,7 @@ class Pool:
         Somebody must go on taking the runs' parts meanwhile, for so many seconds at most as `PATIENCE`.
         """
         self._closed = True
-        for stream in self._runs:
+        for stream in list(self._runs):
             await stream.park()
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):

@@ -100,8 +100,9 @@ class WorkerProcess:
         self._jobs[job.number] = job
         try:
             await self._send({"do": do, "job": job.number}, payload)
-        except BaseException:
+        except BaseException:  # it may be on its way, also if nobody waits for that any more
             self._jobs.pop(job.number, None)
+            self._write({"do": "cancel", "job": job.number})
             raise
         return job
 
@@ -254,6 +255,12 @@ class WorkerProcess:
             if said:
                 self._last.append(printable(said, 200))
                 LOG.info("worker %s: %s", self.name, said)
+
+    def _write(self, header: dict[str, Any]) -> None:
+        """Send it without waiting; to a worker that has died, nothing."""
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.write(frames.pack(header))
 
     async def _send(self, header: dict[str, Any], payload: bytes = b"") -> None:
         process = self._process

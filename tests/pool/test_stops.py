@@ -63,6 +63,27 @@ def test_a_client_that_goes_away_takes_its_script_with_it(backend: str) -> None:
     with_pool(body)
 
 
+def test_a_client_that_goes_away_while_its_rows_are_sent_starts_nothing() -> None:
+    """What is too large for the pipe's buffer waits; it may be cancelled then."""
+
+    async def body(pool: Pool) -> None:
+        quick = dry_run("def evaluate(output): return len(output)\n", {"output": "x"})
+        await pool.evaluate(quick)
+        os.kill(worker_of(pool), signal.SIGSTOP)
+        trying = asyncio.create_task(pool.evaluate(dry_run(LOOPS, {"output": "x" * (1 << 20)}, limits=HOUR)))
+        while not pool._workers["local"]._jobs:
+            await asyncio.sleep(0)
+        trying.cancel()
+        await asyncio.gather(trying, return_exceptions=True)
+        os.kill(worker_of(pool), signal.SIGCONT)
+        await pool.evaluate(quick)  # it has read all before that
+        before = {pid: spent(pid) for pid in descendants(worker_of(pool))}
+        await asyncio.sleep(1)
+        assert not [pid for pid, ticks in before.items() if spent(pid) - ticks >= TICKS]
+
+    with_pool(body)
+
+
 @pytest.mark.rotating("stops of the pool", "pool")
 def test_a_script_that_loops_while_it_loads_is_stopped_too() -> None:
     async def body(pool: Pool) -> None:

@@ -189,7 +189,8 @@ def test_turns_are_fair_and_a_lane_is_left() -> None:
     asyncio.run(body())
 
 
-def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next() -> None:
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next(order: tuple[int, int]) -> None:
     async def body() -> None:
         turns = Turns(2)
         party = turns.join(dry=False)
@@ -199,13 +200,14 @@ def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next() -> None:
             async with turns.turn(party):
                 await done.wait()
 
-        first, second, third = (asyncio.create_task(take()) for _ in range(3))
+        tasks = [asyncio.create_task(take()) for _ in range(3)]
         await asyncio.sleep(0)
-        second.cancel()
-        first.cancel()
-        await asyncio.gather(first, second, return_exceptions=True)
+        for number in order:
+            tasks[number].cancel()
+        ended = await asyncio.gather(*tasks[:2], return_exceptions=True)
+        assert [type(one) for one in ended] == [asyncio.CancelledError] * 2
         done.set()
-        await third
+        await tasks[2]
         assert turns.waiting == 0
         async with turns.turn(party):
             pass

@@ -64,7 +64,7 @@ class Turns:
         except asyncio.CancelledError:
             if ready.done() and not ready.cancelled():
                 self._release(party)  # it was granted in the same moment
-            else:
+            elif ready in party.waiting:
                 party.waiting.remove(ready)
             raise
         began = self._clock()

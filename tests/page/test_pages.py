@@ -110,7 +110,7 @@ def test_what_fails_is_a_page_with_one_sentence(client: httpx.Client, path: str,
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"source": "def evaluate(output:", "rows": "{}"}, "(line 1|never closed|was not closed)"),
+        ({"source": "def evaluate(output:", "rows": "{}"}, "line 1, column \\d+: .*never closed"),
         ({"source": "x = 1", "rows": "{}"}, "evaluate"),
         ({"source": "def evaluate(output): return 1", "rows": "nonsense"}, "row 1 is not JSON"),
         ({"source": "def evaluate(output): return 1", "dataset": "none"}, "none"),
@@ -123,6 +123,27 @@ def test_what_cannot_be_tried_is_said_in_its_place(client: httpx.Client, fields:
     assert page.status_code == 200
     assert re.search(said, html.unescape(page.text)), page.text
     assert 'role="alert"' in page.text
+
+
+def test_a_likely_mapping_is_suggested(client: httpx.Client) -> None:
+    fields = {"source": "def evaluate(output, reference): return 1", "rows": '{"prediction": "a", "gold": "b"}'}
+    page = client.post("/evaluators/try", data=fields, headers={"x-evalcell-part": "tried", "x-evalcell": "1"})
+    found = re.search(r'data-use-mapping="([^"]+)"', page.text)
+    assert found, page.text
+    assert html.unescape(found[1]) == "output = prediction\nreference = gold"
+    again = client.post(
+        "/evaluators/try",
+        data={**fields, "mapping": html.unescape(found[1])},
+        headers={"x-evalcell-part": "tried", "x-evalcell": "1"},
+    )
+    assert "scored" in again.text
+
+
+def test_a_script_that_loops_is_not_waited_for_long(client: httpx.Client) -> None:
+    fields = {"source": "def evaluate(output):\n    while True: pass\n", "rows": '{"output": 1}'}
+    page = client.post("/evaluators/try", data=fields, headers={"x-evalcell-part": "tried", "x-evalcell": "1"})
+    assert "timeout" in page.text
+    assert "a row may take 2 s" in page.text
 
 
 def test_a_dataset_is_tried_with_an_evaluator_that_can_score_it(client: httpx.Client) -> None:

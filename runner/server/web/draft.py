@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -17,11 +18,17 @@ from runner.service.types import EvaluateRequest, SandboxFit
 from runner.text import printable
 from sandboxes.base import Language, Problem, SandboxConfig
 
+_PLACE = re.compile(r"[^\s:]{1,80}:(\d{1,7})(?::(\d{1,7}))?: (.*)")
+_SECONDS = "2"
+"""That a row may take while one types, if the form does not say: a script that loops should not be waited for long."""
 TRIED = 5
 """Rows that are scored while one types."""
 _TEXT = 20_000
 
-EMPTY: dict[str, Any] = {"problems": "[]", "detail": "", "busy": False, "reply": None, "speed": None, "same": None}
+EMPTY: dict[str, Any] = {
+    **{"problems": "[]", "detail": "", "mapping": "", "busy": False},
+    **{"reply": None, "speed": None, "same": None, "patience": _SECONDS},
+}
 """What `tried.html` shows before anything was tried."""
 
 
@@ -111,12 +118,23 @@ def _failed(error: Exception) -> dict[str, Any]:
     if problem is None:
         raise error
     if isinstance(error, EvaluatorError):
-        from runner.service.scripts import problem_of
+        place, words = _place(error)
+        return EMPTY | {"problems": _problems([place] if place else ()), "detail": words}
+    paths: dict[str, str] = problem.more.get("paths") or {}
+    lines = [f"{name} = {column}" for name, column in paths.items()]
+    lines += [f"{name} := VALUE" for name in problem.more.get("values") or ()]
+    return EMPTY | {"detail": problem.detail, "busy": problem.retryable, "mapping": "\n".join(lines)}
 
-        place = problem_of(error, "")
-        return EMPTY | {"problems": _problems([place]), "detail": problem.detail}
-    found = problem.more.get("problems") or ()
-    return EMPTY | {"problems": _problems(found), "detail": problem.detail, "busy": problem.retryable}
+
+def _place(error: EvaluatorError) -> tuple[Problem | None, str]:
+    """Where in the script it is, and what is wrong there: the message names a file, the place, and shows its line."""
+    first = str(error).split("\n")[0]
+    found = _PLACE.match(first)
+    if found is None:
+        return None, first
+    line, column = int(found[1]), int(found[2] or 1)
+    where = f"line {line}, column {column}" if found[2] else f"line {line}"
+    return Problem(line=line, column=column, message=found[3]), f"{where}: {found[3]}"
 
 
 def _problems(found: Any) -> str:
@@ -136,7 +154,7 @@ def request_of(draft: Draft) -> EvaluateRequest:
         first=forms.whole_number(draft.first or "1", "the first row"),
         count=TRIED,
         mapping=forms.mapping(draft.mapping),
-        limits=forms.limits(asdict(draft)),
+        limits=forms.limits({**asdict(draft), "timeout": draft.timeout.strip() or _SECONDS}),
         sandbox=SandboxConfig(backend=draft.sandbox) if draft.sandbox else None,
     )
 

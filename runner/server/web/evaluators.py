@@ -33,8 +33,8 @@ async def new(request: Request, service: Here, template: str = "", dataset: str 
     draft = drafts.of_template(template)
     if dataset:
         draft = replace(draft, dataset=dataset)
-    elif "draft" in request.query_params and (known := (await service.datasets(count=1)).items):
-        draft = replace(draft, dataset=known[0].name)
+    elif "draft" in request.query_params:
+        draft = replace(draft, dataset=await _newest_dataset(service))
     return await _editor(request, service, draft)
 
 
@@ -98,7 +98,8 @@ async def shown(request: Request, service: Here, reference: str, dataset: str = 
     runs = [run for run in (await service.runs(count=_LISTED)).items if run.evaluator == version.name]
     if not dataset:
         known = [one.name for one in (await service.datasets(count=_LISTED)).items]
-        dataset = next((run.dataset for run in runs if run.dataset in known), next(iter(known), ""))
+        used = next((run.dataset for run in runs if run.dataset in known), "")
+        dataset = used or await _newest_dataset(service)
     newest = await service.evaluator(version.name)
     draft = Draft(
         name=version.name,
@@ -110,6 +111,12 @@ async def shown(request: Request, service: Here, reference: str, dataset: str = 
     )
     every = (await service.versions(version.name, count=_LISTED)).items
     return await _editor(request, service, draft, version=version, newest=newest, versions=every, runs=runs[:10])
+
+
+async def _newest_dataset(service: Service) -> str:
+    """The dataset that was kept last: most likely what one works on. Empty if there is none."""
+    known = (await service.datasets(count=_LISTED)).items
+    return max(known, key=lambda one: one.created).name if known else ""
 
 
 @router.get("/evaluators/{name}/diff")

@@ -70,7 +70,7 @@ def _templates() -> Environment:
         "part": lambda text: quote(str(text), safe=""),
         "rows": rows_of,
         "short_json": shown_json,
-        "sentence": lambda text: printable(whole(re.split(r"(?<=[.:;]) ", " ".join(text.split()), maxsplit=1)[0]), 160),
+        "sentence": sentence,
         "signed": compared.signed,
         "value": value,
     }
@@ -114,6 +114,12 @@ def value(given: Any, short: int = _SHORT) -> str:
         text = shown_json(given, _TEXT)
     text = whole(text[:_TEXT]) + ("…" if len(text) > _TEXT else "")
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def sentence(text: str) -> str:
+    """The first sentence of a description, without marks of Markdown."""
+    first = re.split(r"(?<=[.:;]) ", " ".join(text.replace("`", "").split()), maxsplit=1)[0]
+    return printable(whole(re.sub(r"[:;]$", ".", first)), 160)
 
 
 def ago(when: datetime) -> str:

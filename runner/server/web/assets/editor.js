@@ -94,6 +94,8 @@ function restore() {
   area.value = draft.source;
   form.elements.language.value = draft.language;
   form.elements.name.value = draft.file.replace(/\.[^.]*$/, "").toLowerCase().replace(/[^a-z0-9._-]+/g, "-").replace(/^[^a-z0-9]+/, "").slice(0, 64);
+  document.querySelector("h1").textContent = form.elements.name.value;
+  document.title = `${form.elements.name.value} · evalcell`;
 }
 
 let timer, running;
@@ -109,6 +111,11 @@ async function attempt() {
   const mine = (running = new AbortController());
   tried.setAttribute("aria-busy", "true");
   const begun = performance.now();
+  const waiting = setInterval(() => {
+    const seconds = Math.round((performance.now() - begun) / 1000);
+    const why = seconds < 4 ? "" : "; a sandbox is made ready the first time, or the script is slow";
+    if (mine === running) status.textContent = `scoring for ${seconds} s${why}`;
+  }, 1000);
   try {
     const reply = await fetch("/evaluators/try", {
       method: "POST",
@@ -130,6 +137,7 @@ async function attempt() {
     tried.textContent = "The server does not answer; see whether `evalcell serve` still runs, then try again.";
     mark([]);
   } finally {
+    clearInterval(waiting);
     if (mine === running) tried.setAttribute("aria-busy", "false");
   }
 }

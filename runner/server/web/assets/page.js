@@ -57,6 +57,7 @@ const HEAD = 65536;
 
 /** A dropped or chosen file: a script opens as a draft, a dataset is uploaded. */
 async function take(file) {
+  if (!file.size) return say(`${file.name} is empty; choose a file that holds a script or rows.`);
   say(`Reading ${file.name} …`, "notice busy");
   try {
     const name = encodeURIComponent(file.name);
@@ -157,6 +158,19 @@ function copies() {
   }
 }
 
+/** A likely mapping that the server suggests goes into the form, which tries it where there is an editor. */
+function mappings() {
+  addEventListener("click", (event) => {
+    const button = event.target.closest?.("[data-use-mapping]");
+    const field = button && $("textarea[name=mapping]");
+    if (!field) return;
+    field.value = button.dataset.useMapping;
+    field.closest("details").open = true;
+    field.dispatchEvent(new Event("change", { bubbles: true }));
+    field.focus();
+  });
+}
+
 // What the server refuses is shown where the page would have been: no status is silent.
 document.addEventListener("htmx:error", () => say("The server does not answer; see whether `evalcell serve` still runs, then try again."));
 
@@ -165,3 +179,4 @@ drop();
 live();
 keys();
 copies();
+mappings();

@@ -12,7 +12,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 from fastapi import FastAPI
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from runner.service.errors import ServiceError
 
@@ -37,7 +37,24 @@ class _Endpoint:
         async with self._lock:
             if self._manager is None:
                 self._manager = await self._started()
-        await self._manager.handle_request(scope, receive, send)
+        body = await _body(receive)
+        failed: list[Exception] = []
+
+        async def work() -> None:
+            try:
+                await self._manager.handle_request(scope, _again(body), send)
+            except Exception as error:
+                failed.append(error)
+            tasks.cancel_scope.cancel()
+
+        # The library goes on when the client has hung up, and so would a script.
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(work)
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+        if failed:
+            raise failed[0]
 
     async def _started(self) -> Any:
         if find_spec("mcp") is None:
@@ -66,6 +83,32 @@ class _Endpoint:
 
         await tasks.start(serve)
         return manager
+
+
+async def _body(receive: Receive) -> bytes:
+    """All that the client sends. Raises ServiceError for too much."""
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ServiceError("too-slow", "the client went away")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > _BODY:
+            raise ServiceError("too-large", f"a message has at most {_BODY:,} bytes; send less")
+    return bytes(body)
+
+
+def _again(body: bytes) -> Receive:
+    """The same body once more."""
+    left = [body]
+
+    async def receive() -> Message:
+        if not left:
+            await anyio.sleep_forever()
+        return {"type": "http.request", "body": left.pop(), "more_body": False}
+
+    return receive
 
 
 def mount(app: FastAPI) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -152,6 +154,24 @@ def test_http_wants_the_token_and_a_host_that_it_knows(server: Live) -> None:
         assert client.post("/mcp", content=b"[" * 100_000, headers=good | {"content-type": "application/json"}).is_error
         assert client.post("/mcp", content=b"x" * (5 << 20), headers=good).status_code in (400, 413)
         assert client.post("/mcp", json=body, headers=good).status_code == 200
+
+
+def test_who_hangs_up_stops_the_script(server: Live) -> None:
+    script = "import time\ndef evaluate(output):\n    time.sleep(3600)\n"
+    asked = {"name": "try", "arguments": {"source": script, "rows": [{"output": 1}], "timeout": 600}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asked})
+    head = ["POST /mcp HTTP/1.1", "host: 127.0.0.1", f"authorization: Bearer {TOKEN}", "content-type: application/json"]
+    head += ["accept: application/json, text/event-stream", f"content-length: {len(body)}", "", body]
+    with socket.create_connection(("127.0.0.1", httpx.URL(server.url).port or 0)) as client:
+        client.sendall("\r\n".join(head).encode())
+        _until(lambda: server.service.pool.status().running == 1)
+    _until(lambda: server.service.pool.status().running == 0)
+
+
+def _until(true: Callable[[], bool]) -> None:
+    """Wait for it; the test's own timeout ends what never comes."""
+    while not true():
+        time.sleep(0.01)
 
 
 @pytest.mark.rotating("what takes a process of evalcell mcp", "tools")

@@ -146,3 +146,15 @@ def test_with_the_extra_it_keeps_runs(wheel: Path, installed: Path, tmp_path: Pa
             done = _run(installed / "evalcell", *words, cwd=tmp_path)
             assert done.returncode == 0, done.stderr
     assert "polite@1" in done.stdout
+
+
+def test_a_client_needs_no_extra_and_what_needs_one_says_which(installed: Path, tmp_path: Path) -> None:
+    code = "from runner import Client, ServerError\ntry:\n    Client('http://127.0.0.1:9').status('r')\n"
+    code += "except ServerError as error:\n    print(error)\n"
+    done = _run(installed / "python", "-c", code, cwd=tmp_path)
+    assert "no server answers at http://127.0.0.1:9" in done.stdout, done.stderr
+    for command in ("serve", "mcp"):
+        done = _run(installed / "evalcell", command, cwd=tmp_path)
+        extra = {"serve": "server"}.get(command, command)
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert f"pip install 'evalcell[{extra}]'" in done.stderr

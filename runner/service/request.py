@@ -55,5 +55,5 @@ def checked(request: RunRequest, reference: str, dataset: str) -> str:
     Run(prepared)  # its gates
     with prepared.open():
         pass  # its columns
-    named = request.model_copy(update={"evaluator": reference, "dataset": dataset})
+    named = request.model_copy(update={"evaluator": reference, "dataset": f"store:{dataset}"})
     return command(prepare(named, evaluator=evaluator), None)

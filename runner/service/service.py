@@ -67,7 +67,7 @@ class Service(Evaluators, Datasets, Runs):
         """Whether scripts can be run, and what is active in each sandbox of this machine that is allowed."""
         await threaded(self.store.ping)
         sandboxes = await threaded(self._machine.tiers, self.settings.refused())
-        return {"ready": True, "store": self.store.name, "sandboxes": sandboxes}
+        return {"ready": True, "sandboxes": sandboxes}
 
     def status(self) -> PoolStatus:
         """What the workers do."""

@@ -63,7 +63,7 @@ async def threaded(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
     return await to_thread.run_sync(partial(call, *args, **more), abandon_on_cancel=True)
 
 
-@lru_cache(64)
+@lru_cache(256)
 def parsed(source: str, name: str, language: Language) -> Evaluator:
     """A script, read at most once while it is used. Raises EvaluatorError."""
     return parse_evaluator(source, name, language=language)

@@ -285,6 +285,7 @@ def missing(*names: str) -> subprocess.CompletedProcess[str]:
     return imports('from runner.cli.main import cli\ncli.main(["runs"])', without=names)
 
 
+@pytest.mark.rotating("what the store needs installed", "store")
 @pytest.mark.parametrize("name", ["sqlalchemy", "alembic"])
 def test_without_the_extra_it_is_one_line_with_the_command(here: Path, name: str) -> None:
     done = missing(name)

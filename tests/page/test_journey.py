@@ -225,6 +225,19 @@ def test_reading_needs_no_script(browser: Any, served: Served) -> None:
         assert page.get_by_text("Rows 21 to 40").count() == 1
 
 
+def test_text_that_replaces_a_selection_breaks_no_rule(browser: Any, served: Served) -> None:
+    with watched(browser, allowed=served.url) as page:
+        page.goto(f"{served.url}/evaluators/json-distance?dataset=demo")
+        page.locator(".cm-content").click()
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text("def evaluate(output):\n    return 0.125\n")
+        page.locator("#tried").get_by_text("0.125", exact=True).first.wait_for()
+        page.keyboard.press("Shift+ArrowUp")
+        page.keyboard.type("    return 0.25")
+        page.locator("#tried").get_by_text("0.25", exact=True).first.wait_for()
+        page.evaluate("document.querySelector('form').dataset.leaving = '1'")
+
+
 def test_the_switch_of_colours_is_kept(browser: Any, served: Served) -> None:
     with watched(browser, allowed=served.url) as page:
         page.goto(served.url)

@@ -47,5 +47,4 @@ async def compare(request: Request, service: Here, base: str = "", new: str = ""
         ids=[run.id for run in ended],
         made=made,
         detail=detail,
-        command=f"evalcell compare {base or 'BASE/'} {new or 'NEW/'}",
     )

@@ -51,13 +51,26 @@ const chosen = () => [grammars[language()]?.() ?? [], indentUnit.of(language() =
 
 restore();
 
+// Where text replaces a selection, the browser's own editing writes style attributes, which the policy reports.
+const replacing = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { from, to, empty } = view.state.selection.main;
+    if (event.inputType !== "insertText" || !event.data || (empty && !event.data.includes("\n"))) return false;
+    event.preventDefault();
+    const insert = () => view.state.update(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+    const handled = view.state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, event.data, insert));
+    if (!handled) view.dispatch(insert());
+    return true;
+  },
+});
+
 const view = new EditorView({
   state: EditorState.create({
     doc: area.value,
     extensions: [
       EditorView.cspNonce.of(document.querySelector("meta[name=style-nonce]").content),
       [lineNumbers(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), autocompletion(), highlightActiveLine()],
-      [syntaxHighlighting(colours), look, grammar.of(chosen()), EditorState.tabSize.of(4)],
+      [syntaxHighlighting(colours), look, grammar.of(chosen()), EditorState.tabSize.of(4), replacing],
       keymap.of([{ key: "Mod-Enter", run: () => (attempt(), true) }, { key: "Mod-s", run: () => (form.querySelector("[data-save]")?.click(), true) }]),
       keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
       EditorView.contentAttributes.of({ "aria-label": "Script", tabindex: "0", spellcheck: "false", autocapitalize: "off" }),

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from math import inf, isfinite
 
 from runner.service.types import Progress, RunEvent, StateChange
 from runner.store.types import RunInfo
@@ -28,12 +29,16 @@ class Feed:
         self.rows, self.total = info.rows, info.total
         self.counts: dict[Outcome, int] = dict(info.counts)
         self.state, self.error = info.state, info.error
-        self._scored = 0 if info.mean is None else info.counts.get("scored", 0)
-        self._sum = (info.mean or 0.0) * self._scored
+        self._count(info)
         self._times: deque[tuple[float, int]] = deque(maxlen=100)
         self._changed = asyncio.Event()
         self.closed = False
         """Whether nothing more will be told."""
+
+    def _count(self, info: RunInfo) -> None:
+        """Take the scores so far from their mean. Where no float holds their sum, there is none later either."""
+        self._scored = info.counts.get("scored", 0)
+        self._sum = (inf if info.mean is None else info.mean) * self._scored if self._scored else 0.0
 
     def begin(self, total: int | None) -> None:
         """The run's sandbox is open."""
@@ -61,8 +66,7 @@ class Feed:
         """Go on to what another process stored."""
         if info.rows > self.rows:
             self.rows, self.counts = info.rows, dict(info.counts)
-            self._scored = 0 if info.mean is None else info.counts.get("scored", 0)
-            self._sum = (info.mean or 0.0) * self._scored
+            self._count(info)
             self._times.append((time.monotonic(), self.rows))
             self._tell()
         if info.state != self.state:
@@ -111,7 +115,7 @@ class Feed:
             counts={str(outcome): count for outcome, count in self.counts.items()},
             rate=None if rate is None else round(rate, 1),
             seconds_left=None if left is None else round(left, 1),
-            mean=self._sum / self._scored if self._scored else None,
+            mean=self._sum / self._scored if self._scored and isfinite(self._sum) else None,
         )
 
     def _rate(self) -> float | None:

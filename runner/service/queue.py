@@ -7,7 +7,6 @@ import logging
 from collections import Counter
 from contextlib import aclosing
 from dataclasses import dataclass
-from math import fsum
 from pathlib import Path
 
 from runner import tracing
@@ -17,8 +16,8 @@ from runner.service.errors import ServiceError, translated
 from runner.service.feed import OVER, Feed
 from runner.service.part import threaded
 from runner.service.request import job_of
-from runner.store.errors import NotStoredError, StoreError, StoreFullError
-from runner.store.segments import Segment, entries
+from runner.store.errors import NotStoredError, StoreDamagedError, StoreError, StoreFullError
+from runner.store.segments import Segment, entries, sum_of
 from runner.store.store import Store
 from runner.store.types import RunInfo, RunState
 
@@ -140,7 +139,7 @@ class Queue:
         for wait in (*_PATIENCE, *[_PATIENCE[-1]] * 1000):
             try:
                 return await self._score(going)
-            except StoreFullError:
+            except (StoreFullError, StoreDamagedError):
                 raise
             except StoreError as error:
                 LOG.warning("the store cannot be used: %s", error, extra={"run": going.info.id})
@@ -175,7 +174,7 @@ class Queue:
         await threaded(self._store.add_segment, id, segment)
         found = list(entries(segment.index))
         scores = [entry.score for entry in found if entry.score is not None]
-        going.feed.add(segment.rows, dict(segment.counts), fsum(scores), len(scores))
+        going.feed.add(segment.rows, dict(segment.counts), sum_of(scores), len(scores))
         last = segment.first + segment.rows - 1
         LOG.debug("rows %d to %d are stored", segment.first, last, extra={"run": id, "row": last})
         if self._log_rows:

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError, TimeoutError
 
 from runner.errors import InputError
-from runner.store.errors import StoreError
+from runner.store.errors import StoreDamagedError, StoreError
 from runner.store.schema import HEAD, metadata
 from runner.text import printable
 
@@ -84,19 +84,19 @@ class Database:
                 f"{self.name} cannot be used ({_reason(error)}); make room, end what holds it, or see that it runs"
             ) from error
         except SQLAlchemyError as error:
-            raise StoreError(
+            raise StoreDamagedError(
                 f"{self.name} is damaged, or no store of evalcell ({_reason(error)}); move it away"
             ) from error
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(map(str, first["loc"])) or error.title
             what = f"`{printable(field, 60)}` of a {error.title} is none ({first['msg']})"
-            raise StoreError(f"{self.name} is damaged: {what}; move it away") from error
+            raise StoreDamagedError(f"{self.name} is damaged: {what}; move it away") from error
         except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError) as error:
             # What a table holds may be of any type and depth.
             if isinstance(error, InputError):
                 raise
-            raise StoreError(f"{self.name} is damaged ({printable(str(error), 100)}); move it away") from error
+            raise StoreDamagedError(f"{self.name} is damaged ({printable(str(error), 100)}); move it away") from error
 
     def migrate(self) -> None:
         """Bring the tables up to date. Raises StoreError, also for those of a later evalcell."""

@@ -9,6 +9,7 @@ Errors of the store. Each message is one line with the next step.
       SegmentError          a segment that does not follow the run's last row, or contradicts itself
     StoreError              exit 3: the database or its folder cannot be used
       StoreFullError        a limit of the store is reached
+      StoreDamagedError     what is stored is damaged or gone: trying again mends nothing
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ class StoreError(Exception):
 
 class StoreFullError(StoreError):
     """A limit is reached, of one run or of the whole store."""
+
+
+class StoreDamagedError(StoreError):
+    """What is stored is damaged or gone. Trying again mends nothing."""
 
 
 class NotStoredError(InputError):

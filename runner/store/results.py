@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import fsum
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -18,7 +17,7 @@ from runner.store.limits import RUN
 from runner.store.part import Part, refuse_full
 from runner.store.runs import unknown
 from runner.store.schema import runs, segments
-from runner.store.segments import MOST, OUTCOMES, Segment, check, entries
+from runner.store.segments import MOST, OUTCOMES, Segment, check, entries, sum_of
 from runner.store.selection import Chosen, Numbered, Search, matches
 from runner.store.types import SegmentInfo, Selected, Selection
 from runner.types import Direction
@@ -49,7 +48,8 @@ class Results(Part):
         """
         check(segment)
         with self._files.written(segment.data, SEGMENT) as new, self._database.write() as connection:
-            row = connection.execute(select(runs.c.rows, runs.c.bytes).where(runs.c.id == run)).first()
+            so_far = select(runs.c.rows, runs.c.bytes, runs.c.score_sum).where(runs.c.id == run)
+            row = connection.execute(so_far).first()
             if row is None:
                 raise NotStoredError(unknown(run))
             if segment.first != row.rows + 1:
@@ -63,9 +63,9 @@ class Results(Part):
             values = {"run": run, "first": segment.first, "rows": segment.rows, "digest": new.digest}
             connection.execute(insert(segments).values(values | {"bytes": new.bytes, "entries": segment.index}))
             counts = {name: runs.c[name] + segment.counts.get(name, 0) for name in OUTCOMES}
-            more = {"rows": runs.c.rows + segment.rows, "bytes": runs.c.bytes + new.bytes}
+            more: dict[str, Any] = {"rows": runs.c.rows + segment.rows, "bytes": runs.c.bytes + new.bytes}
             scores = [entry.score for entry in entries(segment.index) if entry.score is not None]
-            more |= {"scores": runs.c.scores + len(scores), "score_sum": runs.c.score_sum + fsum(scores)}
+            more |= {"scores": runs.c.scores + len(scores), "score_sum": sum_of((row.score_sum, *scores))}
             connection.execute(update(runs).where(runs.c.id == run).values(**more, **counts))
             return int(row.rows) + segment.rows
 

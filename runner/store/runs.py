@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from datetime import datetime, timedelta
+from math import isfinite
 from typing import Any, TypedDict, Unpack
 
 from filelock import BaseFileLock, FileLock, Timeout
@@ -243,7 +244,7 @@ def _info(row: Row[Any]) -> RunInfo:
     scores, total = values.pop("scores"), values.pop("score_sum")
     if values["summary"] is not None:
         values["summary"] = Summary.model_validate_json(values["summary"])
-    return RunInfo(**values, counts=counts, mean=total / scores if scores else None)
+    return RunInfo(**values, counts=counts, mean=total / scores if scores and isfinite(total) else None)
 
 
 def _id(connection: Connection, moment: datetime) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import fsum, inf
 from time import monotonic
 from typing import NamedTuple, get_args
 
@@ -135,6 +136,14 @@ def entries(index: bytes) -> Iterator[Entry]:
             yield Entry(offset, OUTCOMES[outcome], kind, label, None if score != score else score)
     except (struct.error, IndexError):
         raise SegmentError("the index of a segment is damaged; delete the run, and run it again") from None
+
+
+def sum_of(scores: Iterable[float]) -> float:
+    """Their sum; infinity where no float holds it."""
+    try:
+        return fsum(scores)
+    except (OverflowError, ValueError):
+        return inf
 
 
 def check(segment: Segment) -> None:

@@ -151,7 +151,7 @@ class RunInfo(Model):
     """Results that are stored."""
     counts: dict[Outcome, int] = Field(default_factory=dict)
     mean: float | None = None
-    """Of the scores so far, of the first output. None without one."""
+    """Of the scores so far, of the first output. None without one, or where no float holds their sum."""
     summary: Summary | None = None
     error: str | None = None
     """What it failed with."""

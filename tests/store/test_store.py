@@ -181,6 +181,17 @@ def test_a_run_goes_from_state_to_state(store: Store, tmp_path: Path) -> None:
     assert len(store.set_run(run.id, state="failed", error="x" * 10_000).error or "") == 4000
 
 
+def test_scores_whose_sum_is_beyond_a_float_are_kept(store: Store, tmp_path: Path) -> None:
+    run = new_run(store, tmp_path)
+    store.add_segment(run, segment(result(1, 1.7e308), result(2, 0.0)))
+    assert store.run(run).mean == 1.7e308 / 2
+    store.add_segment(run, segment(result(3, 1.7e308)))
+    store.add_segment(run, segment(result(4, -1.7e308), result(5, -1.7e308), result(6, -1.7e308)))
+    info = store.run(run)
+    assert (info.rows, info.counts, info.mean) == (6, {"scored": 6}, None)
+    assert [row["score"] for row in store.select(run, Selection(order="best")).rows][:2] == [1.7e308, 1.7e308]
+
+
 def test_segments_follow_each_other_and_no_row_is_there_twice(store: Store, tmp_path: Path) -> None:
     run = new_run(store, tmp_path)
     assert store.add_segment(run, segment(result(1, 0.5), failed(2))) == 2

@@ -17,6 +17,13 @@ _RUNS = sa.table("runs", sa.column("id"), sa.column("scores"), sa.column("score_
 _SEGMENTS = sa.table("segments", sa.column("run"), sa.column("first"), sa.column("entries", sa.LargeBinary))
 
 
+def _sum(*scores: float) -> float:
+    try:
+        return math.fsum(scores)
+    except (OverflowError, ValueError):
+        return math.inf
+
+
 def upgrade() -> None:
     op.create_table(
         "replies",
@@ -37,5 +44,5 @@ def upgrade() -> None:
             last = found.first
             entries = found.entries[: len(found.entries) // _RECORD.size * _RECORD.size]
             scores = [score for *_, score in _RECORD.iter_unpack(entries) if not math.isnan(score)]
-            count, total = count + len(scores), total + math.fsum(scores)
+            count, total = count + len(scores), _sum(total, *scores)
         connection.execute(_RUNS.update().where(_RUNS.c.id == run).values(scores=count, score_sum=total))

@@ -58,10 +58,8 @@ class Entry:
         if method in SAFE or self.bears_token(headers):
             return
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-        if origin is not None:
-            own = urlsplit(origin).netloc.lower() == headers.get("host", "").lower() and origin != "null"
-            if not own:
-                raise ServiceError("forbidden", "the header `Origin` names another site; use this server's own pages")
+        if origin is not None and not _is_own(origin, headers.get("host", "")):
+            raise ServiceError("forbidden", "the header `Origin` names another site; use this server's own pages")
         if site not in (None, "same-origin", "none"):
             raise ServiceError("forbidden", "the request comes from another site; use this server's own pages")
         if origin is None and site is None and COOKIE in _cookies(headers) and headers.get("x-evalcell") != "1":
@@ -113,6 +111,13 @@ def host_name(host: str) -> str | None:
     except ValueError:
         return None
     return name.removesuffix(".") if name else None
+
+
+def _is_own(origin: str, host: str) -> bool:
+    try:
+        return origin != "null" and urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:  # such as half an address: `http://[`
+        return False
 
 
 def _is_address(name: str) -> bool:

@@ -42,8 +42,12 @@ class OnlyOnce:
         self._request = request
         self._key = key
 
-    async def get(self, model: type[M], work: Callable[[], Awaitable[M]]) -> M:
-        """What `work` gives now, or gave. Raises ServiceError for a key of another request, and what `work` raises."""
+    async def get(self, model: type[M], work: Callable[[], Awaitable[M]], *, file: bool = False) -> M:
+        """
+        What `work` gives now, or gave. `file`: the body is a file that `work` reads as it comes.
+
+        Raises ServiceError for a key of another request, and what `work` raises.
+        """
         if self._key is None:
             return await work()
         request, locks = self._request, self._request.app.state.locks
@@ -51,7 +55,7 @@ class OnlyOnce:
         key = hashlib.sha256(f"{request.method} {request.url.path}\0{self._key}".encode()).hexdigest()
         await locks(key)
         try:
-            digest = await self._digest()
+            digest = await self._digest(file)
             found = await threaded(store.recalled, key)
             if found is not None:
                 if found.digest != digest:
@@ -63,14 +67,11 @@ class OnlyOnce:
         finally:
             locks.release(key)
 
-    async def _digest(self) -> str:
+    async def _digest(self, file: bool) -> str:
         """Of what is asked. A file that is uploaded is told by its name and size: it is not held to be hashed first."""
         request = self._request
         asked = hashlib.sha256(request.url.query.encode())
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
-            asked.update(await request.body())
-        else:
-            asked.update(request.headers.get("content-length", "").encode())
+        asked.update(request.headers.get("content-length", "").encode() if file else await request.body())
         return asked.hexdigest()
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from runner.service.errors import ServiceError, of_status, translated
@@ -76,7 +77,11 @@ def answer_problems(app: FastAPI, page: Page | None = None) -> None:
         kind = "malformed" if any(one["type"] == "json_invalid" for one in error.errors()) else "invalid-request"
         return told(request, ServiceError(kind, line(first), errors=tuple(every)))
 
+    async def gone(request: Request, _: Exception) -> Response:
+        return told(request, ServiceError("too-slow", "the client went away before all was sent"), close=True)
+
     app.add_exception_handler(Exception, known)
+    app.add_exception_handler(ClientDisconnect, gone)
     app.add_exception_handler(ServiceError, known)
     app.add_exception_handler(HTTPException, bare)
     app.add_exception_handler(RequestValidationError, invalid)

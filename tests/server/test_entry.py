@@ -88,6 +88,7 @@ def test_what_needs_a_token() -> None:
         {"origin": "https://evil.example"},
         {"origin": "null"},
         {"origin": "http://localhost:9999"},
+        {"origin": "http://["},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
         {"origin": "https://evil.example", "x-evalcell": "1"},

@@ -48,7 +48,7 @@ async def add(
     async def work() -> DatasetInfo:
         return await service.add_dataset(request.stream(), name, another=another)
 
-    made = await once.get(DatasetInfo, work)
+    made = await once.get(DatasetInfo, work, file=True)
     response.headers["Location"] = f"/v1/datasets/{made.name}"
     return made
 

@@ -19,8 +19,9 @@ from runner.service.feed import OVER, Feed
 from runner.service.folders import Folders
 from runner.service.part import Part, threaded
 from runner.service.queue import Queue
-from runner.service.request import checked, request_of
+from runner.service.request import checked, job_of, request_of
 from runner.service.types import RunEvent
+from runner.store.errors import NotStoredError
 from runner.store.types import Page, RunInfo, RunSpec, RunState, Selected, Selection
 from sandboxes.base import SandboxConfig
 
@@ -102,6 +103,10 @@ class Runs(Part):
         if info.state not in ("failed", "cancelled", "parked") or self.queue.feed(id) is not None:
             raise ServiceError("run-state", f"the run is {info.state}; only one that failed or was cancelled goes on")
         spec = await threaded(self.store.spec, id)
+        try:
+            await threaded(job_of, self.store, id)
+        except NotStoredError as error:
+            raise ServiceError("run-state", str(error)) from None
         if isinstance(spec.sandbox, SandboxConfig):
             self.settings.refuse(spec.sandbox)
         queued = await threaded(self.store.set_run, id, state="queued", error=None)
@@ -188,7 +193,10 @@ class Runs(Part):
         if self.folders.has(info.id):
             yield self.folders.source(info.id)
             return
-        outputs = self.store.evaluator(f"{info.evaluator}@{info.number}").evaluator().outputs
+        try:
+            outputs = self.store.script(info.id).evaluator().outputs
+        except NotStoredError:
+            outputs = {}  # deleted by force; the results stay
         summary = info.summary.model_dump(mode="json") if info.summary is not None else {}
         manifest = {
             "state": info.state if info.state == "finished" else "unfinished",

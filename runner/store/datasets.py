@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,7 +11,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from runner.errors import InputError
 from runner.store.errors import InUseError, NameTakenError, NotStoredError
-from runner.store.names import checked, dataset_name, parted
+from runner.store.names import checked, dataset_name, is_digest, parted
 from runner.store.part import ACTIVE, Part, hanging, now, paged, refuse_full, told
 from runner.store.schema import datasets, presets, runs
 from runner.store.types import DatasetInfo, Page, Preset
@@ -20,7 +19,6 @@ from runner.text import printable, rows_of, suggestion
 from sandboxes.base import SandboxConfig
 
 _COLUMNS = 1000
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Datasets(Part):
@@ -108,17 +106,18 @@ class Datasets(Part):
         """
         with self._database.write() as connection:
             info = find_dataset(connection, name)
-            of = (runs.c.digest == info.digest,)
+            of = [runs.c.digest == info.digest]
             twice = select(datasets.c.name).where(datasets.c.digest == info.digest, datasets.c.name != info.name)
-            if connection.execute(twice.limit(1)).first() is None:
-                if active := hanging(connection, *of, runs.c.state.in_(ACTIVE)):
-                    raise InUseError(f"{info.name} is used by {told(active)}; cancel or delete them first", active)
-                if not force and (some := hanging(connection, *of)):
-                    raise InUseError(
-                        f"{told(some, 'hang')} on {info.name}; delete them first, or use force: their results stay, "
-                        "but they cannot be run again",
-                        some,
-                    )
+            if connection.execute(twice.limit(1)).first() is not None:
+                of.append(runs.c.dataset == info.name)
+            if active := hanging(connection, *of, runs.c.state.in_(ACTIVE)):
+                raise InUseError(f"{info.name} is used by {told(active)}; cancel or delete them first", active)
+            if not force and (some := hanging(connection, *of)):
+                raise InUseError(
+                    f"{told(some, 'hang')} on {info.name}; delete them first, or use force: their results stay, but "
+                    "they cannot be run again",
+                    some,
+                )
             connection.execute(delete(datasets).where(datasets.c.name == info.name))
         return self._free([f"{info.digest}{info.suffix}"])
 
@@ -154,14 +153,23 @@ class Presets(Part):
 
 def find_dataset(connection: Connection, name: str) -> DatasetInfo:
     """The dataset of a name or a digest. Raises NotStoredError."""
-    if found := _dataset(connection, datasets.c.name == name):
+    # A digest first: an earlier evalcell took it for a name, too.
+    if is_digest(name) and (found := _dataset(connection, datasets.c.digest == name)):
         return found
-    if _DIGEST.fullmatch(name) and (found := _dataset(connection, datasets.c.digest == name)):
+    if found := _dataset(connection, datasets.c.name == name):
         return found
     near = suggestion(name, connection.execute(select(datasets.c.name).limit(1000)).scalars())
     raise NotStoredError(
         f"the store has no dataset {printable(name, 64)!r}{near or '; `evalcell datasets` lists them'}"
     )
+
+
+def exact_dataset(connection: Connection, name: str, digest: str | None) -> DatasetInfo:
+    """The dataset of this name, with this content. Raises NotStoredError."""
+    found = _dataset(connection, datasets.c.name == name, datasets.c.digest == digest)
+    if found is None:
+        raise NotStoredError(f"the dataset {printable(name, 64)} of the run is gone, or another one; start a new run")
+    return found
 
 
 def find_preset(connection: Connection, name: str) -> Preset:
@@ -173,8 +181,8 @@ def find_preset(connection: Connection, name: str) -> Preset:
     return _preset(row)
 
 
-def _dataset(connection: Connection, condition: Any) -> DatasetInfo | None:
-    row = connection.execute(select(datasets).where(condition).order_by(datasets.c.name).limit(1)).first()
+def _dataset(connection: Connection, *conditions: Any) -> DatasetInfo | None:
+    row = connection.execute(select(datasets).where(*conditions).order_by(datasets.c.name).limit(1)).first()
     return None if row is None else _info(row)
 
 

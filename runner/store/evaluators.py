@@ -46,7 +46,7 @@ class Evaluators(Part):
                 )
             saved = EvaluatorVersion(
                 name=name,
-                number=1 if newest is None else newest.number + 1,
+                number=_unused(connection, name) if newest is None else newest.number + 1,
                 version=evaluator.version,
                 language=evaluator.language,
                 created=now(),
@@ -54,7 +54,7 @@ class Evaluators(Part):
                 description=evaluator.description,
             )
             if newest is None:
-                connection.execute(insert(evaluators).values(name=name, created=saved.created, number=1))
+                connection.execute(insert(evaluators).values(name=name, created=saved.created, number=saved.number))
             else:
                 where = evaluators.c.name == name
                 connection.execute(update(evaluators).where(where).values(number=saved.number))
@@ -130,6 +130,20 @@ def find(connection: Connection, name: str, wanted: str | None) -> EvaluatorVers
     if row is None:
         raise NotStoredError(f"{name} has no version {wanted}; the newest is {newest.reference} ({newest.version})")
     return _version(row)
+
+
+def exact(connection: Connection, reference: str, version: str) -> EvaluatorVersion:
+    """The version that a run began with. Raises NotStoredError if it is gone, or another one now."""
+    found = find(connection, *split(reference))
+    if found.version != version:
+        raise NotStoredError(f"{reference} is another script now than the run began with; start a new run")
+    return found
+
+
+def _unused(connection: Connection, name: str) -> int:
+    """The first number of a new evaluator: those of a deleted one stay with its runs."""
+    last = connection.execute(select(func.max(runs.c.number)).where(runs.c.evaluator == name)).scalar()
+    return (last or 0) + 1
 
 
 def _newest(connection: Connection, name: str) -> EvaluatorVersion | None:

@@ -11,6 +11,7 @@ from runner.errors import InputError
 from runner.text import printable
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _REFERENCE = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})(?:@([0-9]{1,9}|[0-9a-f]{6,12}|latest))?")
 
 
@@ -32,13 +33,20 @@ def made(text: str, otherwise: str = "unnamed") -> str:
 
 def dataset_name(name: str) -> str:
     """
-    The name of a dataset. Raises InputError if it is none, or ends as a dataset's file does.
+    The name of a dataset. Raises InputError if it is none, ends as a dataset's file does, or is one's digest.
 
-    So `store:NAME` is never the name of a file that could be read.
+    So `store:NAME` is never the name of a file that could be read, nor another dataset by its content.
     """
     if checked(name, "dataset").endswith((*SUFFIXES, *PACKED)):
         raise InputError(f"dataset {name!r}: a name does not end as a file's does; leave {PurePath(name).suffix} out")
+    if is_digest(name):
+        raise InputError(f"dataset {name!r}: a name is no digest; choose another one")
     return name
+
+
+def is_digest(text: str) -> bool:
+    """Whether it is as a dataset's digest."""
+    return _DIGEST.fullmatch(text) is not None
 
 
 def parted(file_name: str) -> tuple[str, str]:

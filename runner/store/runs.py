@@ -12,15 +12,15 @@ from filelock import BaseFileLock, FileLock, Timeout
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from runner.results.summary import Summary
-from runner.store.datasets import find_dataset, find_preset
+from runner.store.datasets import exact_dataset, find_dataset, find_preset
 from runner.store.errors import InUseError, NotStoredError
-from runner.store.evaluators import find
+from runner.store.evaluators import exact, find
 from runner.store.files import SEGMENT
 from runner.store.names import split
 from runner.store.part import Part, now, paged
 from runner.store.schema import runs, segments
 from runner.store.segments import OUTCOMES
-from runner.store.types import DatasetInfo, Owner, Page, RunInfo, RunSpec, RunState
+from runner.store.types import DatasetInfo, EvaluatorVersion, Owner, Page, RunInfo, RunSpec, RunState
 from runner.text import printable
 from sandboxes.base import SandboxConfig
 
@@ -130,6 +130,18 @@ class Runs(Part):
             if text is None:
                 raise NotStoredError(unknown(id))
             return RunSpec.model_validate_json(text)
+
+    def script(self, id: str) -> EvaluatorVersion:
+        """The script that the run began with. Raises NotStoredError, also if it is gone."""
+        with self._database.read() as connection:
+            info = _run(connection, id)
+            return exact(connection, f"{info.evaluator}@{info.number}", info.version)
+
+    def rows_of(self, id: str) -> DatasetInfo:
+        """The dataset that the run began with. Raises NotStoredError, also if it is gone."""
+        with self._database.read() as connection:
+            info = _run(connection, id)
+            return exact_dataset(connection, info.dataset, info.digest)
 
     def set_run(self, id: str, **changes: Unpack[Changes]) -> RunInfo:
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -69,7 +70,11 @@ class Runs(Part):
     ) -> Page[RunInfo]:
         """The runs, the newest first; after those of the store, those of the folders."""
         if after is None or not after.startswith(Folders.PREFIX):
-            page = await threaded(self.store.runs, after, count, evaluator=evaluator, dataset=dataset, states=states)
+            look = partial(self.store.runs, after, count, evaluator=evaluator, dataset=dataset, states=states)
+            page = await threaded(look)
+            if any(map(_of_a_command, page.items)):
+                await threaded(self.store.end_abandoned)
+                page = await threaded(look)
             if page.next is not None or not self.folders:
                 return page
             items, after = page.items, None
@@ -86,7 +91,15 @@ class Runs(Part):
         """One run. Raises NotStoredError."""
         if self.folders.has(id):
             return await threaded(self.folders.run, id)
-        return await threaded(self.store.run, id)
+        return await self._kept(id)
+
+    async def _kept(self, id: str) -> RunInfo:
+        """A run of the store; one whose command was killed has failed."""
+        info = await threaded(self.store.run, id)
+        if _of_a_command(info):
+            await threaded(self.store.end_abandoned)
+            info = await threaded(self.store.run, id)
+        return info
 
     async def cancel(self, id: str) -> RunInfo:
         """Stop a run for good, with its script; what is stored stays. Raises NotStoredError and ServiceError."""
@@ -102,6 +115,8 @@ class Runs(Part):
         info = await self._own(id)
         if info.state not in ("failed", "cancelled", "parked") or self.queue.feed(id) is not None:
             raise ServiceError("run-state", f"the run is {info.state}; only one that failed or was cancelled goes on")
+        if info.owner == "cli":
+            raise ServiceError("run-state", f"a command did this run; run it again: {info.command}")
         spec = await threaded(self.store.spec, id)
         try:
             await threaded(job_of, self.store, id)
@@ -117,7 +132,9 @@ class Runs(Part):
         """Delete a run with its results; the bytes that the disk gets back. With `force` it is cancelled before."""
         info = await self._own(id)
         if force and info.state not in OVER:
-            await self.queue.cancel(id)
+            gone = await self.queue.cancel(id)
+            if not gone and _of_a_command(info):
+                raise ServiceError("run-state", "another process does this run; stop it there")
         return await threaded(self.store.delete_run, id, force=force)
 
     async def results(self, id: str, selection: Selection | None = None) -> Selected:
@@ -213,4 +230,9 @@ class Runs(Part):
     async def _own(self, id: str) -> RunInfo:
         if self.folders.has(id):
             raise ServiceError("read-only", "a results folder is only read; change it where it was written")
-        return await threaded(self.store.run, id)
+        return await self._kept(id)
+
+
+def _of_a_command(info: RunInfo) -> bool:
+    """Whether a command does the run, unless it was killed."""
+    return info.owner == "cli" and info.state == "running"

@@ -12,6 +12,8 @@ from typing import Self
 
 from pydantic import ValidationError
 
+from runner.errors import InputError
+from runner.pool.frames import PAYLOAD, FrameError
 from runner.pool.process import Job, WorkerProcess
 from runner.pool.streams import RunStream, Stored
 from runner.pool.types import BusyError, PoolClosedError, PoolStatus, RunJob, RunPart, TryJob, TryReply
@@ -112,8 +114,8 @@ class Pool:
         """
         Score a few rows in a warm sandbox. A caller that is cancelled stops its script at once.
 
-        Raises BusyError, WorkerLostError and PoolClosedError; InputError, UnsupportedConfigError and SandboxError as
-        `runner.evaluate` does.
+        Raises BusyError, WorkerLostError and PoolClosedError; InputError for rows that are too large together;
+        InputError, UnsupportedConfigError and SandboxError as `runner.evaluate` does.
         """
         request = _write({"request": job.request.model_dump(mode="json"), "rows": job.rows}).encode()
         reply = await self._ask("try", job.request.sandbox, request)
@@ -159,7 +161,12 @@ class Pool:
         began = monotonic()
         job: Job | None = None
         try:
-            job = await worker.submit(do, request)
+            try:
+                job = await worker.submit(do, request)
+            except FrameError:
+                raise InputError(
+                    f"script and rows are larger than {PAYLOAD >> 20} MB together; try fewer rows"
+                ) from None
             return (await job.next()).payload
         finally:
             try:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from runner.errors import ColumnsError
+from runner.errors import ColumnsError, InputError
 from runner.pool.pool import Pool
 from runner.pool.types import BusyError, PoolClosedError
 from sandboxes.base import SandboxConfig
@@ -48,6 +48,9 @@ def test_the_callers_faults_come_back_as_they_are() -> None:
             await pool.evaluate(dry_run(EQUAL, {}, sandbox=SandboxConfig(backend="deno")))
         with pytest.raises(UnsupportedConfigError, match="env_file"):
             await pool.evaluate(dry_run(EQUAL, {}, sandbox=SandboxConfig(env_file="/etc/passwd")))
+        with pytest.raises(InputError, match="larger than 64 MB together; try fewer rows"):
+            await pool.evaluate(dry_run(EQUAL, *[{"output": "a" * (1 << 20), "reference": "a"}] * 65))
+        assert (await pool.evaluate(dry_run(EQUAL, {"output": "a", "reference": "a"}))).results[0].result.score == 1
 
     with_pool(body)
 

@@ -12,6 +12,7 @@ from filelock import FileLock, Timeout
 
 from runner.errors import InputError
 from runner.pool.variables import local_variables
+from runner.store.limits import RUN, STORE
 from runner.text import printable
 
 _SECRET = re.compile(r"PASSWORD|TOKEN|SECRET|KEY|USERNAME|INDEX|URL|PROXY|NETRC", re.IGNORECASE)
@@ -36,7 +37,7 @@ def alone(folder: Path) -> Iterator[None]:
 def taken() -> dict[str, str]:
     """The environment, of which this process keeps no credential: only the workers that need one get it."""
     every = dict(os.environ)
-    kept = local_variables(every)
+    kept = {*local_variables(every), RUN.variable, STORE.variable}
     for name in every:
         if name not in kept or _SECRET.search(name):
             del os.environ[name]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from runner.store.errors import StoreError
 from runner.store.files import Files
+from runner.store.limits import RUN, STORE
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote.ledger import state_dir
 
@@ -23,6 +24,8 @@ except ModuleNotFoundError as error:
 
 def opened(url: str | None, folder: Path | None) -> Store:
     """See `open_store`."""
+    for limit in (RUN, STORE):
+        limit.bytes()  # one that is none is told now, not at the first write
     try:
         folder = folder or state_dir() / "store"
     except SandboxUnavailableError as error:

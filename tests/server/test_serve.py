@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import socket
@@ -16,6 +17,9 @@ from click.testing import CliRunner
 from runner.cli import serve as command
 from runner.cli.main import cli
 from runner.server import token
+from runner.server.alone import taken
+from runner.store import open_store
+from runner.store.errors import StoreFullError
 from tests.server.live import Served
 
 
@@ -79,6 +83,19 @@ def test_the_token_of_the_environment_leaves_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.rotating("refused starts of the server", "server")
+def test_the_limits_of_the_store_outlast_the_start_and_credentials_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"EVALCELL_STORE_MB": "1", "E2B_API_KEY": "k", "EVALCELL_DATABASE_URL": "sqlite://", "STRANGE": "x"}
+    monkeypatch.setattr(os, "environ", dict(os.environ) | given)
+    with open_store(f"sqlite:///{tmp_path / 'store.sqlite'}", tmp_path) as store:
+        every = taken()
+        assert given.items() <= every.items()
+        assert given.keys() & os.environ.keys() == {"EVALCELL_STORE_MB"}
+        with pytest.raises(StoreFullError, match="EVALCELL_STORE_MB"):
+            store.add_dataset(io.BytesIO(b" " * (2 << 20)), name="large", suffix=".jsonl")
+
+
 def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

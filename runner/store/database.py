@@ -40,8 +40,8 @@ class Database:
             if driver not in _DRIVERS.values():
                 raise NoSuchModuleError
             self._url = found.set(drivername=driver)
-            self.name = self._url.render_as_string(hide_password=True)
-            """For messages."""
+            self.name = self._url.set(query={}).render_as_string(hide_password=True)
+            """For messages: without what may be a password, as `?password=` is."""
             self._engine = self._made()
         except ImportError:
             raise StoreError(f"{VARIABLE} needs psycopg; run: pip install 'evalcell[postgres]'") from None

@@ -298,6 +298,11 @@ def test_without_the_extra_it_is_one_line_with_the_command(here: Path, name: str
     ("url", "said"),
     [
         ("postgresql://u:secret@127.0.0.1:1/x", "cannot be used"),
+        (
+            "postgresql://u@127.0.0.1:1/x?password=secret&connect_timeout=5",
+            "postgresql+psycopg://u@127.0.0.1:1/x cannot",
+        ),
+        ("postgresql://u@127.0.0.1:1/x?sslpassword=secret", "cannot be used"),
         ("mysql://u@h/x", "postgresql://USER@HOST/DATABASE"),
         ("nonsense", "postgresql://USER@HOST/DATABASE"),
     ],

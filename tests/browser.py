@@ -1,4 +1,4 @@
-"""Debian's Chromium for tests: one browser a process, one context a test, and nothing said on its console."""
+"""Debian's Chromium for tests: one browser a module, one context a test, and nothing said on its console."""
 
 from __future__ import annotations
 
@@ -20,9 +20,14 @@ _PATIENCE = 90_000
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium; apt-get install chromium")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """The browser; its tests skip where Playwright is not installed."""
+    """
+    The browser; its tests skip where Playwright is not installed.
+
+    Not one for all modules: as long as Playwright is there, an event loop counts as running in this thread, and the
+    next module's `asyncio.run` fails.
+    """
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; make ready")
     with api.sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

@@ -70,7 +70,7 @@ KINDS: dict[str, Kind] = {
     "not-comparable": Kind(422, "The runs cannot be compared", "Compare runs of one dataset that have rows."),
     "idempotency": Kind(422, "The key was used for another request", "Choose a new `Idempotency-Key`."),
     "precondition-required": Kind(428, "The version is missing", "Send `If-Match` with the version that you changed."),
-    "busy": Kind(429, "All sandboxes are busy", "Try again after `Retry-After` seconds.", True),
+    "busy": Kind(429, "There is no room for more now", "Try again after `Retry-After` seconds.", True),
     "headers-too-large": Kind(431, "The headers are too large", "Send fewer or shorter headers."),
     "internal": Kind(500, "The server failed", "Its log says why; nothing was scored by it.", True),
     "sandbox-lost": Kind(503, "The sandbox was lost", "It was not the script. Try again.", True),

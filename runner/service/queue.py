@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from contextlib import aclosing
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from runner.store.types import RunInfo, RunState
 LOG = logging.getLogger("evalcell.runs")
 _PATIENCE = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds between attempts, while the store cannot be used."""
+_LATER = 5.0
+"""Seconds after which who found no room may ask again."""
 _PARKED = 10.0
 """Seconds in which a run must be parked."""
 
@@ -41,12 +44,14 @@ class _Going:
 class Queue:
     """The runs of this server that are not over. Next begins one whose evaluator has the fewest that go on."""
 
-    def __init__(self, store: Store, pool: Pool, at_once: int, *, log_rows: bool = False) -> None:
+    def __init__(self, store: Store, pool: Pool, at_once: int, *, waiting: int, log_rows: bool = False) -> None:
         self._store = store
         self._pool = pool
         self._at_once = at_once
+        self._most = at_once + waiting
         self._log_rows = log_rows
         self._runs: dict[str, _Going] = {}
+        self._coming: list[str | None] = []
         self._stopping = False
 
     async def open(self) -> None:
@@ -60,6 +65,26 @@ class Queue:
                 break
         for info in reversed(found):
             self.add(info)
+
+    @contextmanager
+    def room(self, id: str | None = None) -> Iterator[None]:
+        """
+        Room for one run that is made meanwhile, and added: a new one, or that of `id`, by nobody else at the same time.
+
+        Raises ServiceError.
+        """
+        if self._stopping:
+            raise ServiceError("stopping", "the server is stopping; start the run when it is back")
+        if id is not None and (id in self._runs or id in self._coming):
+            raise ServiceError("run-state", "the run goes on already")
+        if len(self._runs) + len(self._coming) >= self._most:
+            why = f"{self._most - self._at_once:,} runs wait already; start it when some of them are over"
+            raise ServiceError("busy", why, retry_after=_LATER)
+        self._coming.append(id)
+        try:
+            yield
+        finally:
+            self._coming.remove(id)
 
     def add(self, info: RunInfo) -> None:
         """Let a run begin, or go on, when its turn comes."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
+from anyio import to_thread
 
 from runner.compare.files import Source
 from runner.compare.pairs import Wish
@@ -55,8 +56,9 @@ class Runs(Part):
             words = checked(request, version.reference, dataset.name)
             return self.store.create_run(pinned, command=words)
 
-        info = await threaded(make)
-        self.queue.add(info)
+        with self.queue.room():
+            info = await to_thread.run_sync(make)  # to its end: nobody would begin a run that is only kept
+            self.queue.add(info)
         return info
 
     async def runs(
@@ -112,20 +114,23 @@ class Runs(Part):
 
     async def resume(self, id: str) -> RunInfo:
         """Let a run that failed or was cancelled go on after its last stored row. Raises ServiceError."""
-        info = await self._own(id)
-        if info.state not in ("failed", "cancelled", "parked") or self.queue.feed(id) is not None:
-            raise ServiceError("run-state", f"the run is {info.state}; only one that failed or was cancelled goes on")
-        if info.owner == "cli":
-            raise ServiceError("run-state", f"a command did this run; run it again: {info.command}")
-        spec = await threaded(self.store.spec, id)
-        try:
-            await threaded(job_of, self.store, id)
-        except NotStoredError as error:
-            raise ServiceError("run-state", str(error)) from None
-        if isinstance(spec.sandbox, SandboxConfig):
-            self.settings.refuse(spec.sandbox)
-        queued = await threaded(self.store.set_run, id, state="queued", error=None)
-        self.queue.add(queued)
+        await self._own(id)
+        with self.queue.room(id):
+            info = await self._own(id)  # as it is now that nobody else changes it
+            if info.state not in ("failed", "cancelled", "parked"):
+                why = f"the run is {info.state}; only one that failed or was cancelled goes on"
+                raise ServiceError("run-state", why)
+            if info.owner == "cli":
+                raise ServiceError("run-state", f"a command did this run; run it again: {info.command}")
+            spec = await threaded(self.store.spec, id)
+            try:
+                await threaded(job_of, self.store, id)
+            except NotStoredError as error:
+                raise ServiceError("run-state", str(error)) from None
+            if isinstance(spec.sandbox, SandboxConfig):
+                self.settings.refuse(spec.sandbox)
+            queued = await to_thread.run_sync(lambda: self.store.set_run(id, state="queued", error=None))
+            self.queue.add(queued)
         return queued
 
     async def delete_run(self, id: str, *, force: bool = False) -> int:

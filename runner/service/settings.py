@@ -32,6 +32,8 @@ class Settings(Model):
     """Whether each row that failed or was lost is logged."""
     runs: int = Field(default=4, ge=1, le=64)
     """Runs that go on at once; others are queued."""
+    waiting: int = Field(default=100, ge=0, le=10_000)
+    """The most runs that are queued; one more is refused for now."""
     timeout: float = Field(default=600.0, gt=0, le=86_400)
     """The longest time that a request may give one call, in seconds."""
     memory: int = Field(default=4 << 30, gt=0)

@@ -41,7 +41,7 @@ async def runs(
 @router.post(
     "/runs",
     status_code=202,
-    responses=problems(*_REFUSED, "idempotency", "stopping", "sandbox-unavailable"),
+    responses=problems(*_REFUSED, "idempotency", "busy", "stopping", "sandbox-unavailable"),
 )
 async def start(body: RunSpec, service: Here, response: Response, once: Once) -> RunInfo:
     """Queue a run of a whole dataset. What can be checked before is checked now."""
@@ -72,7 +72,11 @@ async def cancel(id: RunId, service: Here) -> RunInfo:
     return await service.cancel(id)
 
 
-@router.post("/runs/{id}/resume", status_code=202, responses=problems(*_REFUSED, "run-state", "read-only", "stopping"))
+@router.post(
+    "/runs/{id}/resume",
+    status_code=202,
+    responses=problems(*_REFUSED, "run-state", "read-only", "busy", "stopping"),
+)
 async def resume(id: RunId, service: Here) -> RunInfo:
     """Let a run that failed or was cancelled go on after its last stored row."""
     return await service.resume(id)

@@ -1,17 +1,30 @@
-"""What a caller names of the store: `polite@3` for an evaluator, `store:rows` for a dataset."""
+"""What a caller names of the store: `polite@3` for an evaluator, `store:rows` for a dataset, a run by its id."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
+from runner.compare.files import Source, find_source
 from runner.datasets.row_columns import ALL, RowColumns
-from runner.errors import EvaluatorError
+from runner.errors import EvaluatorError, InputError
 from runner.evaluators.resolve import STORED, find_evaluator, is_reference
 from runner.request import Prepared, RunRequest
 from runner.request import prepare as prepare_request
 from runner.types import Evaluator
 from sandboxes.base import Language
+
+if TYPE_CHECKING:
+    from runner.store.store import Store
+    from runner.store.types import RunInfo
+
+_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]+")
 
 
 def find(name: str | os.PathLike[str], language: Language | None = None) -> Evaluator:
@@ -65,3 +78,63 @@ def _keeping(prepared: Prepared) -> Prepared:
         return prepared
     request = prepared.request.model_copy(update={"keep": names})
     return replace(prepared, request=request, keep=RowColumns(names))
+
+
+@contextmanager
+def finished(base: str, new: str) -> Iterator[tuple[Source, Source]]:
+    """
+    Two runs to compare: those of the store by their ids or as `latest`, any other by its path.
+
+    Raises NotComparableError, NotStoredError and StoreError.
+    """
+    with ExitStack() as stack:
+        store = None
+        found: list[Source] = []
+        for name in (base, new):
+            if (name != "latest" and not _RUN.fullmatch(name)) or os.path.lexists(name):
+                found.append(find_source(name))
+                continue
+            if store is None:
+                from runner.store import open_store  # here: most comparisons are of files
+
+                store = stack.enter_context(open_store())
+            found.append(stack.enter_context(source_of(store, found_run(store, name))))
+        yield found[0], found[1]
+
+
+def found_run(store: Store, id: str) -> RunInfo:
+    """A run by its id, or the `latest`. Raises InputError."""
+    if id != "latest":
+        return store.run(id)
+    newest = store.runs(count=1).items
+    if not newest:
+        raise InputError("the store has no run yet; `evalcell run … --save` keeps one")
+    return newest[0]
+
+
+@contextmanager
+def source_of(store: Store, run: RunInfo) -> Iterator[Source]:
+    """The results of a run of the store as one file, with what its manifest would say. Raises StoreError."""
+    summary = run.summary.model_dump(mode="json") if run.summary is not None else {}
+    manifest = {
+        "state": run.state if run.state == "finished" else "unfinished",
+        "evaluator": {"outputs": _outputs(store, run)},
+        "summary": summary,
+    }
+    with TemporaryDirectory(prefix="evalcell-compare-") as folder:
+        path = Path(folder) / "results.jsonl"
+        with path.open("wb") as file:
+            for segment in store.segments(run.id):
+                file.write(segment.path.read_bytes())
+        yield Source(run.title or run.id, path, manifest, None)
+
+
+def _outputs(store: Store, run: RunInfo) -> dict[str, object]:
+    """The output configs of the evaluator; none of one that was deleted by force."""
+    from runner.store.errors import NotStoredError
+
+    try:
+        outputs = store.script(run.id).evaluator().outputs
+    except NotStoredError:
+        return {}
+    return {name: config.model_dump(mode="json") for name, config in outputs.items()}

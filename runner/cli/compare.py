@@ -14,12 +14,14 @@ from runner.cli.headings import on_the_command_line
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.step import tell_step
 from runner.compare.gate import worse_gate
-from runner.compare.runs import compare_runs
+from runner.compare.pairs import Wish
+from runner.compare.runs import compare_sources
 from runner.compare.types import Comparison
 from runner.errors import InputError
 from runner.reports.files import ReportFiles
 from runner.results.allowance import parse_allowed
 from runner.results.summary import GateResult
+from runner.stored import find, finished
 from runner.types import Direction
 
 _SCORING = {field.name for field in fields(SandboxOptions)} - {"language"} | {"seed", "limit", "id"}
@@ -90,7 +92,10 @@ def _compared(options: Options) -> Comparison | None:
             raise InputError(
                 f"{word} is for datasets that are scored first; leave it out, or name EVALUATOR before them"
             )
-        return compare_runs(*options.sources, evaluator=options.evaluator, language=options.language, **wanted)
+        evaluator = None if options.evaluator is None else find(options.evaluator, options.language)
+        wish = Wish(tolerance, options.by, options.cluster, options.ignore_input)
+        with finished(*options.sources) as sources:
+            return compare_sources(sources, wish, evaluator, options.direction, options.strict)
     if len(options.sources) != 3:
         raise InputError(
             "name two runs, BASE NEW, or an evaluator and two datasets: EVALUATOR BASE_DATASET NEW_DATASET"
@@ -104,7 +109,6 @@ def _datasets(options: Options, wanted: dict[str, Any]) -> Comparison | None:
     from runner.cli import signals  # none of this for runs that are finished
     from runner.cli.progress import Progress
     from runner.dataset_comparison import DatasetComparison
-    from runner.stored import find
 
     name, base, new = options.sources
     evaluator = find(name, options.language)

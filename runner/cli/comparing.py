@@ -94,8 +94,9 @@ def compare(**given: Any) -> int:
     """
     Tell whether a new run is better than a base: better, no worse, worse, or not enough evidence.
 
-    With two SOURCES, BASE NEW, each is a results file (.jsonl, .json, .csv or .parquet) or a run's folder. With
-    three, EVALUATOR BASE_DATASET NEW_DATASET, both datasets are scored first, in one sandbox.
+    With two SOURCES, BASE NEW, each is a results file (.jsonl, .json, .csv or .parquet), a run's folder, or a run of
+    the store: its id, or `latest`. With three, EVALUATOR BASE_DATASET NEW_DATASET, both datasets are scored first, in
+    one sandbox.
 
     Rows pair by id, and by a hash of what the evaluator was given beside the output. What does not pair is named
     and counted. To see outputs side by side, run with --keep output --keep reference.

@@ -101,6 +101,7 @@ evalcell scores datasets with evaluator scripts that run in a sandbox.
   evalcell run exact-match data.csv       score a file of your own
   evalcell new polite                     write an evaluator: a script, and examples for it
   evalcell init                           a folder with all of it, and a workflow for your CI
+  evalcell serve                          a page in the browser for all of this
 
 `evalcell --help` lists all commands, `evalcell run --help` what a run can do.\
 """

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import click
 
 from runner.cli import options
-from runner.cli.exit_codes import DONE
+from runner.cli.exit_codes import DONE, MissingExtra
 
 
 @click.command(
@@ -25,7 +25,7 @@ def mcp() -> int:
     tools at /mcp.
     """
     if (missing := next((name for name in ("mcp", "sqlalchemy") if find_spec(name) is None), None)) is not None:
-        raise click.ClickException(f"MCP needs {missing}; run: pip install 'evalcell[mcp]'")
+        raise MissingExtra(f"MCP needs {missing}; run: pip install 'evalcell[mcp]'")
     # All of these take their time, and are for this command alone.
     from runner import tracing
     from runner.cli import signals

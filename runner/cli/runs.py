@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from runner.cli import render
 from runner.cli.add import size
 from runner.cli.exit_codes import DONE
-from runner.errors import InputError
 from runner.results.worst import Worst
 from runner.store import open_store
 from runner.store.types import RunInfo, Selection
+from runner.stored import found_run
 from runner.text import rows_of
 from runner.types import Result
-
-if TYPE_CHECKING:
-    from runner.store.store import Store
 
 _STYLES = {"failed": "red", "running": "green", "queued": "dim", "parked": "dim", "cancelled": "yellow"}
 
@@ -57,7 +53,7 @@ def show_run(id: str, worst: int, *, as_json: bool) -> int:
     """The figures of a run, and its worst rows. Raises NotStoredError and StoreError."""
     with open_store() as store:
         store.end_abandoned()
-        run = _found(store, id)
+        run = found_run(store, id)
         rows = store.select(run.id, Selection(order="worst", count=worst)).rows
     out = render.out()
     if as_json:
@@ -107,15 +103,6 @@ def prune_runs(older_than: timedelta | None, keep: int | None, mb: int | None) -
     out = render.out()
     out.say(Text(f"deleted {runs}; {size(pruned.bytes)} are free again; {left.runs} are left, in {size(left.bytes)}"))
     return DONE
-
-
-def _found(store: Store, id: str) -> RunInfo:
-    if id != "latest":
-        return store.run(id)
-    newest = store.runs(count=1).items
-    if not newest:
-        raise InputError("the store has no run yet; evalcell run … --save keeps one")
-    return newest[0]
 
 
 def _evaluator(run: RunInfo) -> str:

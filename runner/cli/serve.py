@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli import options
-from runner.cli.exit_codes import DONE
+from runner.cli.exit_codes import DONE, MissingExtra
 from runner.cli.headings import option
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def serve(folders: tuple[Path, ...], **given: Any) -> int:
             (name for name in ("fastapi", "uvicorn", "jinja2", "sqlalchemy") if find_spec(name) is None), None
         )
     ) is not None:
-        raise click.ClickException(f"the server needs {missing}; run: pip install 'evalcell[server]'")
+        raise MissingExtra(f"the server needs {missing}; run: pip install 'evalcell[server]'")
     return _serve(folders, given)
 
 

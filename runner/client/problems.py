@@ -52,7 +52,8 @@ def problem(status: int, headers: Mapping[str, str], body: bytes, where: str) ->
     told = as_object(body)
     type_ = told.get("type")
     slug = type_.rstrip("/").rpartition("/")[2][:100] if isinstance(type_, str) else ""
-    detail = _words(told.get("detail")) or _words(told.get("title"))
+    # How a request without a token is mended is told to whoever sends requests by hand.
+    detail = "" if status == 401 else _words(told.get("detail")) or _words(told.get("title"))
     retryable = told.get("retryable")
     return ServerError(
         detail or _unknown(status, where),
@@ -70,7 +71,8 @@ def as_ours(error: Exception) -> Exception:
         return error
     detail, told = str(error), error.problem
     if error.type == "columns":
-        return errors.ColumnsError(detail, _texts(told.get("paths")), tuple(_texts(told.get("values"))))
+        why = _words(told.get("why")) or detail  # the step is the caller's own: the whole call
+        return errors.ColumnsError(why, _texts(told.get("paths")), tuple(_texts(told.get("values"))))
     if error.type == "in-use":
         return store_errors.InUseError(detail, tuple(_texts(told.get("runs"))))
     return _CLASSES[error.type](detail) if error.type in _CLASSES else error

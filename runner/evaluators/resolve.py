@@ -82,7 +82,7 @@ def find_dataset(name: str, evaluator: str) -> str:
     """
     if name != "demo":
         return name
-    own = templates.demo(evaluator) if not is_path(evaluator) else None
+    own = None if is_path(evaluator) or is_reference(evaluator) else templates.demo(evaluator)
     return str(own or templates.demo("json-distance"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from runner.datasets.lacking import PLACEHOLDER
 from runner.errors import (
     ColumnsError,
     DatasetError,
@@ -147,7 +148,6 @@ _TABLE: tuple[tuple[type[BaseException], str], ...] = (
     (WorkerLostError, "worker-lost"),
     (EvaluatorError, "evaluator"),
     (DatasetError, "dataset"),
-    (ColumnsError, "columns"),
     (MappingError, "mapping"),
     (OutputError, "write"),
     (InputError, "input"),
@@ -169,13 +169,22 @@ def translated(error: Exception) -> ServiceError | None:
         return ServiceError("version-conflict", line(error), yours=error.yours.version, theirs=error.theirs.version)
     if isinstance(error, InUseError):
         return ServiceError("in-use", line(error), runs=error.runs)
+    if isinstance(error, ColumnsError):
+        why = words(error)
+        return ServiceError("columns", f"{why}; {_step(error)}", why=why, paths=error.paths, values=error.values)
     for kind, slug in _TABLE:
         if isinstance(error, kind):
-            more: dict[str, Any] = (
-                {"paths": error.paths, "values": error.values} if isinstance(error, ColumnsError) else {}
-            )
-            return ServiceError(slug, words(error), **more)
+            return ServiceError(slug, words(error))
     return None
+
+
+def _step(error: ColumnsError) -> str:
+    """How to map the parameters; each door has its own form for it."""
+    known = {name: path for name, path in error.paths.items() if path != PLACEHOLDER}
+    steps = [f"map {' and '.join(f'`{name}` to `{path}`' for name, path in known.items())}"] if known else []
+    steps += [f"map `{name}` to a column" for name in error.paths if name not in known]
+    steps += [f"give `{name}` a value" for name in error.values]
+    return printable(", and ".join(steps) + (", if these columns are the right ones" if known else ""), 600)
 
 
 def words(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from runner.evaluators.resolve import STORED
 from runner.output.manifest import command
 from runner.request import RunRequest, prepare
 from runner.run import Run
@@ -50,9 +51,9 @@ def checked(request: RunRequest, reference: str, dataset: str) -> str:
     """
     evaluator = request.evaluator
     assert isinstance(evaluator, Evaluator)
-    prepared = prepare(request)
+    named = request.model_copy(update={"evaluator": reference, "dataset": STORED + dataset})
+    prepared = prepare(named, evaluator=evaluator, stored=request.dataset)
     Run(prepared)  # its gates
     with prepared.open():
         pass  # its columns
-    named = request.model_copy(update={"evaluator": reference, "dataset": f"store:{dataset}"})
-    return command(prepare(named, evaluator=evaluator), None)
+    return command(prepared, None)

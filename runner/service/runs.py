@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import anyio
 from anyio import to_thread
@@ -25,6 +23,7 @@ from runner.service.request import checked, job_of, request_of
 from runner.service.types import RunEvent
 from runner.store.errors import NotStoredError
 from runner.store.types import Page, RunInfo, RunSpec, RunState, Selected, Selection
+from runner.stored import source_of
 from sandboxes.base import SandboxConfig
 
 BEAT = 15.0
@@ -215,22 +214,8 @@ class Runs(Part):
         if self.folders.has(info.id):
             yield self.folders.source(info.id)
             return
-        try:
-            outputs = self.store.script(info.id).evaluator().outputs
-        except NotStoredError:
-            outputs = {}  # deleted by force; the results stay
-        summary = info.summary.model_dump(mode="json") if info.summary is not None else {}
-        manifest = {
-            "state": info.state if info.state == "finished" else "unfinished",
-            "evaluator": {"outputs": {name: config.model_dump(mode="json") for name, config in outputs.items()}},
-            "summary": summary,
-        }
-        with TemporaryDirectory(prefix="evalcell-compare-") as folder:
-            path = Path(folder) / "results.jsonl"
-            with path.open("wb") as file:
-                for segment in self.store.segments(info.id):
-                    file.write(segment.path.read_bytes())
-            yield Source(info.title or info.id, path, manifest, None)
+        with source_of(self.store, info) as source:
+            yield source
 
     async def _own(self, id: str) -> RunInfo:
         if self.folders.has(id):

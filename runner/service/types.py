@@ -181,6 +181,8 @@ class ProblemDetails(Model):
     """and the newest one."""
     runs: tuple[str, ...] | None = None
     """Of what is in use: the runs that hang on it, at most 100."""
+    why: str | None = None
+    """Of columns that are lacking: what is wrong, without the next step."""
     paths: dict[str, str] | None = None
     """Of columns that are lacking: likely paths of parameters; `COLUMN` where none is likely."""
     values: tuple[str, ...] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from runner.request import Prepared
 from runner.results.summary import Summary
 from runner.store import open_store
 from runner.store.errors import StoreError
-from runner.store.part import now
 from runner.store.segments import SegmentBuilder
 from runner.store.types import DatasetInfo, RunSpec, RunState
 from runner.text import printable, whole
@@ -79,7 +79,7 @@ class SavedRun:
         if self._named is not None:
             return self._store.dataset(self._named)
         name = "rows of the caller" if named is None else "standard input" if named == "-" else Path(named).name
-        return DatasetInfo(name=printable(whole(name)), digest="", suffix="", bytes=0, created=now())
+        return DatasetInfo(name=printable(whole(name)), digest="", suffix="", bytes=0, created=datetime.now(UTC))
 
     def add(self, result: Result) -> None:
         """Take one result, without waiting."""

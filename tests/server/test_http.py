@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
+from pathlib import Path
 
 import httpx
 import pytest
@@ -155,6 +157,18 @@ def test_a_run_that_cannot_begin_is_refused_with_why(
     assert client.get("/v1/runs", params={"count": 1}).json()["items"] == before
 
 
+def test_a_dataset_with_other_columns_is_told_with_the_likely_mapping(client: httpx.Client) -> None:
+    client.post("/v1/datasets?name=odd.csv", content=b"prediction,gold\na,b\n").raise_for_status()
+    wanted = {"evaluator": "json-distance", "dataset": "odd"}
+    for refused in (client.post("/v1/runs", json=wanted), client.post("/v1/evaluate", json=wanted)):
+        told = refused.json()
+        assert (refused.status_code, told["paths"]) == (422, {"output": "prediction", "reference": "gold"})
+        assert told["detail"].endswith(
+            "; map `output` to `prediction` and `reference` to `gold`, if these columns are the right ones"
+        )
+    assert client.post("/v1/runs", json=wanted).json()["why"].startswith("store:odd has no column")
+
+
 def test_sandboxes_say_whether_they_fit(client: httpx.Client) -> None:
     found = {one["backend"]: one for one in client.get("/v1/sandboxes").json()}
     assert found["wasm"]["fits"]
@@ -185,3 +199,24 @@ def test_every_type_of_problem_is_explained(client: httpx.Client) -> None:
 
     for kind in KINDS:
         assert client.get(f"/problems/{kind}").status_code == 200
+
+
+def test_the_requests_of_the_reference_do_what_they_say(client: httpx.Client) -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "http.md"
+    block = page.read_text("utf-8").partition("```\n")[2].partition("```")[0]
+    run = ""
+    for command in filter(None, block.replace("\\\n", "").splitlines()):
+        curl, *words = shlex.split(command)
+        assert curl == "curl"
+        (address,) = [word for word in words if word.startswith("http://127.0.0.1:8000/")]
+        way = address.removeprefix("http://127.0.0.1:8000").replace("ID", run)
+        if "--json" in words:
+            reply = client.post(way, json=json.loads(words[words.index("--json") + 1]))
+        elif "--data-binary" in words:
+            reply = client.post(way, content=b'{"answer": "please"}\n')
+        else:
+            reply = client.get(way)
+        assert reply.status_code < 300, (command, reply.text)
+        if way == "/v1/runs":
+            run = reply.json()["id"]
+    assert [row["score"] for row in reply.json()["rows"]] == [1.0]

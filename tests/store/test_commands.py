@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -177,6 +178,25 @@ def test_messages_name_a_stored_dataset_and_not_its_file(here: Path) -> None:
     assert message.startswith("store:broken:2: ")
 
 
+def test_saved_runs_are_compared_by_their_ids(here: Path, stored: Store) -> None:
+    ok("run", "polite.py", "Rows.jsonl", "--save")
+    base = only_run(stored).id
+    (here / "polite.py").write_text(SCRIPT.replace("/ 10", "/ 5"))
+    ok("run", "polite.py", "Rows.jsonl", "--save", "-q")
+    found = json.loads(ok("compare", base, "latest", "--json"))
+    assert (found["base"]["name"], found["pairs"], found["wins"]) == (base, 6, 4)
+    stored.delete_evaluator("polite", force=True)
+    ok("compare", base, "latest")  # which scores are better is not known any more
+    gone = evalcell("compare", "20200101-000000-000", base)
+    assert (gone.exit_code, "`evalcell runs` lists them" in gone.stderr) == (2, True)
+
+
+def test_an_evaluator_of_the_store_is_tried_on_the_demo(here: Path) -> None:
+    (here / "same.py").write_text("def evaluate(output, reference):\n    return output == reference\n")
+    ok("add", "same.py")
+    assert "200" in ok("run", "same@1", "demo")
+
+
 def test_python_has_the_same(here: Path, stored: Store) -> None:
     ok("add", "polite.py")
     ok("add", "Rows.jsonl")
@@ -281,17 +301,37 @@ def test_a_usual_run_imports_no_database(here: Path) -> None:
     assert imports(code).stdout == "[]\n"
 
 
-def missing(*names: str) -> subprocess.CompletedProcess[str]:
-    return imports('from runner.cli.main import cli\ncli.main(["runs"])', without=names)
+def missing(command: str, *names: str) -> subprocess.CompletedProcess[str]:
+    return imports(f"from runner.cli.main import cli\ncli.main({command.split()!r})", without=names)
 
 
 @pytest.mark.rotating("what the store needs installed", "store")
-@pytest.mark.parametrize("name", ["sqlalchemy", "alembic"])
-def test_without_the_extra_it_is_one_line_with_the_command(here: Path, name: str) -> None:
-    done = missing(name)
+@pytest.mark.parametrize(
+    ("command", "name", "extra"),
+    [
+        ("runs", "sqlalchemy", "store"),
+        ("runs", "alembic", "store"),
+        ("run polite.py Rows.jsonl --save", "sqlalchemy", "store"),
+    ],
+)
+def test_without_the_extra_it_is_one_line_with_the_command(here: Path, command: str, name: str, extra: str) -> None:
+    done = missing(command, name)
     assert done.returncode == 3, done
-    assert "pip install 'evalcell[store]'" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert f"pip install 'evalcell[{extra}]'" in done.stderr
+    assert [line for line in done.stderr.splitlines() if not line.startswith("sandbox: ")] == [
+        done.stderr.splitlines()[-1]
+    ]
+
+
+@pytest.mark.parametrize(("command", "name"), [("serve", "fastapi"), ("mcp", "mcp")])
+def test_a_server_without_its_extra_is_no_gate_that_failed(
+    command: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module(f"runner.cli.{command}")
+    monkeypatch.setattr(module, "find_spec", lambda wanted: None if wanted == name else True)
+    done = evalcell(command)
+    assert (done.exit_code, len(done.stderr.splitlines())) == (3, 1)
+    assert f"needs {name}; run: pip install 'evalcell[{'server' if command == 'serve' else 'mcp'}]'" in done.stderr
 
 
 @pytest.mark.parametrize(

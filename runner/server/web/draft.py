@@ -123,7 +123,8 @@ def _failed(error: Exception) -> dict[str, Any]:
     paths: dict[str, str] = problem.more.get("paths") or {}
     lines = [f"{name} = {column}" for name, column in paths.items()]
     lines += [f"{name} := VALUE" for name in problem.more.get("values") or ()]
-    return EMPTY | {"detail": problem.detail, "busy": problem.retryable, "mapping": "\n".join(lines)}
+    detail = problem.more.get("why", problem.detail)  # a mapping is shown as one, with a button
+    return EMPTY | {"detail": detail, "busy": problem.retryable, "mapping": "\n".join(lines)}
 
 
 def _place(error: EvaluatorError) -> tuple[Problem | None, str]:

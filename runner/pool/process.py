@@ -36,21 +36,26 @@ _CLOSE = 15.0  # seconds in which a worker must have closed its sandboxes
 _END = 2.0  # seconds from the end of its pipe to its own
 _LINE = 4096  # bytes of a line of its log
 
+_STATUS = 4096  # bytes of a worker's word on itself
+
 FINAL = ("done", "fault", "cancelled")
 
 
 class Job:
-    """One request to a worker, and what came back so far."""
+    """One request to a worker, and what came back so far: `ahead` parts at most, and the last message."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, ahead: int = 0) -> None:
         self.number = number
         self.ended = asyncio.Event()
+        self._ahead = ahead
         self._frames: asyncio.Queue[Frame | Exception] = asyncio.Queue()
 
     def put(self, item: Frame | Exception) -> None:
-        """Take what arrived."""
+        """Take what arrived. Raises FrameError for more parts than may wait here."""
         if isinstance(item, Exception) or item.header.get("kind") in FINAL:
             self.ended.set()
+        elif self._frames.qsize() >= self._ahead:
+            raise FrameError("more parts than it may send before they are taken")
         self._frames.put_nowait(item)
 
     async def next(self) -> Frame:
@@ -93,10 +98,14 @@ class WorkerProcess:
         """The process, if it runs."""
         return None if self._process is None else self._process.pid
 
-    async def submit(self, do: str, payload: bytes) -> Job:
-        """Send a request. Raises WorkerLostError, PoolClosedError, and FrameError if it is too large."""
+    async def submit(self, do: str, payload: bytes, *, ahead: int = 0) -> Job:
+        """
+        Send a request, whose parts come `ahead` of being taken.
+
+        Raises WorkerLostError, PoolClosedError, and FrameError if it is too large.
+        """
         await self._started()
-        job = Job(next(self._numbers))
+        job = Job(next(self._numbers), ahead)
         self._jobs[job.number] = job
         try:
             await self._send({"do": do, "job": job.number}, payload)
@@ -223,6 +232,8 @@ class WorkerProcess:
         if kind == "ready":
             self._ready.set()
         elif kind == "status":
+            if len(frame.payload) > _STATUS:
+                raise FrameError(f"a status of {len(frame.payload):,} bytes")
             with suppress(ValidationError):
                 self.status = PoolStatus.model_validate_json(frame.payload)
         elif (job := self._jobs.get(frame.job)) is not None:

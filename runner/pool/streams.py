@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from runner.pool.frames import Frame
 from runner.pool.process import Job, WorkerProcess
 from runner.pool.types import (
+    AHEAD,
     PoolClosedError,
     RunEnded,
     RunJob,
@@ -91,7 +92,7 @@ class RunStream:
     async def _attempt(self) -> AsyncGenerator[RunPart]:
         request = self._job.request.model_dump(mode="json")
         asked = {"request": request, "segments": [str(path) for path in self._job.segments]}
-        sent = self._sent = await self._worker.submit("run", _write(asked).encode())
+        sent = self._sent = await self._worker.submit("run", _write(asked).encode(), ahead=AHEAD)
         try:
             if self._parked:
                 await self._worker.tell(sent, "park")

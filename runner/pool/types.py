@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -14,9 +14,15 @@ from runner.store.segments import Segment
 from runner.types import Result
 from sandboxes.base import Model, Problem
 from sandboxes.errors import SandboxLostError
+from sandboxes.packages.lock import MAX_CHARS
 
 MOST_TRIED = 100
 """Rows of a dry run."""
+AHEAD = 2
+"""Parts of a run that a worker may send before they are taken."""
+_NUMBER = 1 << 53
+_WORDS = 100_000  # characters; a lock has its own bound
+_NOTES = 1000
 
 
 class TryJob(Model):
@@ -68,13 +74,13 @@ class RunJob(Model):
 class RunStarted(Model):
     """The sandbox is open, or none is needed; rows follow."""
 
-    total: int | None
+    total: int | None = Field(ge=0, le=_NUMBER)
     """The results to come, with those that are there already. None: not known yet."""
-    sandbox: str
-    why: str
-    notes: list[str] = Field(default_factory=list)
+    sandbox: str = Field(max_length=_WORDS)
+    why: str = Field(max_length=_WORDS)
+    notes: list[Annotated[str, Field(max_length=_WORDS)]] = Field(default_factory=list, max_length=_NOTES)
     """About the dataset, for people."""
-    lock: str | None = None
+    lock: str | None = Field(default=None, max_length=MAX_CHARS)
     """The lock of the packages; a run that goes on later needs it in its request."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from runner.errors import ColumnsError, DatasetError, InputError
 from runner.pool.faults import Fault
 from runner.pool.frames import HEADER, PAYLOAD, Frame, FrameError, pack, read
+from runner.pool.process import Job
 from runner.pool.streams import _part
-from runner.pool.types import RunEnded, RunSegment
+from runner.pool.types import AHEAD, RunEnded, RunSegment, RunStarted
 from sandboxes.errors import SandboxError, SandboxUnavailableError, UnsupportedConfigError
 
 
@@ -80,6 +82,35 @@ def test_parts_are_checked() -> None:
     for kind, payload in (("started", b"{}"), ("done", b'{"state":"won"}'), ("done", b"["), ("other", b"")):
         with pytest.raises(SandboxError):
             _part(Frame({"kind": kind}, payload))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("total", 10**400), ("total", -1), ("sandbox", "s" * 200_000), ("notes", ["n"] * 2000), ("lock", "l" * (9 << 20))],
+)
+def test_what_a_run_begins_with_is_bounded(field: str, value: object) -> None:
+    started = {"total": 5, "sandbox": "wasm/1", "why": "so", "notes": ["a note"], "lock": "a==1"}
+    assert isinstance(_part(Frame({"kind": "started"}, json.dumps(started).encode())), RunStarted)
+    with pytest.raises(SandboxError, match="cannot be read"):
+        _part(Frame({"kind": "started"}, json.dumps({**started, field: value}).encode()))
+
+
+def test_no_more_parts_wait_than_may_be_sent_ahead() -> None:
+    async def body() -> None:
+        run, dry = Job(1, AHEAD), Job(2)
+        for _ in range(AHEAD):
+            run.put(Frame({"kind": "segment"}))
+        for job in (run, dry):
+            with pytest.raises(FrameError, match="more parts"):
+                job.put(Frame({"kind": "segment"}))
+        await run.next()
+        run.put(Frame({"kind": "segment"}))
+        run.put(Frame({"kind": "done"}))
+        dry.put(Frame({"kind": "done"}))
+        assert run.ended.is_set()
+        assert dry.ended.is_set()
+
+    asyncio.run(body())
 
 
 def test_errors_keep_their_kind_and_their_fields() -> None:

@@ -19,7 +19,7 @@ from runner.errors import InputError
 from runner.pool import frames
 from runner.pool.faults import Fault
 from runner.pool.frames import Frame
-from runner.pool.types import PoolStatus, RunJob, RunSegment, RunStarted, TryJob
+from runner.pool.types import AHEAD, PoolStatus, RunJob, RunSegment, RunStarted, TryJob
 from runner.pool.worker.memory import held
 from runner.pool.worker.programs import BYTES, Programs
 from runner.pool.worker.runs import RunTask
@@ -32,7 +32,6 @@ from sandboxes.json_text import writer
 _TICK = 1.0  # seconds between looks at what is idle
 _GRACE = 5.0  # seconds in which everything must be closed when the process that serves has ended
 _BUFFER = 1 << 20
-_AHEAD = 2  # parts of a run that may be sent before they are taken
 
 Send = Callable[..., Awaitable[None]]
 
@@ -173,7 +172,7 @@ class _Stream:
     """The parts of a run on their way; only so many are sent as were taken, and some."""
 
     def __init__(self, job: int, send: Send, asked: RunJob, sandboxes: Sandboxes) -> None:
-        self.room = asyncio.Semaphore(_AHEAD)
+        self.room = asyncio.Semaphore(AHEAD)
         self.task = RunTask(asked, sandboxes, self._part, self.room)
         self._job = job
         self._send = send

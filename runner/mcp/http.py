@@ -114,7 +114,8 @@ def _again(body: bytes) -> Receive:
 def mount(app: FastAPI) -> None:
     """Add the address to an application."""
     app.state.mcp = _Endpoint().of(app)
-    app.router.routes.append(Route(PATH, endpoint=app.state.mcp, include_in_schema=False))
+    # Without sessions there is no stream to be got, and nothing to be deleted.
+    app.router.routes.append(Route(PATH, endpoint=app.state.mcp, methods=["POST"], include_in_schema=False))
 
 
 @asynccontextmanager

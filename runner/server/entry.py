@@ -8,8 +8,9 @@ import ipaddress
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
+
+from starlette.requests import cookie_parser
 
 from runner.service.errors import ServiceError
 
@@ -129,7 +130,5 @@ def _is_address(name: str) -> bool:
 
 
 def _cookies(headers: Mapping[str, str]) -> dict[str, str]:
-    try:
-        return {name: morsel.value for name, morsel in SimpleCookie(headers.get("cookie", "")).items()}
-    except CookieError:
-        return {}
+    # As browsers write them: others on this machine may have set some that are none by the RFC.
+    return cookie_parser(headers.get("cookie", ""))

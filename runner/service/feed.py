@@ -62,6 +62,11 @@ class Feed:
         self.closed = close
         self._tell()
 
+    def end(self) -> None:
+        """Nothing more will be told: the run was deleted."""
+        self.closed = True
+        self._tell()
+
     def catch_up(self, info: RunInfo) -> None:
         """Go on to what another process stored."""
         if info.rows > self.rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +38,7 @@ class FolderIndex:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._reading = threading.Lock()
         self._forget()
 
     def _forget(self) -> None:
@@ -48,7 +50,7 @@ class FolderIndex:
     def refresh(self) -> None:
         """Read what came since the last time. Raises DatasetError. Blocks."""
         try:
-            with self._path.open("rb") as file:
+            with self._reading, self._path.open("rb") as file:  # what two read at once would be there twice
                 about = os.fstat(file.fileno())
                 if about.st_ino != self._inode or about.st_size < self._end:
                     self._forget()
@@ -61,21 +63,21 @@ class FolderIndex:
 
     def _read_part(self, file: Any) -> bool:
         start, at, records = self._end, 0, bytearray()
-        first = self.rows + 1
+        rows = self.rows
         while at < _PART:
             text = file.readline(LONGEST)
             if not text.endswith(b"\n"):
                 if len(text) >= LONGEST:
-                    raise DatasetError(f"row {self.rows + 1} of the results is too long; run it again")
+                    raise DatasetError(f"row {rows + 1} of the results is too long; run it again")
                 break
             if text.strip():
-                records += _record(at, text, self.rows + 1)
-                self.rows += 1
+                rows += 1
+                records += _record(at, text, rows)
             at += len(text)
         if not at:
             return False
-        self._parts.append(_Part(start, at, first, bytes(records)))
-        self._end = start + at
+        self._parts.append(_Part(start, at, self.rows + 1, bytes(records)))
+        self.rows, self._end = rows, start + at
         return at >= _PART
 
     def select(self, selection: Selection, direction: Direction) -> Selected:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -46,6 +47,7 @@ class Folders:
         self._found: dict[str, Path] = {}
         self._looked = -_FRESH
         self._indexes: dict[str, FolderIndex] = {}
+        self._taking = threading.Lock()
 
     def __bool__(self) -> bool:
         return bool(self._folders)
@@ -83,10 +85,11 @@ class Folders:
         return self._index(id, source.path).select(selection, _direction(source))
 
     def _index(self, id: str, path: Path) -> FolderIndex:
-        index = self._indexes.pop(id, None) or FolderIndex(path)
-        self._indexes[id] = index
-        while len(self._indexes) > _INDEXED:
-            self._indexes.pop(next(iter(self._indexes)))
+        with self._taking:
+            index = self._indexes.pop(id, None) or FolderIndex(path)
+            self._indexes[id] = index
+            while len(self._indexes) > _INDEXED:
+                self._indexes.pop(next(iter(self._indexes)))
         index.refresh()
         return index
 
@@ -157,7 +160,7 @@ def _with_results(top: Path) -> Iterator[Path]:
     left, looked = [(top, 0)], 0
     while left:
         folder, depth = left.pop(0)
-        if (folder / ROWS).is_file():
+        if _is_below(folder / ROWS, top):
             yield folder
         if depth >= 2:
             continue
@@ -168,6 +171,14 @@ def _with_results(top: Path) -> Iterator[Path]:
                     return
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
                     left.append((Path(entry.path), depth + 1))
+
+
+def _is_below(file: Path, top: Path) -> bool:
+    """Whether it is a file of the folder, and no link that leads to another one of this machine."""
+    try:
+        return file.is_file() and file.resolve().is_relative_to(top.resolve())
+    except OSError:
+        return False
 
 
 def _table(manifest: Any, name: str) -> dict[str, Any]:

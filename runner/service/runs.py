@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-import anyio
 from anyio import to_thread
 
 from runner.compare.files import Source
 from runner.compare.pairs import Wish
 from runner.compare.runs import check_tolerance, compare_sources
 from runner.compare.types import Comparison
+from runner.errors import InputError
 from runner.service.downloads import Download, Format, download
 from runner.service.errors import ServiceError
 from runner.service.feed import OVER, Feed
@@ -21,11 +23,12 @@ from runner.service.part import Part, threaded
 from runner.service.queue import Queue
 from runner.service.request import checked, job_of, request_of
 from runner.service.types import RunEvent
-from runner.store.errors import NotStoredError
+from runner.store.errors import NotStoredError, StoreError
 from runner.store.types import Page, RunInfo, RunSpec, RunState, Selected, Selection
 from runner.stored import source_of
 from sandboxes.base import SandboxConfig
 
+LOG = logging.getLogger("evalcell.runs")
 BEAT = 15.0
 """Seconds without an event after which a watcher is told that the connection lives."""
 _LOOK = 2.0
@@ -168,17 +171,24 @@ class Runs(Part):
             async for event in feed.watch(after, beat):
                 yield event
             return
-        # Another process does it: what it stores is looked at now and then.
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._look, id, feed)
+        # Another process does it: what it stores is looked at now and then. No group of tasks: who watches may leave in
+        # the middle.
+        looking = asyncio.create_task(self._look(id, feed), name=f"look at {id}")
+        try:
             async for event in feed.watch(after, beat):
                 yield event
-            group.cancel_scope.cancel()
+        finally:
+            looking.cancel()
 
     async def _look(self, id: str, feed: Feed) -> None:
         while not feed.closed:
-            await anyio.sleep(_LOOK)
-            feed.catch_up(await self.run(id))
+            await asyncio.sleep(_LOOK)
+            try:
+                feed.catch_up(await self.run(id))
+            except NotStoredError:
+                feed.end()  # it was deleted
+            except (InputError, StoreError) as error:
+                LOG.warning("the run cannot be looked at: %s", error, extra={"run": id})
 
     async def download(self, id: str, format: Format) -> Download:
         """All results of a run as a file. Raises NotStoredError."""

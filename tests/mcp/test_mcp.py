@@ -151,6 +151,7 @@ def test_http_wants_the_token_and_a_host_that_it_knows(server: Live) -> None:
         assert client.post("/mcp", json=body, headers=accept).status_code == 401
         assert client.post("/mcp", json=body, headers={**good, "host": "evil.example"}).status_code == 421
         assert client.post("/mcp", json=body, headers=good).status_code == 200
+        assert {client.request(method, "/mcp", headers=good).status_code for method in ("GET", "DELETE")} == {405}
         assert client.post("/mcp", content=b"[" * 100_000, headers=good | {"content-type": "application/json"}).is_error
         assert client.post("/mcp", content=b"x" * (5 << 20), headers=good).status_code in (400, 413)
         assert client.post("/mcp", json=body, headers=good).status_code == 200

@@ -113,3 +113,10 @@ def test_what_a_page_of_another_site_sends_is_refused(headers: dict[str, str]) -
 )
 def test_what_the_own_pages_and_programs_send_is_not(headers: dict[str, str]) -> None:
     Entry().refuse_other_sites("POST", Headers({"host": "localhost:8321", **headers}))
+
+
+def test_a_cookie_of_another_program_on_this_machine_shuts_nobody_out() -> None:
+    entry = Entry(TOKEN)
+    own = entry.cookie(secure=False).partition(";")[0]
+    for others in ('a={"x":1}; ', "a[]=1; ", "=; ", "a b=c; "):
+        assert entry.admits("/v1/runs", Headers({"cookie": others + own})), others

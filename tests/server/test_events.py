@@ -12,6 +12,7 @@ import pytest
 
 from runner.service.feed import Feed
 from runner.service.types import Progress, RunEvent
+from runner.store.types import RunSpec
 from tests.server.live import PATIENCE, Live, finished
 
 ROWS = 6000
@@ -158,3 +159,18 @@ def test_a_watcher_that_is_slow_takes_all_it_missed_as_one_event(client: httpx.C
 
 def test_events_of_no_run(client: httpx.Client) -> None:
     assert client.get("/v1/runs/nothing/events").status_code == 404
+
+
+def test_a_run_of_another_process_is_shown_watched_and_left(server: Live, client: httpx.Client) -> None:
+    store = server.service.store
+    spec = RunSpec(evaluator="json-distance", dataset="demo")
+    run = store.create_run(spec, state="running", owner="cli")
+    with store.hold(run.id):
+        for _ in range(2):
+            assert client.get(f"/runs/{run.id}").status_code == 200
+        with client.stream("GET", f"/v1/runs/{run.id}/events") as reply:
+            lines = reply.iter_lines()
+            while not next(lines).startswith("data:"):
+                pass
+            store.delete_run(run.id, force=True)
+            assert not [line for line in lines if line.startswith("event: progress")]  # it ends

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -121,3 +123,41 @@ def test_a_folder_that_cannot_be_read_hides_no_other_run(tmp_path: Path) -> None
     bad, good = Folders([tmp_path]).runs(None, None, ())
     assert (bad.id, bad.state, good.id) == ("folder~bad", "failed", "folder~good")
     assert "row 1" in (bad.error or "")
+
+
+LINE = json.dumps({"id": "a", "outcome": "scored", "label": None, "score": 0.5, "explanation": None, "error": None})
+
+
+def test_many_who_look_at_once_see_each_row_once(tmp_path: Path) -> None:
+    run = tmp_path / "one"
+    run.mkdir()
+    (run / "results.jsonl").write_text(f"{LINE}\n" * 20_000)
+    folders = Folders([tmp_path])
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            looks = [threads.submit(folders.select, "folder~one", Selection(count=0)) for _ in range(8)]
+            assert {one.result().total for one in looks} == {20_000}
+    finally:
+        sys.setswitchinterval(before)
+    assert folders.run("folder~one").rows == 20_000
+
+
+def test_rows_before_a_damaged_one_are_counted_once(tmp_path: Path) -> None:
+    run = tmp_path / "one"
+    run.mkdir()
+    (run / "results.jsonl").write_text(f"{LINE}\n{LINE}\nnonsense\n")
+    folders = Folders([tmp_path])
+    for _ in range(2):
+        with pytest.raises(DatasetError, match="row 3"):
+            folders.select("folder~one", Selection())
+
+
+def test_a_link_that_leads_out_of_the_folder_is_no_run(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("-----BEGIN PRIVATE KEY-----\n")
+    run = tmp_path / "shown" / "one"
+    run.mkdir(parents=True)
+    (run / "results.jsonl").symlink_to(secret)
+    assert Folders([tmp_path / "shown"]).runs(None, None, ()) == []

@@ -123,9 +123,16 @@ def source_of(store: Store, run: RunInfo) -> Iterator[Source]:
     }
     with TemporaryDirectory(prefix="evalcell-compare-") as folder:
         path = Path(folder) / "results.jsonl"
-        with path.open("wb") as file:
-            for segment in store.segments(run.id):
-                file.write(segment.path.read_bytes())
+        try:
+            with path.open("wb") as file:
+                for segment in store.segments(run.id):
+                    file.write(segment.path.read_bytes())
+        except OSError as error:
+            from runner.store.errors import StoreError
+
+            raise StoreError(
+                f"the results of the run {run.id} cannot be copied ({error.strerror}); make room"
+            ) from None
         yield Source(run.title or run.id, path, manifest, None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, insert, select, update
 from runner.datasets.column_values import RowError
 from runner.datasets.rows import DECODER
 from runner.output.stored_rows import StoredRow
-from runner.store.errors import NotStoredError, SegmentError, StoreError, StoreFullError
+from runner.store.errors import NotStoredError, SegmentError, StoreDamagedError, StoreError, StoreFullError
 from runner.store.files import SEGMENT
 from runner.store.limits import RUN
 from runner.store.part import Part, refuse_full
@@ -70,13 +71,23 @@ class Results(Part):
             return int(row.rows) + segment.rows
 
     def segments(self, run: str, after_row: int = 0) -> list[SegmentInfo]:
-        """The run's segments that have results after this one, in order. Raises NotStoredError."""
+        """
+        The run's segments that have results after this one, in order.
+
+        Raises NotStoredError, and StoreDamagedError if the file of one is gone or cut off.
+        """
         c = segments.c
         query = select(c.first, c.rows, c.digest, c.bytes).where(c.run == run, c.first + c.rows > after_row + 1)
         with self._database.read() as connection:
             _direction(connection, run)
             found = connection.execute(query.order_by(c.first)).all()
-            return [SegmentInfo(**row._mapping, path=self._files.path(f"{row.digest}{SEGMENT}")) for row in found]
+            made = [SegmentInfo(**row._mapping, path=self._files.path(f"{row.digest}{SEGMENT}")) for row in found]
+        for one in made:
+            with suppress(OSError):
+                if one.path.stat().st_size == one.bytes:
+                    continue
+            raise StoreDamagedError(f"{one.path} is gone or cut off; delete the run, and run it again")
+        return made
 
     def select(self, run: str, selection: Selection = _ALL) -> Selected:
         """

@@ -13,7 +13,7 @@ import pytest
 from runner.errors import EvaluatorError, InputError
 from runner.results.summary import Summary
 from runner.store import open_store
-from runner.store.errors import NotStoredError, SegmentError, StoreError
+from runner.store.errors import NotStoredError, SegmentError, StoreDamagedError, StoreError
 from runner.store.schema import metadata
 from runner.store.segments import Segment, entries
 from runner.store.store import Store
@@ -191,6 +191,8 @@ def test_a_damaged_file_of_results_is_told(folder: Path, filled: str, data: byte
         found.path.unlink()
         with pytest.raises(StoreError, match="cannot be read"):
             store.select(filled)
+        with pytest.raises(StoreDamagedError, match="gone"):
+            store.segments(filled)
         found.path.mkdir()
         with pytest.raises(StoreError, match="cannot be read"):
             store.select(filled)

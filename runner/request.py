@@ -20,7 +20,7 @@ from runner.datasets.streams import refuse_encoding
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.aggregate import Aggregation
 from runner.engine.local import Watch, refuse_unfit, score
-from runner.engine.row import MOST_REPEATS, Known
+from runner.engine.row import MOST_REPEATS, MOST_ROWS, Known
 from runner.evaluators.column import Source, needed_column
 from runner.evaluators.mapping import Binding, bind
 from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
@@ -69,7 +69,7 @@ class RunRequest(Model):
     """The number of results of each row, each with random numbers of its own."""
     cache: bool = False
     """Scores of earlier runs are taken from the score cache, and those of this one are kept there."""
-    limit: int | None = Field(default=None, ge=1)
+    limit: int | None = Field(default=None, ge=1, le=MOST_ROWS)
     """The number of rows to score, from the first."""
     id: str | None = None
     """The column that has the rows' ids, or a path to them. None: `id`."""

@@ -9,6 +9,7 @@ from runner.types import Result
 from sandboxes.base import Call, Sandbox
 
 MOST_REPEATS = 1000
+MOST_ROWS = 10**15
 """Results of one row."""
 
 

@@ -79,7 +79,8 @@ class Evaluators(Part):
             evaluator=script, sandbox=config, limits=request.limits, mapping=request.mapping, seed=request.seed
         )
         with tracing.span("try", {"evalcell.version": script.version, "evalcell.rows": len(rows)}) as span:
-            reply = await self.pool.evaluate(TryJob(request=asked, rows=rows))
+            permitted = await threaded(self.settings.permitted, asked)
+            reply = await self.pool.evaluate(TryJob(request=permitted, rows=rows))
             span.set({"evalcell.sandbox": reply.sandbox})
             return reply
 

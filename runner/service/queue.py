@@ -17,6 +17,7 @@ from runner.service.errors import ServiceError, translated
 from runner.service.feed import OVER, Feed
 from runner.service.part import threaded
 from runner.service.request import job_of
+from runner.service.settings import Settings
 from runner.store.errors import NotStoredError, StoreDamagedError, StoreError, StoreFullError
 from runner.store.segments import Segment, entries, sum_of
 from runner.store.store import Store
@@ -44,12 +45,12 @@ class _Going:
 class Queue:
     """The runs of this server that are not over. Next begins one whose evaluator has the fewest that go on."""
 
-    def __init__(self, store: Store, pool: Pool, at_once: int, *, waiting: int, log_rows: bool = False) -> None:
+    def __init__(self, store: Store, pool: Pool, settings: Settings) -> None:
         self._store = store
         self._pool = pool
-        self._at_once = at_once
-        self._most = at_once + waiting
-        self._log_rows = log_rows
+        self._settings = settings
+        self._at_once = settings.runs
+        self._most = settings.runs + settings.waiting
         self._runs: dict[str, _Going] = {}
         self._coming: list[str | None] = []
         self._stopping = False
@@ -172,7 +173,8 @@ class Queue:
 
     async def _score(self, going: _Going) -> None:
         store, id, feed = self._store, going.info.id, going.feed
-        request = await threaded(job_of, store, id)
+        # What was allowed when it was begun may be allowed no more.
+        request = await threaded(self._settings.permitted, await threaded(job_of, store, id))
 
         def stored() -> list[Path]:
             return [segment.path for segment in store.segments(id)]
@@ -202,7 +204,7 @@ class Queue:
         going.feed.add(segment.rows, dict(segment.counts), sum_of(scores), len(scores))
         last = segment.first + segment.rows - 1
         LOG.debug("rows %d to %d are stored", segment.first, last, extra={"run": id, "row": last})
-        if self._log_rows:
+        if self._settings.log_rows:
             for number, entry in enumerate(found, segment.first):
                 if entry.error is not None:
                     more = {"run": id, "row": number, "outcome": entry.outcome, "error": entry.error}

@@ -26,7 +26,6 @@ from runner.service.types import RunEvent
 from runner.store.errors import NotStoredError, StoreError
 from runner.store.types import Page, RunInfo, RunSpec, RunState, Selected, Selection
 from runner.stored import source_of
-from sandboxes.base import SandboxConfig
 
 LOG = logging.getLogger("evalcell.runs")
 BEAT = 15.0
@@ -54,9 +53,10 @@ class Runs(Part):
 
         def make() -> RunInfo:
             dataset = self.store.dataset(spec.dataset)
-            request = request_of(pinned, script, config, self.store.dataset_path(dataset))
+            path = self.store.dataset_path(dataset)
+            request = self.settings.permitted(request_of(pinned, script, config, path))
             words = checked(request, version.reference, dataset.name)
-            return self.store.create_run(pinned, command=words)
+            return self.store.create_run(pinned.model_copy(update={"sandbox": request.sandbox}), command=words)
 
         with self.queue.room():
             info = await to_thread.run_sync(make)  # to its end: nobody would begin a run that is only kept
@@ -124,13 +124,11 @@ class Runs(Part):
                 raise ServiceError("run-state", why)
             if info.owner == "cli":
                 raise ServiceError("run-state", f"a command did this run; run it again: {info.command}")
-            spec = await threaded(self.store.spec, id)
             try:
-                await threaded(job_of, self.store, id)
+                request = await threaded(job_of, self.store, id)
             except NotStoredError as error:
                 raise ServiceError("run-state", str(error)) from None
-            if isinstance(spec.sandbox, SandboxConfig):
-                self.settings.refuse(spec.sandbox)
+            await threaded(self.settings.permitted, request)
             queued = await to_thread.run_sync(lambda: self.store.set_run(id, state="queued", error=None))
             self.queue.add(queued)
         return queued

@@ -33,8 +33,7 @@ class Service(Evaluators, Datasets, Runs):
         self, store: Store, pool: Pool, settings: Settings | None = None, *, folder: Path | None = None
     ) -> None:
         super().__init__(store, pool, settings)
-        bounds = self.settings
-        self.queue = Queue(store, pool, bounds.runs, waiting=bounds.waiting, log_rows=bounds.log_rows)
+        self.queue = Queue(store, pool, self.settings)
         self.folders = Folders(self.settings.folders)
         self._folder = folder
         self._opened = AsyncExitStack()

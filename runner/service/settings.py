@@ -7,9 +7,12 @@ from pathlib import Path
 from pydantic import Field
 
 from runner.evaluators.load import MAX_SOURCE
+from runner.evaluators.resolve import choose
+from runner.request import RunRequest
 from runner.service.errors import ServiceError
+from runner.types import Evaluator
 from sandboxes.base import Limits, Model, SandboxConfig
-from sandboxes.errors import UnsupportedConfigError
+from sandboxes.errors import SandboxError, UnsupportedConfigError
 from sandboxes.registry import backends, find
 
 
@@ -59,7 +62,7 @@ class Settings(Model):
 
     def refuse(self, config: SandboxConfig) -> None:
         """Raise ServiceError for a config that this server does not allow."""
-        if "backend" in config.model_fields_set and (why := self.refused().get(config.backend)):
+        if _is_named(config) and (why := self.refused().get(config.backend)):
             raise ServiceError("not-allowed", why)
         if config.network and not self.allow_network:
             raise ServiceError("not-allowed", "scripts get no network here; start the server with --allow-network")
@@ -75,6 +78,29 @@ class Settings(Model):
             raise ServiceError(
                 "not-allowed", f"scripts do not see {', '.join(strange)} here; start the server with --env {strange[0]}"
             )
+
+    def permitted(self, request: RunRequest) -> RunRequest:
+        """
+        The request, whose sandbox is one that this server allows, also where none is named.
+
+        Raises ServiceError, and UnsupportedConfigError if no sandbox has what is asked. Blocks.
+        """
+        config, evaluator = request.sandbox, request.evaluator
+        assert isinstance(evaluator, Evaluator)
+        self.refuse(config)
+        self.refuse_limits(request.limits)
+        if _is_named(config) or not self.sandboxes:
+            return request
+        choice = choose(evaluator, config)
+        backend, why = choice.config.backend, self.refused().get(choice.config.backend)
+        if why is not None:
+            # Rows leave this machine only where a request says so, or the server has no other sandbox.
+            mine = [name for name in self.sandboxes if len(self.sandboxes) == 1 or not backends()[name].elsewhere]
+            able = next((name for name in mine if _has_all(name, evaluator, config)), None)
+            if able is None:
+                raise ServiceError("not-allowed", f"{choice.why}: {why}")
+            backend = able
+        return request.model_copy(update={"sandbox": config.model_copy(update={"backend": backend})})
 
     def refuse_limits(self, limits: Limits) -> None:
         """Raise ServiceError for limits beyond those of this server."""
@@ -97,3 +123,18 @@ class Settings(Model):
             if self.allow_network and len(self.sandboxes) == 1 and not can.network:
                 raise UnsupportedConfigError(f"the {name} sandbox has no network; leave --allow-network out")
             find(name).check()
+
+
+def _is_named(config: SandboxConfig) -> bool:
+    return "backend" in config.model_fields_set or type(config) is not SandboxConfig
+
+
+def _has_all(name: str, evaluator: Evaluator, config: SandboxConfig) -> bool:
+    """Whether a sandbox has all that a script and a config ask for."""
+    try:
+        can = find(name).capabilities
+        choose(evaluator, config.model_copy(update={"backend": name}))
+    except (UnsupportedConfigError, SandboxError):
+        return False
+    wants = ((config.packages or config.lock, can.packages), (config.env, can.env), (config.network, can.network))
+    return all(has for asked, has in wants if asked)

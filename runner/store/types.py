@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AwareDatetime, Field, SerializeAsAny, field_serializer
 
-from runner.engine.row import MOST_REPEATS
+from runner.engine.row import MOST_REPEATS, MOST_ROWS
 from runner.evaluators.load import parse_evaluator
 from runner.results.summary import Summary
 from runner.types import ErrorKind, Evaluator, Finite, InputMapping, Outcome
@@ -110,7 +110,7 @@ class RunSpec(Model):
     mapping: InputMapping = InputMapping()
     seed: int | None = None
     repeat: int = Field(default=1, ge=1, le=MOST_REPEATS)
-    limit: int | None = Field(default=None, ge=1)
+    limit: int | None = Field(default=None, ge=1, le=MOST_ROWS)
     cache: bool = False
     require: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()

@@ -113,15 +113,19 @@ def found_run(store: Store, id: str) -> RunInfo:
 
 
 @contextmanager
-def source_of(store: Store, run: RunInfo) -> Iterator[Source]:
-    """The results of a run of the store as one file, with what its manifest would say. Raises StoreError."""
+def source_of(store: Store, run: RunInfo, beside: Path | None = None) -> Iterator[Source]:
+    """
+    The results of a run of the store as one file, with what its manifest would say. Raises StoreError.
+
+    `beside` is the folder that the file is made in; None: the system's for such.
+    """
     summary = run.summary.model_dump(mode="json") if run.summary is not None else {}
     manifest = {
         "state": run.state if run.state == "finished" else "unfinished",
         "evaluator": {"outputs": _outputs(store, run)},
         "summary": summary,
     }
-    with TemporaryDirectory(prefix="evalcell-compare-") as folder:
+    with TemporaryDirectory(prefix="evalcell-compare-", dir=beside) as folder:
         path = Path(folder) / "results.jsonl"
         try:
             with path.open("wb") as file:

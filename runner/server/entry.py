@@ -54,11 +54,15 @@ class Entry:
         Raise ServiceError for what a page of another site makes a browser send.
 
         A token in `Authorization` is no browser's doing. A browser names the page's origin with all that changes
-        something.
+        something. What changes nothing may be led to by a link, and not taken into a page: some of it runs scripts.
         """
-        if method in SAFE or self.bears_token(headers):
+        if self.bears_token(headers):
             return
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if method in SAFE:
+            if site in ("cross-site", "same-site") and headers.get("sec-fetch-dest", "document") != "document":
+                raise ServiceError("forbidden", "a page of another site takes this in; open it by its address")
+            return
         if origin is not None and not _is_own(origin, headers.get("host", "")):
             raise ServiceError("forbidden", "the header `Origin` names another site; use this server's own pages")
         if site not in (None, "same-origin", "none"):

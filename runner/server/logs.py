@@ -8,7 +8,10 @@ import sys
 import time
 from typing import Literal
 
+from runner.text import printable
+
 Format = Literal["text", "json"]
+_LONGEST = 1000  # characters of what may be a script's words, or a worker's
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
@@ -35,7 +38,9 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Called by logging."""
-        more = " ".join(f"{name}={value}" for name, value in vars(record).items() if name not in _USUAL)
+        more = " ".join(
+            f"{name}={printable(str(value), _LONGEST)}" for name, value in vars(record).items() if name not in _USUAL
+        )
         text = f"evalcell: {record.getMessage()}" + (f" ({more})" if more else "")
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 

@@ -42,7 +42,7 @@ class Datasets(Part):
         try:
             await self._written(stream, path)
             try:
-                rows, columns = await threaded(looked_at, path)
+                rows, columns = await self._slowly(looked_at, path)
             except DatasetError as error:
                 raise DatasetError(str(error).replace(path.name, file_name)) from None
             return await to_thread.run_sync(
@@ -54,11 +54,6 @@ class Datasets(Part):
             for left in (path, folder):
                 with suppress(OSError):
                     left.rmdir() if left is folder else left.unlink()
-
-    @property
-    def incoming(self) -> Path | None:
-        """The folder for files that are not accepted yet. None: the system's."""
-        return None
 
     async def _written(self, stream: AsyncIterator[bytes], path: Path) -> None:
         most, size = self.settings.dataset_bytes, 0

@@ -38,13 +38,18 @@ class Download:
     parts: AsyncIterator[bytes]
 
 
-async def download(info: RunInfo, paths: Sequence[Path], format: Format) -> Download:
-    """The lines of these files, which are a run's results in order, as one file of the format."""
-    name = f"{info.id.replace('~', '-')}.{format}"
-    if format == "jsonl":
-        return Download(name, MEDIA[format], _joined(paths))
-    table = await threaded(_table, paths, format)
-    return Download(name, MEDIA[format], _sent(table))
+def joined(info: RunInfo, paths: Sequence[Path]) -> Download:
+    """The lines of these files, which are a run's results in order, as one file."""
+    return Download(_name(info, "jsonl"), MEDIA["jsonl"], _joined(paths))
+
+
+def as_table(info: RunInfo, format: Format, file: BinaryIO) -> Download:
+    """What `table` made."""
+    return Download(_name(info, format), MEDIA[format], _sent(file))
+
+
+def _name(info: RunInfo, format: Format) -> str:
+    return f"{info.id.replace('~', '-')}.{format}"
 
 
 async def _joined(paths: Sequence[Path]) -> AsyncIterator[bytes]:
@@ -62,8 +67,12 @@ async def _sent(file: BinaryIO) -> AsyncIterator[bytes]:
         file.close()
 
 
-def _table(paths: Sequence[Path], format: Format) -> BinaryIO:
-    """An open file of which nothing is left once it is closed. Raises DatasetError. Blocks."""
+def table(paths: Sequence[Path], format: Format, beside: Path | None = None) -> BinaryIO:
+    """
+    A run's results as a table: an open file in the folder `beside`, of which nothing is left once it is closed.
+
+    Raises DatasetError. Blocks.
+    """
     columns: dict[str, None] = {}
     outputs: tuple[str, ...] = ()
     own: dict[str, Any] = {}
@@ -73,7 +82,7 @@ def _table(paths: Sequence[Path], format: Format) -> BinaryIO:
         own = own or row
     made = layout(outputs, tuple(columns), True, repeats=REPEAT in own, cached=CACHED in own)
     writer: Writer[Any] = CsvWriter(made) if format == "csv" else _parquet(made)
-    handle, path = tempfile.mkstemp(prefix="evalcell-", suffix=f".{format}")
+    handle, path = tempfile.mkstemp(prefix="evalcell-", suffix=f".{format}", dir=beside)
     try:
         os.close(handle)
         writer.open(path)

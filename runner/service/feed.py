@@ -58,6 +58,7 @@ class Feed:
 
     def become(self, info: RunInfo, *, close: bool = False) -> None:
         """The state is another one now; with `close` nothing more will be told."""
+        self._count_up(info)  # what was being stored when it was stopped
         self.state, self.error, self.total = info.state, info.error, info.total
         self.closed = close
         self._tell()
@@ -69,13 +70,16 @@ class Feed:
 
     def catch_up(self, info: RunInfo) -> None:
         """Go on to what another process stored."""
+        self._count_up(info)
+        if info.state != self.state:
+            self.become(info, close=info.state in OVER)
+
+    def _count_up(self, info: RunInfo) -> None:
         if info.rows > self.rows:
             self.rows, self.counts = info.rows, dict(info.counts)
             self._count(info)
             self._times.append((time.monotonic(), self.rows))
             self._tell()
-        if info.state != self.state:
-            self.become(info, close=info.state in OVER)
 
     def _tell(self) -> None:
         self._changed.set()

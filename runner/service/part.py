@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from runner.evaluators.load import parse_evaluator
 from runner.pool.pool import Pool
@@ -20,6 +21,8 @@ from sandboxes.base import Language, SandboxConfig
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_SLOW = 4
+"""Things that may take long, at once: the threads of all other requests are not theirs to take."""
 
 
 class Part:
@@ -30,6 +33,16 @@ class Part:
         self.store = store
         self.pool = pool
         self._machine = Machine()
+        self._slow = CapacityLimiter(_SLOW)
+
+    @property
+    def incoming(self) -> Path | None:
+        """The folder for files that are not accepted yet, or are gone soon. None: the system's."""
+        return None
+
+    async def _slowly(self, call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """As `threaded`, but few at once, and each to its end: a client that goes away leaves no thread behind."""
+        return await to_thread.run_sync(partial(call, *args, **more), limiter=self._slow)
 
     async def _config(self, wanted: str | SandboxConfig | None) -> SandboxConfig:
         """The config, or that of the preset, if this server allows it. Raises ServiceError and NotStoredError."""

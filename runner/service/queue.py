@@ -115,6 +115,10 @@ class Queue:
         else:
             going.task.cancel()
             await asyncio.wait({going.task})
+            if self._runs.get(id) is going:  # it was cancelled before its first step
+                self._runs.pop(id)
+                await self._over(going, "cancelled")
+                self._begin()
         return True
 
     async def close(self) -> None:

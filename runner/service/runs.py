@@ -15,7 +15,7 @@ from runner.compare.pairs import Wish
 from runner.compare.runs import check_tolerance, compare_sources
 from runner.compare.types import Comparison
 from runner.errors import InputError
-from runner.service.downloads import Download, Format, download
+from runner.service.downloads import Download, Format, as_table, joined, table
 from runner.service.errors import ServiceError
 from runner.service.feed import OVER, Feed
 from runner.service.folders import Folders
@@ -145,9 +145,8 @@ class Runs(Part):
     async def results(self, id: str, selection: Selection | None = None) -> Selected:
         """Chosen results of a run. Raises NotStoredError."""
         chosen = Selection() if selection is None else selection
-        if self.folders.has(id):
-            return await threaded(self.folders.select, id, chosen)
-        return await threaded(self.store.select, id, chosen)
+        select = self.folders.select if self.folders.has(id) else self.store.select
+        return await (self._slowly(select, id, chosen) if chosen.search else threaded(select, id, chosen))
 
     async def events(self, id: str, after: int = 0) -> AsyncIterator[RunEvent]:
         """What happens to a run after so many stored rows: its state first, how it ended last."""
@@ -195,7 +194,9 @@ class Runs(Part):
             paths = [(await threaded(self.folders.source, id)).path]
         else:
             paths = [segment.path for segment in await threaded(self.store.segments, id)]
-        return await download(info, paths, format)
+        if format == "jsonl":
+            return joined(info, paths)
+        return as_table(info, format, await self._slowly(table, paths, format, self.incoming))
 
     async def compare(
         self,
@@ -214,7 +215,7 @@ class Runs(Part):
             with self._source(infos[0]) as one, self._source(infos[1]) as other:
                 return compare_sources((one, other), Wish(tolerance, by, cluster, False))
 
-        return await threaded(compared)
+        return await self._slowly(compared)
 
     @contextmanager
     def _source(self, info: RunInfo) -> Iterator[Source]:
@@ -222,7 +223,7 @@ class Runs(Part):
         if self.folders.has(info.id):
             yield self.folders.source(info.id)
             return
-        with source_of(self.store, info) as source:
+        with source_of(self.store, info, self.incoming) as source:
             yield source
 
     async def _own(self, id: str) -> RunInfo:

@@ -120,3 +120,12 @@ def test_a_cookie_of_another_program_on_this_machine_shuts_nobody_out() -> None:
     own = entry.cookie(secure=False).partition(";")[0]
     for others in ('a={"x":1}; ', "a[]=1; ", "=; ", "a b=c; "):
         assert entry.admits("/v1/runs", Headers({"cookie": others + own})), others
+
+
+def test_a_page_of_another_site_may_lead_here_and_take_nothing_in() -> None:
+    entry = Entry()
+    for site, into in (("cross-site", "image"), ("same-site", "iframe"), ("cross-site", "script")):
+        with pytest.raises(ServiceError, match="another site"):
+            entry.refuse_other_sites("GET", Headers({"sec-fetch-site": site, "sec-fetch-dest": into}))
+    for site, into in (("cross-site", "document"), ("same-origin", "image"), ("none", "document")):
+        entry.refuse_other_sites("GET", Headers({"sec-fetch-site": site, "sec-fetch-dest": into}))

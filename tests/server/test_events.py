@@ -174,3 +174,16 @@ def test_a_run_of_another_process_is_shown_watched_and_left(server: Live, client
                 pass
             store.delete_run(run.id, force=True)
             assert not [line for line in lines if line.startswith("event: progress")]  # it ends
+
+
+def test_the_last_rows_are_told_also_if_they_were_stored_while_the_run_was_stopped(server: Live) -> None:
+    store = server.service.store
+
+    async def body() -> None:
+        info = store.create_run(RunSpec(evaluator="json-distance", dataset="demo"), state="cancelled")
+        feed = Feed(info)
+        feed.become(info.model_copy(update={"rows": 7, "counts": {"scored": 7}, "state": "cancelled"}), close=True)
+        told = [event async for event in feed.watch(0, 60)]
+        assert [(event.event, event.id) for event in told if event is not None] == [("progress", 7), ("state", 7)]
+
+    asyncio.run(body())

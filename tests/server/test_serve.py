@@ -66,6 +66,10 @@ def test_a_server_on_every_address_makes_a_token_once(tmp_path: Path) -> None:
 def test_the_token_of_the_environment_leaves_it(tmp_path: Path) -> None:
     server = Served(tmp_path, EVALCELL_TOKEN="0123456789abcdef-token", E2B_API_KEY="e2b_secret")
     try:
+        if sys.platform == "linux":
+            shown = Path(f"/proc/{server.process.pid}/environ").read_bytes()
+            assert b"-token" not in shown
+            assert b"e2b_secret" not in shown
         with server.client() as client:
             assert client.get("/v1/runs").status_code == 401
             held = {"authorization": "Bearer 0123456789abcdef-token"}

@@ -191,7 +191,13 @@ class Queue:
                         await self._keep(going, part.segment)
                 elif isinstance(part, RunStarted):
                     going.info = await threaded(
-                        store.set_run, id, state="running", total=part.total, sandbox=part.sandbox, why=part.why
+                        store.set_run,
+                        id,
+                        state="running",
+                        total=part.total,
+                        sandbox=part.sandbox,
+                        why=part.why,
+                        lock=part.lock,
                     )
                     feed.begin(part.total)
                     LOG.info("run begins", extra={"run": id, "sandbox": part.sandbox, "total": part.total})

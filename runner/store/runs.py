@@ -44,6 +44,7 @@ class Changes(TypedDict, total=False):
     why: str
     command: str
     digest: str | None
+    lock: str | None
 
 
 class Runs(Part):
@@ -126,10 +127,7 @@ class Runs(Part):
     def spec(self, id: str) -> RunSpec:
         """What the run was asked to do, pinned. Raises NotStoredError."""
         with self._database.read() as connection:
-            text = connection.execute(select(runs.c.spec).where(runs.c.id == id)).scalar()
-            if text is None:
-                raise NotStoredError(unknown(id))
-            return RunSpec.model_validate_json(text)
+            return _spec(connection, id)
 
     def script(self, id: str) -> EvaluatorVersion:
         """The script that the run began with. Raises NotStoredError, also if it is gone."""
@@ -147,15 +145,19 @@ class Runs(Part):
         """
         Change what is known of a run. The times of its beginning and end follow from its state.
 
+        `lock` is that of the packages it has; the run has the same when it goes on. None: it has none, or its own.
         Raises NotStoredError.
         """
         values: dict[str, Any] = dict(changes)
+        lock = values.pop("lock", None)
         if (summary := changes.get("summary")) is not None:
             values["summary"] = summary.model_dump_json()
         if (error := changes.get("error")) is not None:
             values["error"] = error[:_ERROR]
         with self._database.write() as connection:
             before = _run(connection, id)
+            if lock is not None:
+                values["spec"] = _locked(_spec(connection, id), lock).model_dump_json()
             state = changes.get("state")
             if state == "running":
                 values |= {"started": before.started or now(), "ended": None}
@@ -248,6 +250,18 @@ def _run(connection: Connection, id: str) -> RunInfo:
     if row is None:
         raise NotStoredError(unknown(id))
     return _info(row)
+
+
+def _spec(connection: Connection, id: str) -> RunSpec:
+    text = connection.execute(select(runs.c.spec).where(runs.c.id == id)).scalar()
+    if text is None:
+        raise NotStoredError(unknown(id))
+    return RunSpec.model_validate_json(text)
+
+
+def _locked(spec: RunSpec, lock: str) -> RunSpec:
+    config = spec.sandbox if isinstance(spec.sandbox, SandboxConfig) else SandboxConfig()
+    return spec.model_copy(update={"sandbox": config.model_copy(update={"lock": lock})})
 
 
 def _info(row: Row[Any]) -> RunInfo:

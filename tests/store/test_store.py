@@ -154,6 +154,12 @@ def test_a_run_is_pinned(store: Store, tmp_path: Path) -> None:
     assert (spec.evaluator, spec.dataset, spec.sandbox) == ("polite@1", "rows", SandboxConfig(isolation="call"))
     assert isinstance(spec.sandbox, SandboxConfig)
     assert spec.sandbox.model_fields_set == {"isolation"}
+    store.set_run(run.id, state="running", lock="sample==1 --hash=sha256:0")
+    store.set_run(run.id, state="parked", lock=None)
+    kept = store.spec(run.id).sandbox
+    assert kept == SandboxConfig(isolation="call", lock="sample==1 --hash=sha256:0")
+    assert isinstance(kept, SandboxConfig)
+    assert "backend" not in kept.model_fields_set
     assert store.set_run(run.id, error="t\0\ud800").error == "t\ufffd\ufffd"
     for bad in ("polite@9", "polit", "x y"):
         with pytest.raises(InputError):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from runner.datasets.dataset import open_dataset
@@ -17,6 +19,10 @@ FURTHEST = 100_000
 """The last row that can be looked at: those before it are read each time."""
 _COUNTED = 64 << 20
 """Bytes of a file whose rows are counted one by one."""
+_SECONDS = 2.0
+"""Seconds in which they are; reading them holds up whatever else this process does."""
+_PATIENCE = 10.0
+"""Seconds in which the rows that somebody looks at must be found."""
 _LOOKED_AT = 1000
 _NAMES = 1000
 
@@ -27,17 +33,26 @@ def some_rows(store: Store, name: str, first: int, count: int) -> DatasetRows:
         raise ServiceError("invalid-request", f"`first` is at most {FURTHEST:,}; a run's results show all rows")
     info = store.dataset(name)
     with open_dataset(store.dataset_path(info)) as dataset:
-        found = tuple(_row(case) for case in islice(dataset, first - 1, first - 1 + count))
+        found = tuple(_row(case) for case in islice(_soon(dataset), first - 1, first - 1 + count))
     names = dict.fromkeys(key for row in found if row.row for key in row.row)
     return DatasetRows(dataset=info.name, first=first, total=info.rows, columns=tuple(names)[:_NAMES], rows=found)
 
 
-def looked_at(path: Path) -> tuple[int | None, tuple[str, ...]]:
+def _soon(dataset: Iterable[Case]) -> Iterator[Case]:
+    end = monotonic() + _PATIENCE
+    for case in dataset:
+        yield case
+        if monotonic() > end:
+            raise ServiceError("invalid-request", "it takes too long to read so many rows; ask for earlier, or fewer")
+
+
+def looked_at(path: Path, seconds: float = _SECONDS) -> tuple[int | None, tuple[str, ...]]:
     """
     The number of a file's rows, unless it takes long to count them, and the columns of the first.
 
-    Raises DatasetError for a file that has no row that can be used. Blocks.
+    Raises DatasetError for a file that has no row that can be used. Blocks, for about so many seconds at most.
     """
+    end = monotonic() + seconds
     columns: dict[str, None] = {}
     rows = broken = 0
     why = ""
@@ -47,7 +62,7 @@ def looked_at(path: Path) -> tuple[int | None, tuple[str, ...]]:
         most = None if total is None and path.stat().st_size <= _COUNTED else _LOOKED_AT
         ended = True
         for case in dataset:
-            if most is not None and rows >= most:
+            if (most is not None and rows >= most) or (rows and monotonic() >= end):
                 ended = False
                 break
             rows += 1
@@ -57,7 +72,10 @@ def looked_at(path: Path) -> tuple[int | None, tuple[str, ...]]:
             elif rows <= _LOOKED_AT:
                 columns |= dict.fromkeys(list(as_row(case))[:_NAMES])
     if rows == broken:
-        raise DatasetError(f"no row can be used: {line(why)}" if why else "the file has no rows; add some")
+        if not rows:
+            raise DatasetError("the file has no rows; add some")
+        which = "no row" if ended else f"no row among the first {rows:,}"
+        raise DatasetError(f"{which} can be used: {line(why)}")
     return (rows if ended else total), tuple(columns)[:_NAMES]
 
 

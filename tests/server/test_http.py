@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import shlex
@@ -11,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from runner.errors import DatasetError
+from runner.service.rows import looked_at
 from tests.server.live import finished
 
 SAME = "def evaluate(output, reference):\n    return output == reference\n"
@@ -80,6 +83,17 @@ def test_a_request_that_is_sent_again_gets_its_reply_again(client: httpx.Client)
     assert other.headers["location"] == f"/v1/runs/{one.json()['id']}"
     problem(client.post("/v1/runs", json=spec | {"limit": 3}, headers=key), 422, "idempotency")
     finished(client, one.json()["id"])
+
+
+def test_rows_are_counted_for_so_long_and_no_longer(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"output": 1}\n' * 300))
+    assert looked_at(path) == (300, ("output",))
+    assert looked_at(path, seconds=0) == (None, ("output",))
+    path.write_bytes(gzip.compress(b"{\n" * 300))
+    for seconds, words in ((60.0, "^no row can be used: "), (0.0, "^no row among the first 1 can be used: ")):
+        with pytest.raises(DatasetError, match=words):
+            looked_at(path, seconds)
 
 
 def test_a_dataset_is_looked_at_before_it_is_accepted(client: httpx.Client) -> None:

@@ -99,7 +99,7 @@ def _serve(folders: tuple[Path, ...], given: dict[str, Any]) -> int:
         entry, made = _entry(given, host)
         store = stack.enter_context(open_store(folder=folder))
         stack.enter_context(alone(folder))
-        pool = Pool(environment=taken(), allowed=settings.env)
+        pool = Pool(environment=taken(), allowed=settings.env, runs=settings.runs)
         logs.begin(given["log"], verbose=given["log_rows"])
         app = create_app(Service(store, pool, settings, folder=folder / "incoming"), entry)
         shown = _address(given["host"], host, port)

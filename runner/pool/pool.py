@@ -29,7 +29,7 @@ from sandboxes.shield import every, finish
 WAITING = 64
 """Dry runs that are under way or wait; one more is refused."""
 RUNS = 4
-"""Runs under way, in fair turns; others wait for one of them to end."""
+"""Runs under way, in fair turns, if nobody says otherwise; others wait for one of them to end."""
 PATIENCE = 20.0
 """Seconds in which runs must have handed out what they have when the pool is closed."""
 LOCAL = "local"
@@ -42,7 +42,7 @@ class Pool:
     Warm sandboxes in worker processes. Use it as `async with`, in one event loop.
 
     `environment` is where the workers' variables come from, each what it needs; scripts may be given those in
-    `allowed`, if a config asks for them. `waiting` bounds the dry runs.
+    `allowed`, if a config asks for them. `waiting` bounds the dry runs; `runs` are under way at once.
     """
 
     def __init__(
@@ -51,15 +51,17 @@ class Pool:
         environment: Mapping[str, str] | None = None,
         allowed: Iterable[str] = (),
         waiting: int = WAITING,
+        runs: int = RUNS,
     ) -> None:
         self._environment = dict(os.environ if environment is None else environment)
         self._allowed = tuple(allowed)
         self._waiting = waiting
+        self._at_once = runs
         self._workers: dict[str, WorkerProcess] = {}
         self._tries = 0
         self._pace = 0.05  # seconds of a dry run, lately
         self._runs: set[RunStream] = set()
-        self._room = asyncio.Semaphore(RUNS)
+        self._room = asyncio.Semaphore(runs)
         self._over = asyncio.Event()
         self._closed = False
 
@@ -147,8 +149,8 @@ class Pool:
             sandboxes=sum(worker.status.sandboxes for worker in workers),
             programs=sum(worker.status.programs for worker in workers),
             bytes=sum(worker.status.bytes for worker in workers),
-            waiting=max(0, self._tries - cores()) + max(0, len(self._runs) - RUNS),
-            running=min(self._tries, cores()) + min(len(self._runs), RUNS),
+            waiting=max(0, self._tries - cores()) + max(0, len(self._runs) - self._at_once),
+            running=min(self._tries, cores()) + min(len(self._runs), self._at_once),
         )
 
     async def _ask(self, do: str, config: SandboxConfig, request: bytes) -> bytes:

@@ -107,6 +107,21 @@ def test_closing_the_pool_parks_a_run_with_all_that_it_has(tmp_path: Path) -> No
     assert found.figures["rows"] == 150
 
 
+def test_as_many_runs_are_under_way_as_are_allowed(tmp_path: Path) -> None:
+    asked = request(LOOPS, dataset=str(dataset(tmp_path, 1)), limits=HOUR)
+
+    async def body(pool: Pool) -> None:
+        running = [asyncio.create_task(Kept(tmp_path).all_of(pool, asked)) for _ in range(6)]
+        await asyncio.sleep(0)
+        assert (pool.status().running, pool.status().waiting) == (5, 1)
+        assert pool._room.locked()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    with_pool(body, runs=5)
+
+
 def test_what_goes_wrong_is_the_last_part(tmp_path: Path) -> None:
     rows = dataset(tmp_path, 3)
 

@@ -130,8 +130,7 @@ def _settings(folders: tuple[Path, ...], given: dict[str, Any]) -> Settings:
         runs=given["runs"],
         log_rows=given["log_rows"],
     )
-    settings.check()
-    return settings
+    return settings.check()
 
 
 def _entry(given: dict[str, Any], host: str) -> tuple[Entry, bool]:

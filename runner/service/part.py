@@ -32,7 +32,7 @@ class Part:
         self.settings = settings or Settings()
         self.store = store
         self.pool = pool
-        self._machine = Machine()
+        self._machine = Machine(self.settings.active)
         self._slow = CapacityLimiter(_SLOW)
 
     @property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 from pydantic import Field
 
@@ -44,6 +46,9 @@ class Settings(Model):
 
     output: int = Field(default=8 << 20, gt=0)
     """The most bytes that a request may let one call print, or return."""
+
+    active: Mapping[str, str] = Field(default_factory=dict)
+    """What is active in the allowed providers, as it was at the start: their keys are not kept in this process."""
 
     def refused(self) -> dict[str, str]:
         """The sandboxes that this server does not allow, each with why, and what to do."""
@@ -116,13 +121,17 @@ class Settings(Model):
                 f"a call may say at most {self.output >> 20:,} MB here; lower it in `limits`",
             )
 
-    def check(self) -> None:
-        """Raise UnsupportedConfigError or SandboxUnavailableError for what this machine cannot keep."""
+    def check(self) -> Self:
+        """With what is `active`. Raises UnsupportedConfigError or SandboxUnavailableError for what cannot be kept."""
+        active = {}
         for name in self.sandboxes:
             can = find(name).capabilities
             if self.allow_network and len(self.sandboxes) == 1 and not can.network:
                 raise UnsupportedConfigError(f"the {name} sandbox has no network; leave --allow-network out")
-            find(name).check()
+            tier = find(name).check()
+            if can.elsewhere:
+                active[name] = tier
+        return self.model_copy(update={"active": active})
 
 
 def _is_named(config: SandboxConfig) -> bool:

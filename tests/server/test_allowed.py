@@ -9,6 +9,7 @@ import pytest
 from runner.evaluators.load import parse_evaluator
 from runner.request import RunRequest
 from runner.service.errors import ServiceError
+from runner.service.scripts import Machine
 from runner.service.settings import Settings
 from runner.store.types import RunSpec
 from sandboxes.base import SandboxConfig
@@ -71,3 +72,11 @@ def test_a_server_runs_nothing_in_other_sandboxes_than_its_own(tmp_path: Path) -
         assert client.post(f"/v1/runs/{parked}/resume").status_code == 403
         reply = client.post("/v1/runs", json={"evaluator": "json-distance", "dataset": "demo", "limit": 10**26})
         assert reply.status_code == 422
+
+
+def test_a_provider_whose_key_is_kept_elsewhere_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("E2B_API_KEY", "e2b_" + "0" * 40)
+    settings = Settings(sandboxes=("e2b",)).check()
+    monkeypatch.delenv("E2B_API_KEY")
+    fits = Machine(settings.active).fits(parse_evaluator(PLAIN, "tried"), settings.refused())
+    assert [one.backend for one in fits if one.fits] == ["e2b"]

@@ -155,6 +155,35 @@ def test_a_dataset_is_tried_with_an_evaluator_that_can_score_it(client: httpx.Cl
     assert "None of the evaluators" in client.get("/datasets/strange/tried").text
 
 
+def test_a_dataset_with_other_columns_is_offered_with_its_likely_mapping(client: httpx.Client) -> None:
+    client.post("/v1/datasets?name=odd.csv", content="prediction,gold\na,b\n")
+    client.post("/v1/evaluators", json={"name": "pair", "source": "def evaluate(output, reference):\n    return 1\n"})
+    offered = client.get("/datasets/odd/tried").text
+    (address,) = [html.unescape(one) for one in re.findall(r'href="(/runs/new\?[^"]*)"', offered)]
+    page = client.get(address).text
+    assert "output = prediction\nreference = gold" in page
+    assert page.count('<article class="tried"') == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/runs",
+        "/compare",
+        "/datasets/demo",
+        "/evaluators/json-distance",
+        "/runs/new?evaluator=json-distance&dataset=demo",
+        "/evaluators/json-distance/diff?old=1&new=1",
+        "/evaluators/json-distance/diff?old=1&new=1&dataset=demo",
+    ],
+)
+def test_the_command_of_a_page_names_what_there_is(client: httpx.Client, path: str) -> None:
+    (command,) = re.findall(r'<pre id="command"[^>]*>([^<]*)</pre>', client.get(path).text)
+    assert command.startswith("evalcell ")
+    assert not re.search(r"\b[A-Z]{3,}\b", command), command
+
+
 def test_static_files_are_kept_and_packed(client: httpx.Client) -> None:
     address = re.findall(r"/static/page\.[0-9a-f]{12}\.(?:js|css)", client.get("/").text)
     assert len(address) == 2

@@ -41,13 +41,17 @@ async def tried(request: Request, service: Here, name: str) -> Response:
     """The first rows, tried with the evaluator saved last that can score them: a part of the dataset's page."""
     await service.dataset(name)
     every = sorted((await service.evaluators(count=_LISTED)).items, key=lambda one: one.saved, reverse=True)
+    likely, mapping = None, ""
     for info in every[:_TRIED]:
         version = await service.evaluator(info.name)
         draft = Draft(version.name, version.language, version.source, dataset=name)
         found = await while_there(request, lambda draft=draft: drafts.tried(service, draft))  # type: ignore[misc]
         if found["reply"] is not None and found["same"] is None:
             return page(request, "dataset_tried.html", version=version, dataset=name, **found)
-    return page(request, "dataset_tried.html", version=None, dataset=name, **EMPTY)
+        if not mapping and found["mapping"] and not set(found["mapping"].split()) & {"COLUMN", "VALUE"}:
+            likely, mapping = version, found["mapping"]
+    found = EMPTY | {"mapping": mapping}
+    return page(request, "dataset_tried.html", version=None, likely=likely, dataset=name, **found)
 
 
 @router.post("/datasets/{name}/delete")

@@ -42,9 +42,11 @@ async def every(request: Request, service: Here, after: str | None = None) -> Re
 
 
 @router.get("/runs/new")
-async def new(request: Request, service: Here, evaluator: str = "", dataset: str = "", sandbox: str = "") -> Response:
+async def new(
+    request: Request, service: Here, evaluator: str = "", dataset: str = "", sandbox: str = "", mapping: str = ""
+) -> Response:
     """Choose evaluator, dataset and sandbox, with the first rows tried."""
-    return await _new(request, service, evaluator, dataset, {"sandbox": sandbox})
+    return await _new(request, service, evaluator, dataset, {"sandbox": sandbox, "mapping": mapping})
 
 
 @router.post("/runs/new")

@@ -115,6 +115,13 @@ function live() {
       if (again) (again = false), refresh();
     }, 400);
   };
+  // A browser connects again by itself, but not to a reply that is no stream, such as a proxy's while the server is away.
+  const gone = "The server does not answer; the figures below are old. This page looks again by itself.";
+  source.addEventListener("error", () => {
+    say(gone);
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+  });
+  source.addEventListener("open", () => $("#said")?.textContent === gone && say(""));
   source.addEventListener("progress", refresh);
   source.addEventListener("state", (event) => {
     const { state } = JSON.parse(event.data);

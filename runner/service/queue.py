@@ -95,6 +95,11 @@ class Queue:
         LOG.info("run queued", extra={"run": info.id, "rows": info.rows})
         self._begin()
 
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing begins any more."""
+        return self._stopping
+
     def feed(self, id: str) -> Feed | None:
         """How far the run is; None if it is over, or not this server's."""
         going = self._runs.get(id)

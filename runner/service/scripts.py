@@ -42,15 +42,6 @@ def language_of(file_name: str | None, language: Language | None) -> Language:
     return language or LANGUAGES.get(suffix, "python")
 
 
-def check(source: str, language: Language | None = None, file_name: str | None = None) -> Checked:
-    """Read a script; what is wrong with it are its `problems`, each with its place."""
-    found, name = language_of(file_name, language), stem_of(file_name)
-    try:
-        return checked(parse_evaluator(source, name, name, language=found))
-    except EvaluatorError as error:
-        return Checked(name=name, language=found, problems=(problem_of(error, name),))
-
-
 def checked(evaluator: Evaluator) -> Checked:
     """What a script is that could be read."""
     return Checked(
@@ -98,10 +89,10 @@ class Machine:
             self._notes[backend] = found
         return found[1], found[2]
 
-    def tiers(self, refused: Mapping[str, str]) -> dict[str, str]:
-        """What is active in each sandbox that is not refused, or why it cannot be used. Blocks."""
+    def tiers(self, refused: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+        """The note of each sandbox that is not refused. Blocks."""
         names = [backend.name for backend in backends().values() if not backend.hidden and backend.name not in refused]
-        return {name: " ".join(filter(None, self.note(name))) or "available" for name in names}
+        return {name: self.note(name) for name in names}
 
     def fits(self, evaluator: Evaluator, refused: Mapping[str, str]) -> list[SandboxFit]:
         """Each sandbox with whether it runs this evaluator here. `refused`: those that the server does not allow."""

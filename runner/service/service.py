@@ -66,8 +66,10 @@ class Service(Evaluators, Datasets, Runs):
     async def ready(self) -> dict[str, Any]:
         """Whether scripts can be run, and what is active in each sandbox of this machine that is allowed."""
         await threaded(self.store.ping)
-        sandboxes = await threaded(self._machine.tiers, self.settings.refused())
-        return {"ready": True, "sandboxes": sandboxes}
+        notes = await threaded(self._machine.tiers, self.settings.refused())
+        usable = any(not why for _, why in notes.values())
+        sandboxes = {name: " ".join(filter(None, note)) or "available" for name, note in notes.items()}
+        return {"ready": usable and not self.queue.stopping, "sandboxes": sandboxes}
 
     def status(self) -> PoolStatus:
         """What the workers do."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select
 
 from runner.errors import InputError
 from runner.store.errors import InUseError, NameTakenError, NotStoredError
@@ -72,12 +72,6 @@ class Datasets(Part):
             listed = json.dumps(made.columns, ensure_ascii=False)
             connection.execute(insert(datasets).values(dict(made) | {"columns": listed}))
             return made
-
-    def set_dataset(self, name: str, *, rows: int | None, columns: Sequence[str] = ()) -> None:
-        """Keep what was counted in a dataset."""
-        listed = json.dumps(list(columns[:_COLUMNS]), ensure_ascii=False)
-        with self._database.write() as connection:
-            connection.execute(update(datasets).where(datasets.c.name == name).values(rows=rows, columns=listed))
 
     def datasets(self, after: str | None = None, count: int = 50) -> Page[DatasetInfo]:
         """The datasets by name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import gzip
 import io
@@ -14,7 +15,7 @@ import pytest
 
 from runner.errors import DatasetError
 from runner.service.rows import looked_at
-from tests.server.live import finished
+from tests.server.live import Live, finished
 
 SAME = "def evaluate(output, reference):\n    return output == reference\n"
 ROWS = b'{"output": "a", "reference": "a"}\n{"output": "b", "reference": "c"}\n'
@@ -234,3 +235,12 @@ def test_the_requests_of_the_reference_do_what_they_say(client: httpx.Client) ->
         if way == "/v1/runs":
             run = reply.json()["id"]
     assert [row["score"] for row in reply.json()["rows"]] == [1.0]
+
+
+def test_a_server_that_can_run_nothing_is_not_ready(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ready() -> bool:
+        return bool((await server.service.ready())["ready"])
+
+    assert asyncio.run(ready())
+    monkeypatch.setattr(server.service._machine, "note", lambda _: ("", "it cannot be used here"))
+    assert not asyncio.run(ready())

@@ -76,9 +76,7 @@ class Settings(Model):
                 "not-allowed", "weak isolation is not allowed here; start the server with --allow-weak-isolation"
             )
         if config.files or config.env_file is not None:
-            raise ServiceError(
-                "not-allowed", "a request names no files of the server; score them on the command line with --file"
-            )
+            raise ServiceError("not-allowed", "a request names no files of the server; score them on the command line")
         if strange := [name for name in config.env if name not in self.env]:
             raise ServiceError(
                 "not-allowed", f"scripts do not see {', '.join(strange)} here; start the server with --env {strange[0]}"

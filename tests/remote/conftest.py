@@ -10,6 +10,7 @@ import pytest
 
 from tests.remote.serving import Server
 from tests.remote.trying import PROVIDERS, Trying, at, served
+from tests.remote.wheel import bring_deno
 
 OTHERS = re.compile(r"(?<=[_/\[-])(modal|vercel|daytona)(?=[-_.\]])")
 """In the id of a test: it needs another provider than the one that each commit is tried with in full, which is e2b."""
@@ -24,6 +25,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def e2b_server() -> Iterator[Server]:
+    bring_deno()  # another test of this process may bring it later, when this server would not know of it
     yield from served("e2b")
 
 

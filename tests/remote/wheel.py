@@ -11,9 +11,20 @@ from importlib import metadata
 from pathlib import Path
 
 
-@functools.cache
 def bring_deno() -> None:
-    """Has pip find it, here and in machines made from now on; it is made once, and kept for later runs."""
+    """
+    Have pip find it, here and in machines of servers that are started from now on.
+
+    A server that was started before finds the index's own wheel, which is not the one that is resolved here.
+    """
+    known = os.environ.get("PIP_FIND_LINKS", "").split()
+    if (folder := str(_made())) not in known:
+        os.environ["PIP_FIND_LINKS"] = " ".join([*known, folder])
+
+
+@functools.cache
+def _made() -> Path:
+    """The folder with the wheel, which is made once, and kept for later runs."""
     folder = Path("/var/tmp", f"evalcell-wheels-{os.getuid()}")  # machines have a /tmp of their own
     folder.mkdir(mode=0o755, exist_ok=True)
     deno = metadata.distribution("deno")
@@ -24,7 +35,7 @@ def bring_deno() -> None:
         made = path.with_suffix(f".{os.getpid()}")
         _write(made, deno)
         made.rename(path)
-    os.environ["PIP_FIND_LINKS"] = f"{os.environ.get('PIP_FIND_LINKS', '')} {folder}".strip()
+    return folder
 
 
 def _write(path: Path, deno: metadata.Distribution) -> None:

@@ -29,7 +29,7 @@ help:
 
 $(PACKAGES): pyproject.toml tests/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit("evalcell needs Python 3.11 or newer; try: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
-	@echo "Setting up $(VENV): downloading, and building the sandbox's guest. A minute or so, once."
+	@echo "Setting up $(VENV): downloading, and building the sandbox's guest and the page of a server. A minute or so, once."
 	@$(PYTHON) -m venv $(VENV)
 	@awk '/^[^ #]/ { wanted = /^uv==/ } wanted' tests/requirements.txt > $(VENV)/uv.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt

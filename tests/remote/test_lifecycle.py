@@ -21,7 +21,8 @@ from tests.remote.shelf import Shelf
 from tests.remote.speaker import Memory, Speaker
 from tests.stopping import Stopping
 
-QUICK = Pauses(first=0.001, longest=0.002, total=0.5)
+QUICK = Pauses(first=0.001, longest=0.002, total=20)
+"""Short pauses, and patience: a machine may stand still between two attempts for longer than all pauses together."""
 
 
 @pytest.fixture(autouse=True)

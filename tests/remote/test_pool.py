@@ -1,40 +1,180 @@
-"""A server's pool at a provider: a worker of its own, which alone has the key, and ends its machines."""
+"""Machines for several users at once: as many as wanted, fewer where the account is full, none twice."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from runner.pool.pool import Pool
-from sandboxes.base import SandboxConfig
-from tests.pool.jobs import dry_run, with_pool
-from tests.remote.trying import Trying
-
-pytestmark = [pytest.mark.timeout(60), pytest.mark.rotating("faults at a provider", "remote", "pool")]
-
-ONE = "def evaluate(output): return output + 1\n"
+from sandboxes import SandboxUnavailableError
+from sandboxes.remote import pool as pools
+from sandboxes.remote.pool import Pool
+from sandboxes.remote.provider import FullError, Machine, Order, RefusedError, UnreachableError
+from tests.remote.shelf import Shelf
 
 
-def test_dry_runs_share_warm_machines_that_end_with_the_pool(trying: Trying) -> None:
-    there = SandboxConfig(backend=trying.name, jobs=2)
+class Rig:
+    """A pool, what it made and ended, and what it said."""
 
-    async def body(pool: Pool) -> tuple[list[float | None], int, dict[str, bytes]]:
-        scores: list[float | None] = []
-        for number in (1, 2):
-            reply = await pool.evaluate(dry_run(ONE, {"output": number}, sandbox=there))
-            scores.append(reply.results[0].result.score)
-        machines = len(trying.server.state().machines)
-        await pool.evaluate(dry_run(ONE, {"output": 1}))
-        seen = {name: Path(f"/proc/{worker.pid}/environ").read_bytes() for name, worker in pool._workers.items()}
-        return scores, machines, seen
+    def __init__(self, *, size: int = 2, wait: float = 5, wrong: Callable[[int], Exception | None] = lambda n: None):
+        self.made = 0
+        self.tried = 0
+        self.ended: list[str] = []
+        self.said: list[str] = []
+        self.wrong = wrong
+        shelf = Shelf()
+        shelf.longest = 1000  # type: ignore[misc]
+        self.pool = Pool(
+            shelf,
+            self._make,
+            lambda machine: self.ended.append(machine.key),
+            self.said.append,
+            size=size,
+            lifetime=60,
+            wait=wait,
+        )
 
-    own = dict(os.environ) | trying.server.environment
-    scores, machines, seen = with_pool(body, environment=own)
-    assert scores == [2, 3]
-    assert 1 <= machines <= 2
-    assert trying.server.state().machines == []
-    keys = [value.encode() for name, value in trying.server.environment.items() if "KEY" in name or "TOKEN" in name]
-    assert keys
-    assert all(key in seen[trying.name] and key not in seen["local"] for key in keys)
+    async def _make(self) -> Machine:
+        self.tried += 1
+        await asyncio.sleep(0.001)
+        if wrong := self.wrong(self.tried):
+            raise wrong
+        self.made += 1
+        return Machine(str(self.made), str(self.made))
+
+
+def lasting(work: Callable[[], Awaitable[None]]) -> None:
+    async def body() -> None:
+        await asyncio.wait_for(work(), 20)
+
+    asyncio.run(body())
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "_AGAIN", 0.01)
+
+
+def test_no_more_than_wanted_and_none_twice_at_once() -> None:
+    rig = Rig(size=3)
+    busy: set[str] = set()
+
+    async def use() -> None:
+        machine = await rig.pool.take()
+        assert machine.key not in busy
+        busy.add(machine.key)
+        await asyncio.sleep(0.002)
+        busy.remove(machine.key)
+        rig.pool.give_back(machine)
+
+    async def body() -> None:
+        await asyncio.gather(*(use() for _ in range(20)))
+
+    lasting(body)
+    assert rig.made == 3
+
+
+def test_a_dropped_machine_is_replaced() -> None:
+    rig = Rig(size=1)
+
+    async def body() -> None:
+        first = await rig.pool.take()
+        rig.pool.drop(first)
+        rig.pool.drop(first)
+        rig.pool.give_back(first)
+        assert (await rig.pool.take()).key != first.key
+
+    lasting(body)
+    assert rig.ended == ["1"]
+
+
+@pytest.mark.parametrize("error", [FullError("10 of 10"), UnreachableError("503")])
+def test_with_one_machine_a_full_account_means_going_on_with_that_one(error: Exception) -> None:
+    rig = Rig(size=3, wrong=lambda n: error if n > 1 else None)
+
+    async def use() -> None:
+        machine = await rig.pool.take()
+        await asyncio.sleep(0.002)
+        rig.pool.give_back(machine)
+
+    async def body() -> None:
+        rig.pool.give_back(await rig.pool.take())
+        await asyncio.gather(*(use() for _ in range(10)))
+
+    lasting(body)
+    assert rig.made == 1
+    assert rig.said == [f"{error}; continuing with fewer machines"]
+
+
+def test_a_full_account_is_waited_for() -> None:
+    rig = Rig(wrong=lambda n: FullError("10 of 10") if n < 4 else None)
+
+    async def body() -> None:
+        await rig.pool.take()
+
+    lasting(body)
+    assert rig.said == ["10 of 10; waiting until one ends"]
+
+
+def test_but_not_for_ever() -> None:
+    rig = Rig(wait=0.05, wrong=lambda n: FullError("10 of 10"))
+
+    async def body() -> None:
+        with pytest.raises(SandboxUnavailableError, match=r"10 of 10; waited 0 s.*evalcell reap"):
+            await rig.pool.take()
+
+    lasting(body)
+
+
+@pytest.mark.parametrize("error", [RefusedError("no"), UnreachableError("503")])
+def test_what_does_not_pass_is_raised_when_there_is_no_machine(error: Exception) -> None:
+    rig = Rig(wrong=lambda n: error)
+
+    async def body() -> None:
+        with pytest.raises(type(error)):
+            await rig.pool.take()
+        assert rig.tried == 1
+
+    lasting(body)
+
+
+def test_an_old_machine_is_replaced_before_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(size=1)
+    now = [0.0]
+    monkeypatch.setattr(pools, "monotonic", lambda: now[0])
+
+    async def body() -> None:
+        rig.pool.give_back(await rig.pool.take())
+        now[0] = 900
+        assert (await rig.pool.take()).key == "2"
+
+    lasting(body)
+    assert rig.ended == ["1"]
+
+
+@pytest.mark.parametrize("wrong", [None, RuntimeError("a fault of the provider's class")])
+def test_machines_are_kept_alive_and_dropped_when_they_are_gone(wrong: Exception | None) -> None:
+    shelf = Shelf()
+    shelf.before = lambda what, times: wrong if times < 3 else None
+    ended: list[str] = []
+
+    async def make() -> Machine:
+        return shelf._made(Order(f"k{len(shelf.orders)}", {}, 60, False, 1))
+
+    pool = Pool(shelf, make, lambda m: ended.append(m.key), print, size=2, lifetime=0, wait=1)
+
+    async def body() -> None:
+        machines = [await pool.take(), await pool.take()]
+        for machine in machines:
+            pool.give_back(machine)
+        keeping = asyncio.create_task(pool.keep_alive())
+        await asyncio.sleep(0.01)
+        shelf.orders.pop(machines[0].id)
+        await asyncio.sleep(0.01)
+        keeping.cancel()
+        assert (await pool.take()).key == machines[1].key
+
+    lasting(body)
+    assert shelf.asked.count("extend") > 4
+    assert ended == ["k0"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def figure_frames(figures: Figures) -> None:
             for name, frame in frames.items():
                 # Each beside its own baseline: a machine's speed changes within a minute.
                 beside = timed(lambda: score(path))
-                ratios[name].append(timed(lambda frame=frame: score(frame)) / beside)  # type: ignore[misc]
+                ratios[name].append(timed(partial(score, frame)) / beside)
     for name, found in ratios.items():
         figures.add(
             f"{ROWS:,} rows of {name}, to results as a frame",

@@ -7,6 +7,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import httpx
 
 from runner.evaluators.load import parse_evaluator
 from runner.pool.pool import Pool
-from runner.pool.types import RunJob, RunSegment, TryJob
+from runner.pool.types import RunJob, RunPart, RunSegment, TryJob
 from runner.request import RunRequest
 from sandboxes.guest.supervisor.procfs import descendants
 from tests.bench.measure import OUTPUT, REFERENCE, Figures, dataset, held, ms, run, score, source, spread, timed
@@ -33,18 +34,26 @@ def asked(number: int = 0, **fields: object) -> RunRequest:
     return RunRequest.model_validate({"evaluator": evaluator, **fields})
 
 
-async def answers(pool: Pool, job: TryJob, count: int, rate: float = RATE) -> list[float]:
-    """Seconds to each answer; requests come at their times, whether or not those before are answered."""
+async def paced(ask: Callable[[], Awaitable[str]], count: int) -> list[float]:
+    """Seconds to each outcome; requests come at their times, whether or not those before are answered."""
     begin = time.perf_counter()
 
     async def one(number: int) -> float:
-        at = begin + number / rate
+        at = begin + number / RATE
         await asyncio.sleep(max(0.0, at - time.perf_counter()))
-        reply = await pool.evaluate(job)
-        assert reply.results[0].result.outcome == "scored", reply
+        assert await ask() == "scored"
         return time.perf_counter() - at
 
     return list(await asyncio.gather(*(one(n) for n in range(count))))
+
+
+async def answers(pool: Pool, job: TryJob, count: int) -> list[float]:
+    """Seconds to each answer of the pool."""
+
+    async def ask() -> str:
+        return (await pool.evaluate(job)).results[0].result.outcome
+
+    return await paced(ask, count)
 
 
 def quantiles(seconds: list[float]) -> tuple[float, float]:
@@ -82,8 +91,8 @@ def figure_dry_runs(figures: Figures) -> None:
     )
 
 
-async def _drained(parts: object) -> None:
-    async for _ in parts:  # type: ignore[attr-defined]
+async def _drained(parts: AsyncIterator[RunPart]) -> None:
+    async for _ in parts:
         pass
 
 
@@ -141,16 +150,12 @@ async def _served(served: Served, folder: Path) -> tuple[list[float], float, lis
             await post("/v1/evaluate", {"evaluator": f"e{number}", "rows": [_ROW]})
         every = [served.process.pid, *descendants(served.process.pid)]
         megabytes = sum(held(process) for process in every) / 1024
-        begin = time.perf_counter()
 
-        async def one(number: int) -> float:
-            at = begin + number / RATE
-            await asyncio.sleep(max(0.0, at - time.perf_counter()))
+        async def ask() -> str:
             reply = await post("/v1/evaluate", {"evaluator": "e1", "rows": [_ROW]})
-            assert reply["results"][0]["result"]["outcome"] == "scored", reply
-            return time.perf_counter() - at
+            return str(reply["results"][0]["result"]["outcome"])
 
-        alone = list(await asyncio.gather(*(one(n) for n in range(1000))))
+        alone = await paced(ask, 1000)
         rows = dataset(folder, ROWS)
         posted = await client.post("/v1/datasets", params={"name": "rows.jsonl"}, content=rows.read_bytes())
         assert posted.is_success, posted.text

@@ -9,8 +9,9 @@ from runner.types import Result
 from sandboxes.base import Call, Sandbox
 
 MOST_REPEATS = 1000
-MOST_ROWS = 10**15
 """Results of one row."""
+MOST_ROWS = 10**15
+"""Rows of a run, as a `limit` may say."""
 
 
 class Row:

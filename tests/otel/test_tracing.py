@@ -85,13 +85,17 @@ async def _app(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": 503, "headers": []})
 
 
-async def _nothing(*_: object) -> Message:
+async def _receive() -> Message:
     return {}
 
 
+async def _send(message: Message) -> None:
+    """It is nobody's."""
+
+
 def test_a_request_is_named_by_its_route(spans: InMemorySpanExporter) -> None:
-    scope = {"type": "http", "method": "GET", "path": "/v1/runs/my-secret", "headers": []}
-    asyncio.run(Traced(_app)(scope, _nothing, _nothing))  # type: ignore[arg-type]
+    scope: Scope = {"type": "http", "method": "GET", "path": "/v1/runs/my-secret", "headers": []}
+    asyncio.run(Traced(_app)(scope, _receive, _send))
     (span,) = spans.get_finished_spans()
     assert isinstance(span, ReadableSpan)
     assert (span.name, span.kind.name, span.status.is_ok) == ("GET /v1/runs/{id}", "SERVER", False)

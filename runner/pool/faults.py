@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from runner.errors import (
     ColumnsError,
@@ -15,7 +15,7 @@ from runner.errors import (
     ResumeError,
 )
 from runner.text import printable
-from sandboxes.base import Model
+from sandboxes.base import LOG, Model
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
 
 _MESSAGE = 8000  # characters; the longest of ours lists a dataset's columns
@@ -63,3 +63,17 @@ class Fault(Model):
         if kind is ColumnsError:
             return ColumnsError(self.message, self.paths, tuple(self.values))
         return kind(self.message)
+
+
+def error_of(payload: bytes) -> Exception:
+    """The exception that a worker sent."""
+    try:
+        return Fault.model_validate_json(payload).error()
+    except ValidationError as e:
+        return unreadable(e)
+
+
+def unreadable(error: Exception) -> SandboxError:
+    """The error for a reply that is none. The log says why, without values, as they may be of rows."""
+    LOG.error("a worker's reply cannot be read: %s", printable(str(error).partition(" [type=")[0], _MESSAGE))
+    return SandboxError("the worker's reply cannot be read; see the server's log")

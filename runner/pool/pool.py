@@ -10,9 +10,10 @@ from contextlib import aclosing, suppress
 from time import monotonic
 from typing import Self
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter
 
 from runner.errors import InputError
+from runner.pool.faults import unreadable
 from runner.pool.frames import PAYLOAD, FrameError
 from runner.pool.process import Job, WorkerProcess
 from runner.pool.streams import RunStream, Stored
@@ -22,8 +23,7 @@ from runner.request import RunRequest
 from runner.types import Evaluator
 from sandboxes.base import Problem, SandboxConfig
 from sandboxes.cores import cores
-from sandboxes.errors import SandboxError, UnsupportedConfigError
-from sandboxes.json_text import writer
+from sandboxes.errors import UnsupportedConfigError
 from sandboxes.shield import every, finish
 
 WAITING = 64
@@ -34,12 +34,12 @@ PATIENCE = 20.0
 """Seconds in which runs must have handed out what they have when the pool is closed."""
 LOCAL = "local"
 
-_write = writer(ascii=True, compact=True, nan=True)
+_PROBLEMS = TypeAdapter(list[Problem])
 
 
 class Pool:
     """
-    Warm sandboxes in worker processes. Use it as `async with`, in one event loop.
+    Warm sandboxes in worker processes, which start when they are needed. Use it as `async with`, in one event loop.
 
     `environment` is where the workers' variables come from, each what it needs; scripts may be given those in
     `allowed`, if a config asks for them. `waiting` bounds the dry runs; `runs` are under way at once.
@@ -66,14 +66,10 @@ class Pool:
         self._closed = False
 
     async def __aenter__(self) -> Self:
-        await self.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    async def open(self) -> None:
-        """Make ready. Workers start when they are needed."""
 
     async def close(self) -> None:
         """
@@ -119,12 +115,12 @@ class Pool:
         Raises BusyError, WorkerLostError and PoolClosedError; InputError for rows that are too large together;
         InputError, UnsupportedConfigError and SandboxError as `runner.evaluate` does.
         """
-        request = _write({"request": job.request.model_dump(mode="json"), "rows": job.rows}).encode()
-        reply = await self._ask("try", job.request.sandbox, request)
+        asked = {"request": job.request.model_dump(mode="json"), "rows": job.rows}
+        reply = await self._ask("try", job.request.sandbox, asked)
         try:
             return TryReply.model_validate(json.loads(reply))
-        except (ValidationError, ValueError, RecursionError) as e:
-            raise SandboxError("the worker's reply cannot be read; see the server's log") from e
+        except (ValueError, RecursionError) as e:
+            raise unreadable(e) from e
 
     async def check(self, evaluator: Evaluator, sandbox: SandboxConfig) -> list[Problem]:
         """
@@ -133,12 +129,11 @@ class Pool:
         Raises what `evaluate` does.
         """
         asked = RunRequest(evaluator=evaluator, sandbox=sandbox).model_dump(mode="json")
-        request = _write({name: asked[name] for name in ("evaluator", "sandbox")}).encode()
-        reply = await self._ask("check", sandbox, request)
+        reply = await self._ask("check", sandbox, {name: asked[name] for name in ("evaluator", "sandbox")})
         try:
-            return [Problem.model_validate(one) for one in json.loads(reply)]
-        except (ValidationError, ValueError, TypeError) as e:
-            raise SandboxError("the worker's reply cannot be read; see the server's log") from e
+            return _PROBLEMS.validate_python(json.loads(reply))
+        except (ValueError, RecursionError) as e:
+            raise unreadable(e) from e
 
     def status(self) -> PoolStatus:
         """What goes on, as last known."""
@@ -153,9 +148,9 @@ class Pool:
             running=min(self._tries, cores()) + min(len(self._runs), self._at_once),
         )
 
-    async def _ask(self, do: str, config: SandboxConfig, request: bytes) -> bytes:
+    async def _ask(self, do: str, config: SandboxConfig, asked: object) -> bytes:
         if self._closed:
-            raise PoolClosedError("the server stops; send the request again when it is back")
+            raise PoolClosedError
         if self._tries >= self._waiting:
             raise BusyError(max(1.0, self._pace * self._tries / cores()))
         worker = self._worker(config)
@@ -164,7 +159,7 @@ class Pool:
         job: Job | None = None
         try:
             try:
-                job = await worker.submit(do, request)
+                job = await worker.submit(do, asked)
             except FrameError:
                 raise InputError(
                     f"script and rows are larger than {PAYLOAD >> 20} MB together; try fewer rows"

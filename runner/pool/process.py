@@ -15,14 +15,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from runner.pool import frames
-from runner.pool.faults import Fault
+from runner.pool.faults import error_of
 from runner.pool.frames import Frame, FrameError
 from runner.pool.types import PoolClosedError, PoolStatus, WorkerLostError
 from runner.text import printable
 from sandboxes.base import LOG
-from sandboxes.errors import SandboxError
 from sandboxes.guest.supervisor import shortage
 from sandboxes.handle import own_handle
+from sandboxes.json_text import writer
 from sandboxes.shield import begin, finish, wait_for
 
 _FOLDER = str(Path(__file__).parents[2])
@@ -35,8 +35,9 @@ _STOP = 10.0  # seconds in which a job must have stopped, or the worker is kille
 _CLOSE = 15.0  # seconds in which a worker must have closed its sandboxes
 _END = 2.0  # seconds from the end of its pipe to its own
 _LINE = 4096  # bytes of a line of its log
-
 _STATUS = 4096  # bytes of a worker's word on itself
+
+_write = writer(ascii=True, compact=True, nan=True)
 
 FINAL = ("done", "fault", "cancelled")
 
@@ -64,15 +65,8 @@ class Job:
         if isinstance(item, Exception):
             raise item
         if item.header.get("kind") == "fault":
-            raise _fault(item)
+            raise error_of(item.payload)
         return item
-
-
-def _fault(frame: Frame) -> Exception:
-    try:
-        return Fault.model_validate_json(frame.payload).error()
-    except ValidationError:
-        return SandboxError("the worker failed in a way that it could not tell; see the server's log")
 
 
 class WorkerProcess:
@@ -98,13 +92,14 @@ class WorkerProcess:
         """The process, if it runs."""
         return None if self._process is None else self._process.pid
 
-    async def submit(self, do: str, payload: bytes, *, ahead: int = 0) -> Job:
+    async def submit(self, do: str, asked: object, *, ahead: int = 0) -> Job:
         """
-        Send a request, whose parts come `ahead` of being taken.
+        Send a request, as JSON, whose parts come `ahead` of being taken.
 
         Raises WorkerLostError, PoolClosedError, and FrameError if it is too large.
         """
         await self._started()
+        payload = _write(asked).encode()
         job = Job(next(self._numbers), ahead)
         self._jobs[job.number] = job
         try:
@@ -159,7 +154,7 @@ class WorkerProcess:
 
     async def _started(self) -> None:
         if self._closed:
-            raise PoolClosedError("the server stops; send the request again when it is back")
+            raise PoolClosedError
         if self._starting is None:
             self._starting = begin(self._start)
         starting = self._starting
@@ -181,7 +176,7 @@ class WorkerProcess:
             ready.cancel()
         if not self._ready.is_set():
             await self.kill()
-            raise WorkerLostError(f"a worker did not start ({self._reason()}); the request may be sent again")
+            raise WorkerLostError(f"a worker did not start ({self._reason()})")
 
     async def _spawn(self) -> None:
         host = own_handle()
@@ -246,12 +241,12 @@ class WorkerProcess:
         jobs, self._jobs = self._jobs, {}
         error: Exception
         if self._closed:
-            error = PoolClosedError("the server stops; send the request again when it is back")
+            error = PoolClosedError()
         else:
             self.restarts += self._ready.is_set()
             why = self._shortage.since(killed=True) or self._reason()
             LOG.warning("the worker %s was lost: %s", self.name, why)
-            error = WorkerLostError(f"a worker of the server was lost ({why}); the request may be sent again")
+            error = WorkerLostError(f"a worker of the server was lost ({why})")
         self._ready.clear()
         for job in jobs.values():
             job.put(error)
@@ -276,12 +271,12 @@ class WorkerProcess:
     async def _send(self, header: dict[str, Any], payload: bytes = b"") -> None:
         process = self._process
         if process is None or process.stdin is None:
-            raise WorkerLostError("a worker of the server was lost; the request may be sent again")
+            raise WorkerLostError("a worker of the server was lost")
         try:
             process.stdin.write(frames.pack(header, payload))
             await process.stdin.drain()
         except OSError as e:
-            raise WorkerLostError(f"a worker of the server was lost ({e}); the request may be sent again") from e
+            raise WorkerLostError(f"a worker of the server was lost ({e})") from e
 
 
 async def _line(stream: asyncio.StreamReader) -> bytes:

@@ -8,8 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
+from runner.pool.faults import unreadable
 from runner.pool.frames import Frame
 from runner.pool.process import Job, WorkerProcess
 from runner.pool.types import (
@@ -23,17 +22,12 @@ from runner.pool.types import (
     WorkerLostError,
 )
 from runner.store.segments import Segment
-from sandboxes.errors import SandboxError
-from sandboxes.json_text import writer
 
 Stored = Callable[[], Iterable[Path]]
 """The segments of a run that are kept by now, in their order."""
 
 LOSSES = 3
 """Workers that a run may lose, one after another, without a result in between."""
-
-_write = writer(ascii=True, compact=True, nan=True)
-_UNREADABLE = "the worker's reply cannot be read; see the server's log"
 
 
 class RunStream:
@@ -44,8 +38,8 @@ class RunStream:
         self._job = job
         self._stored = stored
         self._sent: Job | None = None
-        self._lock: str | None = None
-        self._parked = self._started = False
+        self._started: RunStarted | None = None
+        self._parked = False
 
     async def park(self) -> None:
         """Stop the script; the parts that are there come still, then one that says `parked`."""
@@ -64,8 +58,6 @@ class RunStream:
                     async for part in parts:
                         if isinstance(part, RunSegment):
                             losses = 0
-                        elif isinstance(part, RunStarted):
-                            self._lock = part.lock
                         yield part
                         if isinstance(part, RunEnded):
                             return
@@ -84,23 +76,23 @@ class RunStream:
     def _again(self, segments: list[Path]) -> RunJob:
         """The job that goes on, with the packages that it had: an index may have newer ones by now."""
         request = self._job.request
-        if self._lock is not None:
-            sandbox = request.sandbox.model_copy(update={"lock": self._lock})
+        if self._started is not None and self._started.lock is not None:
+            sandbox = request.sandbox.model_copy(update={"lock": self._started.lock})
             request = request.model_copy(update={"sandbox": sandbox})
         return RunJob(request=request, segments=segments)
 
     async def _attempt(self) -> AsyncGenerator[RunPart]:
-        request = self._job.request.model_dump(mode="json")
-        asked = {"request": request, "segments": [str(path) for path in self._job.segments]}
-        sent = self._sent = await self._worker.submit("run", _write(asked).encode(), ahead=AHEAD)
+        sent = self._sent = await self._worker.submit("run", self._job.model_dump(mode="json"), ahead=AHEAD)
         try:
             if self._parked:
                 await self._worker.tell(sent, "park")
             while True:
                 part = _part(await sent.next())
-                if not isinstance(part, RunStarted) or not self._started:
+                if not isinstance(part, RunStarted):
                     yield part
-                self._started = True
+                elif self._started is None:
+                    self._started = part
+                    yield part
                 if isinstance(part, RunEnded):
                     return
                 await self._worker.tell(sent, "taken")
@@ -112,19 +104,19 @@ class RunStream:
 
 def _part(frame: Frame) -> RunPart:
     """A part, as the worker sent it. Raises SandboxError for what is none."""
-    kind, header = frame.header.get("kind"), frame.header
+    kind = frame.header.get("kind")
     try:
         if kind == "started":
             return RunStarted.model_validate_json(frame.payload)
         if kind == "done":
             return RunEnded.model_validate(json.loads(frame.payload))
         if kind == "segment":
-            return RunSegment(_segment(header, frame.payload))
-    except (ValidationError, ValueError, TypeError, RecursionError) as e:
-        raise SandboxError(_UNREADABLE) from e
-    if kind == "cancelled":
-        return RunEnded(state="parked", summary=None)
-    raise SandboxError(_UNREADABLE)
+            return RunSegment(_segment(frame.header, frame.payload))
+        if kind == "cancelled":
+            return RunEnded(state="parked", summary=None)
+        raise ValueError("a part of no known kind")
+    except (ValueError, TypeError, RecursionError) as e:
+        raise unreadable(e) from e
 
 
 def _segment(header: dict[str, Any], payload: bytes) -> Segment:

@@ -135,8 +135,14 @@ class BusyError(Exception):
 
 
 class WorkerLostError(SandboxLostError):
-    """The worker process died, or was killed; the same request may be sent again."""
+    """The worker process died, or was killed, as `what` says; the same request may be sent again."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; the request may be sent again")
 
 
 class PoolClosedError(SandboxLostError):
-    """The pool is closed, or being closed: the server stops. The request may be sent again when it is back."""
+    """The pool is closed, or being closed: the server stops."""
+
+    def __init__(self) -> None:
+        super().__init__("the server stops; send the request again when it is back")

@@ -14,7 +14,6 @@ from runner.pool.types import RunEnded, RunJob, RunSegment, RunStarted, TryJob
 from runner.request import RunRequest
 from runner.store.segments import Segment, check
 from sandboxes.base import Limits, SandboxConfig
-from sandboxes.guest.supervisor.procfs import descendants
 
 T = TypeVar("T")
 
@@ -108,6 +107,8 @@ def worker_of(pool: Pool) -> int:
     return pid
 
 
-def gone(pid: int) -> bool:
-    """Whether the process and all below it have ended."""
-    return not Path(f"/proc/{pid}").exists() and not descendants(pid)
+async def started(pool: Pool) -> int:
+    """The process of the local worker, once there is one."""
+    while not pool._workers or pool._workers["local"].pid is None:
+        await asyncio.sleep(0.01)
+    return worker_of(pool)

@@ -17,7 +17,7 @@ from runner.pool.types import RunJob
 from runner.pool.variables import local_variables, provider_variables
 from sandboxes.base import SandboxConfig
 from sandboxes.guest.supervisor.procfs import descendants
-from tests.pool.jobs import HOUR, LOOPS, Kept, dataset, dry_run, request, with_pool, worker_of
+from tests.pool.jobs import HOUR, LOOPS, Kept, dataset, dry_run, request, started, with_pool, worker_of
 
 TICKS = 60
 """Of a processor, after which a process is taken to be one that loops: more than a lane takes to start."""
@@ -89,9 +89,7 @@ def test_a_script_that_loops_while_it_loads_is_stopped_too() -> None:
     async def body(pool: Pool) -> None:
         script = "def evaluate(output): return output\nwhile True: pass\n"
         trying = asyncio.create_task(pool.evaluate(dry_run(script, {"output": 1})))
-        while not pool._workers or pool._workers["local"].pid is None:
-            await asyncio.sleep(0.01)
-        (loop,) = await looping(worker_of(pool))
+        (loop,) = await looping(await started(pool))
         trying.cancel()
         await asyncio.gather(trying, return_exceptions=True)
         while Path(f"/proc/{loop}").exists():  # nobody waits for a load that another could have wanted
@@ -106,9 +104,7 @@ def test_a_run_that_is_closed_stops_and_leaves_a_lane_to_dry_runs_before(tmp_pat
         asked = request(LOOPS, dataset=str(dataset(tmp_path, 500)), limits=HOUR)
         parts = pool.run(RunJob(request=asked))
         waiting = asyncio.ensure_future(anext(parts))
-        while not pool._workers or pool._workers["local"].pid is None:
-            await asyncio.sleep(0.01)
-        loops = await looping(worker_of(pool), len(os.sched_getaffinity(0)))
+        loops = await looping(await started(pool), len(os.sched_getaffinity(0)))
         quick = dry_run("def evaluate(output): return output\n", {"output": 1})
         assert (await pool.evaluate(quick)).results[0].returned == 1
         waiting.cancel()
@@ -122,14 +118,12 @@ def test_a_run_that_is_closed_stops_and_leaves_a_lane_to_dry_runs_before(tmp_pat
 
 _SERVES = """
 import asyncio, sys
-from tests.pool.jobs import HOUR, LOOPS, dry_run, worker_of
+from tests.pool.jobs import HOUR, LOOPS, dry_run, started
 from runner.pool.pool import Pool
 async def main():
     async with Pool() as pool:
         trying = asyncio.create_task(pool.evaluate(dry_run(LOOPS, {"output": 1}, limits=HOUR)))
-        while not pool._workers or pool._workers["local"].pid is None:
-            await asyncio.sleep(0.01)
-        print(worker_of(pool), flush=True)
+        print(await started(pool), flush=True)
         await trying
 asyncio.run(main())
 """
@@ -154,9 +148,7 @@ def test_killing_what_serves_leaves_no_worker_and_no_script() -> None:
 def test_killing_the_worker_leaves_no_script() -> None:
     async def body(pool: Pool) -> None:
         trying = asyncio.create_task(pool.evaluate(dry_run(LOOPS, {"output": 1}, limits=HOUR)))
-        while not pool._workers or pool._workers["local"].pid is None:
-            await asyncio.sleep(0.01)
-        worker = worker_of(pool)
+        worker = await started(pool)
         await looping(worker)
         below = descendants(worker)
         os.kill(worker, signal.SIGKILL)

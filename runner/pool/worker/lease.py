@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any
 
 from runner.pool.worker.programs import Loaded
 from runner.pool.worker.sandboxes import Opened, Sandboxes
@@ -36,12 +36,11 @@ class Lease(Sandbox):
         self._look = look
         self.loaded: Execution | None = None
         """The outcome of loading the script; it stays when the sandbox is given back."""
-        self._opened: Opened | None = None
-        self._party: Party | None = None
+        self._place: tuple[Opened, Party] | None = None
 
     @property
     def _sandbox(self) -> Sandbox:
-        return self._wanted if self._opened is None else self._opened.sandbox
+        return self._wanted if self._place is None else self._place[0].sandbox
 
     @property
     def concurrency(self) -> int:
@@ -72,13 +71,13 @@ class Lease(Sandbox):
         return self._sandbox.manifest
 
     async def open(self) -> None:
-        self._opened = await self._sandboxes.take(self._wanted)
-        self._party = self._opened.turns.join(self._dry)
+        opened = await self._sandboxes.take(self._wanted)
+        self._place = opened, opened.turns.join(self._dry)
 
     async def load(self, script: Script, limits: Limits) -> Program:
-        opened = self._of_opened()
+        opened, party = self._taken()
         try:
-            async with opened.turns.turn(cast(Party, self._party)):  # it may take as long as a batch
+            async with opened.turns.turn(party):  # it may take as long as a batch
                 loaded = await self._sandboxes.programs.take(opened.number, opened.sandbox, script, limits)
         except SandboxError:
             self._sandboxes.forget(opened)
@@ -87,23 +86,25 @@ class Lease(Sandbox):
         return _LeasedProgram(self, loaded)
 
     async def problems(self, source: str, seconds: float = 60) -> list[Problem] | None:
-        return await self._of_opened().sandbox.problems(source, seconds)
+        opened, _ = self._taken()
+        return await opened.sandbox.problems(source, seconds)
 
     async def close(self) -> None:
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.turns.leave(cast(Party, self._party))
+        place, self._place = self._place, None
+        if place is not None:
+            opened, party = place
+            opened.turns.leave(party)
             self._sandboxes.leave(opened)
 
-    def _of_opened(self) -> Opened:
-        if self._opened is None:
+    def _taken(self) -> tuple[Opened, Party]:
+        if self._place is None:
             raise SandboxError(f"the {self.name} sandbox is not open; use it as `async with sandbox:`")
-        return self._opened
+        return self._place
 
     async def run(self, loaded: Loaded, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
         """Run calls when it is this job's turn."""
-        opened, by_id = self._of_opened(), {call.id: call for call in calls}
-        async with opened.turns.turn(cast(Party, self._party)):
+        (opened, party), by_id = self._taken(), {call.id: call for call in calls}
+        async with opened.turns.turn(party):
             executions: Any = loaded.program.run(calls, limits)
             try:
                 async with aclosing(executions):

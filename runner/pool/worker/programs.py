@@ -73,7 +73,7 @@ class Programs:
         found = self._kept.get(key)
         if found is None:
             found = self._kept[key] = Loaded(key, asyncio.create_task(self._load(sandbox, script, limits)))
-            found.loading.add_done_callback(_seen)
+            found.loading.add_done_callback(seen)
         found.users += 1
         found.used = self._clock()
         try:
@@ -144,7 +144,7 @@ async def _close(loaded: Loaded) -> None:
         LOG.warning("a program could not be closed: %s", e)
 
 
-def _seen(task: asyncio.Task[Any]) -> None:
+def seen(task: asyncio.Task[Any]) -> None:
     """So that the loop does not report an exception which all who waited for it were told."""
     if not task.cancelled():
         task.exception()

@@ -15,7 +15,7 @@ from runner.evaluators.mapping import Binding
 from runner.output.stored_rows import stored_rows, whole_lines
 from runner.output.stored_run import Part, StoredRun
 from runner.pool.faults import Fault
-from runner.pool.types import RunEnded, RunJob, RunSegment, RunStarted
+from runner.pool.types import AHEAD, RunEnded, RunJob, RunSegment, RunStarted
 from runner.pool.worker.lease import Lease
 from runner.pool.worker.sandboxes import Sandboxes
 from runner.request import Prepared, prepare
@@ -31,16 +31,17 @@ _LOOK = 0.25  # seconds between looks at results that wait for their segment to 
 
 
 class RunTask:
-    """One run. `send` gets its parts, all but the last one; each takes one of `room`, which grows as they are taken."""
+    """One run. `send` gets its parts, all but the last one, and no more than were taken, and some."""
 
-    def __init__(self, job: RunJob, sandboxes: Sandboxes, send: Send, room: asyncio.Semaphore) -> None:
+    def __init__(self, job: RunJob, sandboxes: Sandboxes, send: Send) -> None:
         self._job = job
         self._sandboxes = sandboxes
         self._send = send
-        self._room = room
         self._identity: str | None = None
         self._sending = asyncio.Lock()
         self._started = False
+        self.room = asyncio.Semaphore(AHEAD)
+        """Each part takes one of it; to be released when a part is taken."""
         self.parked = False
         """Set before the task is cancelled, if what was scored shall be handed out first."""
 
@@ -114,7 +115,7 @@ class RunTask:
         identity = self._identity or sandbox.identity
         total = await asyncio.to_thread(work.total)
         why, notes = work.prepared.why, list(work.notes)
-        await self._room.acquire()
+        await self.room.acquire()
         await self._send(RunStarted(total=total, sandbox=identity, why=why, notes=notes, lock=sandbox.lock))
 
     async def _flush_late(self, builder: SegmentBuilder) -> None:
@@ -127,7 +128,7 @@ class RunTask:
     async def _flush(self, builder: SegmentBuilder) -> None:
         async with self._sending:
             if len(builder):
-                await self._room.acquire()  # first: what is taken and not sent would be lost when it is stopped
+                await self.room.acquire()  # first: what is taken and not sent would be lost when it is stopped
                 await self._send(RunSegment(builder.take()))
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from runner.pool.worker.programs import Programs
+from runner.pool.worker.programs import Programs, seen
 from runner.pool.worker.turns import Turns
 from sandboxes.base import LOG, Sandbox
 from sandboxes.cores import cores
@@ -31,7 +31,7 @@ class Opened:
         self.key = key
         self.sandbox = sandbox
         self.opening = asyncio.create_task(self._open())
-        self.opening.add_done_callback(lambda task: None if task.cancelled() else task.exception())
+        self.opening.add_done_callback(seen)
         self.turns = Turns(sandbox.concurrency)
         self.users = 0
         self.used = 0.0

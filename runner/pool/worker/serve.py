@@ -11,15 +11,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from runner.errors import InputError
 from runner.pool import frames
 from runner.pool.faults import Fault
 from runner.pool.frames import Frame
-from runner.pool.types import AHEAD, PoolStatus, RunJob, RunSegment, RunStarted, TryJob
+from runner.pool.types import PoolStatus, RunJob, RunSegment, RunStarted, TryJob
 from runner.pool.worker.memory import held
 from runner.pool.worker.programs import BYTES, Programs
 from runner.pool.worker.runs import RunTask
@@ -32,8 +33,6 @@ from sandboxes.json_text import writer
 _TICK = 1.0  # seconds between looks at what is idle
 _GRACE = 5.0  # seconds in which everything must be closed when the process that serves has ended
 _BUFFER = 1 << 20
-
-Send = Callable[..., Awaitable[None]]
 
 _write = writer(ascii=True, compact=True, nan=False)
 
@@ -80,7 +79,7 @@ class Worker:
         self._programs = Programs(lambda: held(BYTES))
         self._sandboxes = Sandboxes(self._programs)
         self._jobs: dict[int, asyncio.Task[None]] = {}
-        self._runs: dict[int, _Stream] = {}
+        self._runs: dict[int, RunTask] = {}
         self._stopped = asyncio.Event()
         self._status = PoolStatus()
 
@@ -107,7 +106,7 @@ class Worker:
         job, do = frame.job, frame.header["do"]
         if do in ("cancel", "park"):
             if do == "park" and job in self._runs:
-                self._runs[job].park()
+                self._runs[job].parked = True
             if job in self._jobs:
                 self._jobs[job].cancel()
         elif do == "taken":
@@ -146,12 +145,20 @@ class Worker:
 
     async def _score(self, job: int, payload: bytes) -> bytes:
         asked = RunJob.model_validate(json.loads(payload))
-        stream = self._runs[job] = _Stream(job, self._send, asked, self._sandboxes)
+        task = self._runs[job] = RunTask(asked, self._sandboxes, partial(self._send_part, job))
         try:
-            ended = await stream.task.run()
+            ended = await task.run()
         finally:
             del self._runs[job]
         return ended.model_dump_json().encode()
+
+    async def _send_part(self, job: int, part: RunStarted | RunSegment) -> None:
+        if isinstance(part, RunStarted):
+            await self._send({"kind": "started", "job": job}, part.model_dump_json().encode())
+            return
+        found = part.segment
+        header = {"first": found.first, "rows": found.rows, "size": len(found.data), "counts": dict(found.counts)}
+        await self._send({"kind": "segment", "job": job, **header}, found.data + found.index)
 
     async def _tick(self) -> None:
         while True:
@@ -166,25 +173,3 @@ class Worker:
         with suppress(OSError):  # the process that serves has gone, which the reader notices
             self._writer.write(frames.pack(header, payload))
             await self._writer.drain()
-
-
-class _Stream:
-    """The parts of a run on their way; only so many are sent as were taken, and some."""
-
-    def __init__(self, job: int, send: Send, asked: RunJob, sandboxes: Sandboxes) -> None:
-        self.room = asyncio.Semaphore(AHEAD)
-        self.task = RunTask(asked, sandboxes, self._part, self.room)
-        self._job = job
-        self._send = send
-
-    def park(self) -> None:
-        """Hand out what is there once it is cancelled."""
-        self.task.parked = True
-
-    async def _part(self, part: RunStarted | RunSegment) -> None:
-        if isinstance(part, RunStarted):
-            await self._send({"kind": "started", "job": self._job}, part.model_dump_json().encode())
-            return
-        found = part.segment
-        header = {"first": found.first, "rows": found.rows, "size": len(found.data), "counts": dict(found.counts)}
-        await self._send({"kind": "segment", "job": self._job, **header}, found.data + found.index)

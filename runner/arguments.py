@@ -15,6 +15,7 @@ from runner.request import Path, Rows, RunRequest, Scorer
 from runner.text import shown
 from runner.types import Evaluator
 from sandboxes.base import Limits, SandboxConfig
+from sandboxes.registry import backends
 
 
 def make_request(
@@ -75,3 +76,8 @@ def results_path(path: Path) -> str:
     """The path as `-o` takes it. A Path cannot end with a separator, so one without a suffix is a folder."""
     name = os.fspath(path)
     return name if isinstance(path, str) or os.path.splitext(name)[1] else os.path.join(name, "")
+
+
+def config_or_preset(name: str | None) -> str | SandboxConfig | None:
+    """A backend's name as a config; any other name is that of a server's preset."""
+    return SandboxConfig(backend=name) if name in backends() else name

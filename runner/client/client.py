@@ -63,10 +63,11 @@ def _returned(operation: Callable[..., Any]) -> str:
 def _like(operation: Callable[..., Any], method: F, returned: str) -> F:
     """The method, with the operation's name, words and parameters."""
     functools.update_wrapper(method, operation)
-    del method.__wrapped__  # type: ignore[attr-defined]
+    del method.__dict__["__wrapped__"]
     own = inspect.signature(operation)
     me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    method.__signature__ = own.replace(parameters=[me, *own.parameters.values()], return_annotation=returned)  # type: ignore[attr-defined]
+    whole = own.replace(parameters=[me, *own.parameters.values()], return_annotation=returned)
+    method.__dict__["__signature__"] = whole
     return method
 
 

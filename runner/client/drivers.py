@@ -29,6 +29,14 @@ class Done(NamedTuple):
     value: Any
 
 
+def _next(operation: Operation[Any], answer: Any, error: Exception | None) -> Step | Done:
+    """Go on with an operation after its last step's answer or error."""
+    try:
+        return operation.send(answer) if error is None else operation.throw(error)
+    except StopIteration as end:
+        return Done(end.value)
+
+
 class Blocking:
     """Does what operations ask, and waits for it."""
 
@@ -56,13 +64,7 @@ class Blocking:
             held.callback(self._undo, reader)
             answer: Any = None
             error: Exception | None = None
-            while True:
-                try:
-                    step = operation.send(answer) if error is None else operation.throw(error)
-                except StopIteration as end:
-                    reader.undo = None
-                    yield Done(end.value)
-                    return
+            while not isinstance(step := _next(operation, answer, error), Done):
                 answer, error = None, None
                 if isinstance(step, Item):
                     yield step
@@ -71,6 +73,8 @@ class Blocking:
                     answer = self._perform(step, reader)
                 except Exception as failed:
                     error = as_ours(failed)  # the operation's to handle, or to raise
+            reader.undo = None
+            yield step
 
     def _perform(self, step: Step, reader: _Reader) -> Any:
         match step:
@@ -167,13 +171,7 @@ class Awaited:
             held.push_async_callback(self._undo, reader)
             answer: Any = None
             error: Exception | None = None
-            while True:
-                try:
-                    step = operation.send(answer) if error is None else operation.throw(error)
-                except StopIteration as end:
-                    reader.undo = None
-                    yield Done(end.value)
-                    return
+            while not isinstance(step := _next(operation, answer, error), Done):
                 answer, error = None, None
                 if isinstance(step, Item):
                     yield step
@@ -182,6 +180,8 @@ class Awaited:
                     answer = await self._perform(step, reader)
                 except Exception as failed:
                     error = as_ours(failed)  # the operation's to handle, or to raise
+            reader.undo = None
+            yield step
 
     async def _perform(self, step: Step, reader: _AsyncReader) -> Any:
         match step:

@@ -8,11 +8,12 @@ from pathlib import Path as File
 from typing import Any
 
 import templates
+from runner.arguments import config_or_preset
 from runner.call import Columns, as_mapping, with_whole_call
 from runner.client import kept
 from runner.client.kept import add, local, sent, sent_rows
 from runner.client.rows import spooled
-from runner.client.runs import Settings, Watch, as_sandbox, cancelling, page, started, status, wait
+from runner.client.runs import Settings, Watch, cancelling, page, settings_of, started, status, wait
 from runner.client.steps import Ask, Operation, Undo, asked_for, worked
 from runner.datasets.dataset import SUFFIXES
 from runner.datasets.streams import PACKED
@@ -69,20 +70,7 @@ def evaluate(
     Raises what `evaluate` does, for the same reasons, and ServerError.
     """
     given = dict(locals())
-    settings = Settings(
-        sandbox=sandbox,
-        limits=limits,
-        mapping=mapping,
-        seed=seed,
-        repeat=repeat,
-        cache=cache,
-        limit=limit,
-        require=require,
-        gates=gates,
-        max_failed=max_failed,
-        max_abstained=max_abstained,
-        title=title,
-    )
+    settings = settings_of(given)
     with with_whole_call(evaluate, given):
         found = yield from _evaluator(evaluator, language)
         if isinstance(dataset, str | os.PathLike):
@@ -140,7 +128,7 @@ def _tried(
     else:
         body = {"source": found.source, "language": found.language}
     sandbox, limits = settings["sandbox"], settings["limits"]
-    config = as_sandbox(sandbox) if isinstance(sandbox, str) else sandbox
+    config = config_or_preset(sandbox) if isinstance(sandbox, str) else sandbox
     body["sandbox"] = (
         config.model_dump(mode="json", exclude_unset=True) if isinstance(config, SandboxConfig) else config
     )

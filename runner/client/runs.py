@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from pydantic import ValidationError
 
+from runner.arguments import config_or_preset
 from runner.call import Columns, as_mapping
 from runner.client.events import Event, EventReader
 from runner.client.kept import key, listed, part
@@ -18,7 +19,6 @@ from runner.store.types import Order, Page, RunInfo, RunSpec, RunState, Selected
 from runner.text import shown
 from runner.types import ErrorKind, Outcome, Result
 from sandboxes.base import Limits, SandboxConfig
-from sandboxes.registry import backends
 
 
 class Settings(TypedDict):
@@ -36,6 +36,11 @@ class Settings(TypedDict):
     max_failed: int | str | None
     max_abstained: int | str | None
     title: str
+
+
+def settings_of(arguments: Mapping[str, Any]) -> Settings:
+    """The settings among the arguments of a call."""
+    return cast("Settings", {name: arguments[name] for name in Settings.__annotations__})
 
 
 DONE: tuple[RunState, ...] = ("finished", "failed", "cancelled")
@@ -71,20 +76,7 @@ def run(
     `sandbox` is a backend's name, a config, or the name of a preset of the server. The other parameters are those of
     `evaluate`. Raises InputError for what there is not or cannot be used.
     """
-    settings = Settings(
-        sandbox=sandbox,
-        limits=limits,
-        mapping=mapping,
-        seed=seed,
-        repeat=repeat,
-        cache=cache,
-        limit=limit,
-        require=require,
-        gates=gates,
-        max_failed=max_failed,
-        max_abstained=max_abstained,
-        title=title,
-    )
+    settings = settings_of(locals())
     return (yield from started(evaluator, dataset, settings))
 
 
@@ -93,7 +85,7 @@ def started(evaluator: str, dataset: str, settings: Settings) -> Operation[RunIn
     wanted: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     wanted["mapping"] = as_mapping(settings["mapping"])
     if isinstance(wanted.get("sandbox"), str):
-        wanted["sandbox"] = as_sandbox(wanted["sandbox"])
+        wanted["sandbox"] = config_or_preset(wanted["sandbox"])
     for name in ("require", "gates"):
         wanted[name] = (wanted[name],) if isinstance(wanted[name], str) else tuple(wanted[name])
     for name in ("max_failed", "max_abstained"):
@@ -106,11 +98,6 @@ def started(evaluator: str, dataset: str, settings: Settings) -> Operation[RunIn
         raise InputError(f"`{first['loc'][0]}`: {first['msg']}, not {shown(first['input'], 60)}") from None
     body = spec.model_dump(mode="json", exclude_defaults=True)
     return (yield from asked_for(RunInfo, Ask("POST", "/v1/runs", body=body, headers=key())))
-
-
-def as_sandbox(name: str) -> str | SandboxConfig:
-    """A backend's name as a config; any other name is that of a preset."""
-    return SandboxConfig(backend=name) if name in backends() else name
 
 
 def runs() -> Operation[None]:

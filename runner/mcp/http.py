@@ -23,15 +23,11 @@ _BODY = 4 << 20
 class _Endpoint:
     """Imports the library at the first request: a server that no agent asks starts a second sooner."""
 
-    def __init__(self) -> None:
+    def __init__(self, app: FastAPI) -> None:
         self.tasks: TaskGroup | None = None
-        self._app: FastAPI | None = None
+        self._app = app
         self._lock = anyio.Lock()
         self._manager: Any = None
-
-    def of(self, app: FastAPI) -> _Endpoint:
-        self._app = app
-        return self
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._lock:
@@ -59,8 +55,7 @@ class _Endpoint:
     async def _started(self) -> Any:
         if find_spec("mcp") is None:
             raise ServiceError("not-found", "MCP is not installed here; run: pip install 'evalcell[mcp]'")
-        app, tasks = self._app, self.tasks
-        if app is None or tasks is None:
+        if (tasks := self.tasks) is None:
             raise ServiceError("stopping", "the server is starting or stopping; try again")
 
         def made() -> Any:
@@ -68,7 +63,7 @@ class _Endpoint:
 
             from runner.mcp.server import make_server
 
-            server = make_server(lambda: app.state.service)
+            server = make_server(lambda: self._app.state.service)
             # The guard has checked Host, Origin and the token before.
             return StreamableHTTPSessionManager(
                 server._lowlevel_server, json_response=True, stateless=True, max_request_body_size=_BODY
@@ -113,7 +108,7 @@ def _again(body: bytes) -> Receive:
 
 def mount(app: FastAPI) -> None:
     """Add the address to an application."""
-    app.state.mcp = _Endpoint().of(app)
+    app.state.mcp = _Endpoint(app)
     # Without sessions there is no stream to be got, and nothing to be deleted.
     app.router.routes.append(Route(PATH, endpoint=app.state.mcp, methods=["POST"], include_in_schema=False))
 

@@ -58,8 +58,6 @@ def _told(method: Callable[..., Awaitable[Reply]]) -> Callable[..., Awaitable[Re
     async def tool(*args: Any, **kwargs: Any) -> Reply:
         try:
             return await method(*args, **kwargs)
-        except LookupError as error:
-            raise ToolError(str(error)) from None
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])

@@ -9,15 +9,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 import anyio
 from pydantic import Field
 
+from runner.arguments import config_or_preset
 from runner.mcp.replies import as_reply
 from runner.pool.types import MOST_TRIED, TriedRow
 from runner.results.summary import Tally
+from runner.service.errors import ServiceError
+from runner.service.feed import OVER
 from runner.service.service import Service
 from runner.service.types import CheckRequest, EvaluateRequest, EvaluatorInput, Progress, RunEvent, StateChange
 from runner.store.types import Order, RunInfo, RunSpec, Selection
+from runner.text import printable
 from runner.types import ErrorKind, InputMapping, Outcome
-from sandboxes.base import Language, Limits, SandboxConfig
-from sandboxes.registry import backends
+from sandboxes.base import Language, Limits
 
 Reply: TypeAlias = dict[str, Any]
 Kind = Literal["evaluators", "templates", "datasets", "runs", "sandboxes"]
@@ -84,7 +87,7 @@ class Tools:
         if kind == "template":
             known = {one.name: one for one in await service.templates()}
             if name not in known:
-                raise LookupError(f"there is no template {name[:80]!r}; `list` them")
+                raise ServiceError("not-found", f"there is no template {printable(name, 80)!r}; `list` them")
             return {"name": name, "description": known[name].description, "sources": dict(known[name].sources)}
         if kind == "dataset":
             return as_reply(await service.dataset_rows(name, first, count))
@@ -129,7 +132,7 @@ class Tools:
             first=first,
             count=count,
             mapping=InputMapping(paths=paths or {}, literals=values or {}),
-            sandbox=_sandbox(sandbox),
+            sandbox=config_or_preset(sandbox),
             limits=_limits(timeout),
         )
         reply = await self._service().evaluate(request)
@@ -180,7 +183,7 @@ class Tools:
         spec = RunSpec(
             evaluator=evaluator,
             dataset=dataset,
-            sandbox=_sandbox(sandbox),
+            sandbox=config_or_preset(sandbox),
             limits=_limits(timeout),
             mapping=InputMapping(paths=paths or {}, literals=values or {}),
             seed=seed,
@@ -198,7 +201,7 @@ class Tools:
         with anyio.move_on_after(wait):
             async for event in service.events(run, 0):
                 last = event
-                if isinstance(event.data, StateChange) and event.data.state in ("finished", "failed", "cancelled"):
+                if isinstance(event.data, StateChange) and event.data.state in OVER:
                     break
         found = await service.run(run)
         progress = last.data.model_dump(mode="json") if last is not None and isinstance(last.data, Progress) else None
@@ -268,11 +271,6 @@ def _short(run: RunInfo) -> Reply:
     names = {"id", "title", "evaluator", "number", "dataset", "sandbox", "state", "total", "rows", "counts", "error"}
     found: Reply = run.model_dump(mode="json", include=names, exclude_none=True)
     return found
-
-
-def _sandbox(name: str | None) -> str | SandboxConfig | None:
-    """A backend's name as a config; any other is that of a preset."""
-    return SandboxConfig(backend=name) if name is not None and name in backends() else name
 
 
 def _limits(timeout: float | None) -> Limits:

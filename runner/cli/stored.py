@@ -19,7 +19,7 @@ _count = click.option(
     cls=options.Plain,
     help="List so many.",
 )
-_force = click.option("--force", is_flag=True, help="Also if runs hang on it; their results stay.")
+_force = click.option("--force", is_flag=True, help="Also if runs use it; their results stay.")
 
 
 @click.command()

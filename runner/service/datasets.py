@@ -87,7 +87,7 @@ class Datasets(Part):
         return await threaded(some_rows, self.store, name, first, count)
 
     async def delete_dataset(self, name: str, *, force: bool = False) -> int:
-        """Delete it; the bytes that the disk gets back. Raises NotStoredError, and InUseError if runs hang on it."""
+        """Delete it; the bytes that the disk gets back. Raises NotStoredError, and InUseError if runs use it."""
         return await threaded(self.store.delete_dataset, name, force=force)
 
     async def set_preset(self, name: str, config: SandboxConfig) -> Preset:

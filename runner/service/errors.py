@@ -53,7 +53,7 @@ KINDS: dict[str, Kind] = {
     "version-conflict": Kind(409, "Somebody else saved a version", "Look at `theirs`, and save with its version."),
     "name-taken": Kind(409, "The name stands for something else", "Choose another name."),
     "segment": Kind(409, "Results do not follow each other", "Another process writes to the run; stop it."),
-    "in-use": Kind(409, "Something hangs on it", "Delete the runs that `runs` names first, or send `force=true`."),
+    "in-use": Kind(409, "Something uses it", "Delete the runs that `runs` names first, or send `force=true`."),
     "run-state": Kind(409, "The run's state does not allow it", "Look at the run's state."),
     "read-only": Kind(409, "A results folder is only read", "Change it on the command line that wrote it."),
     "too-large": Kind(413, "The request is too large", "Send less; `evalcell serve --help` has the limits."),

@@ -114,5 +114,5 @@ class Evaluators(Part):
         return await threaded(self.store.versions, name, after, count)
 
     async def delete_evaluator(self, name: str, *, force: bool = False) -> None:
-        """Delete it with all its versions. Raises NotStoredError, and InUseError if runs hang on it."""
+        """Delete it with all its versions. Raises NotStoredError, and InUseError if runs use it."""
         await threaded(self.store.delete_evaluator, name, force=force)

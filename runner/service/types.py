@@ -180,7 +180,7 @@ class ProblemDetails(Model):
     theirs: str | None = None
     """and the newest one."""
     runs: tuple[str, ...] | None = None
-    """Of what is in use: the runs that hang on it, at most 100."""
+    """Of what is in use: the runs that use it, at most 100."""
     why: str | None = None
     """Of columns that are lacking: what is wrong, without the next step."""
     paths: dict[str, str] | None = None

@@ -108,7 +108,7 @@ class Datasets(Part):
                 raise InUseError(f"{info.name} is used by {told(active)}; cancel or delete them first", active)
             if not force and (some := hanging(connection, *of)):
                 raise InUseError(
-                    f"{told(some, 'hang')} on {info.name}; delete them first, or use force: their results stay, but "
+                    f"{info.name} is used by {told(some)}; delete them first, or use force: their results stay, but "
                     "they cannot be run again",
                     some,
                 )

@@ -4,7 +4,7 @@ Errors of the store. Each message is one line with the next step.
     InputError              exit 2
       NotStoredError        nothing has the name, version or id
       NameTakenError        the name stands for something else
-      InUseError            something hangs on what should be deleted
+      InUseError            what should be deleted is used
       VersionConflictError  somebody saved another version meanwhile
       SegmentError          a segment that does not follow the run's last row, or contradicts itself
     StoreError              exit 3: the database or its folder cannot be used
@@ -44,7 +44,7 @@ class SegmentError(InputError):
 
 
 class InUseError(InputError):
-    """What should be deleted is needed. `runs` are the ids of those that hang on it, at most 100 of them."""
+    """What should be deleted is used. `runs` are the ids of those that use it, at most 100 of them."""
 
     def __init__(self, why: str, runs: tuple[str, ...]) -> None:
         self.runs = runs

@@ -106,7 +106,7 @@ class Evaluators(Part):
                 raise InUseError(f"{name} is used by {told(active)}; cancel or delete them first", active)
             if not force and (some := hanging(connection, *of)):
                 raise InUseError(
-                    f"{told(some, 'hang')} on {name}; delete them first, or use force: their results stay, but they "
+                    f"{name} is used by {told(some)}; delete them first, or use force: their results stay, but they "
                     "cannot be run again",
                     some,
                 )

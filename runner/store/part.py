@@ -107,12 +107,10 @@ def hanging(connection: Connection, *conditions: Any) -> tuple[str, ...]:
     return tuple(connection.execute(query).scalars())
 
 
-def told(ids: Sequence[str], verb: str = "") -> str:
-    """These runs, in words, and what they do."""
-    one = len(ids) == 1
-    many = f"{len(ids)}{' or more' if len(ids) == NAMED else ''} run{'' if one else 's'}"
-    shown = f"{many} ({', '.join(ids[:3])}{', …' if len(ids) > 3 else ''})"
-    return f"{shown} {verb}{'s' if one else ''}" if verb else shown
+def told(ids: Sequence[str]) -> str:
+    """These runs, in words."""
+    many = f"{len(ids)}{' or more' if len(ids) == NAMED else ''} run{'' if len(ids) == 1 else 's'}"
+    return f"{many} ({', '.join(ids[:3])}{', …' if len(ids) > 3 else ''})"
 
 
 def now() -> datetime:

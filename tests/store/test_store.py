@@ -303,7 +303,7 @@ def test_deleting_a_run_frees_the_disk_but_for_what_another_has(store: Store, fo
     assert store.usage().bytes == len(ROWS)
 
 
-def test_what_runs_hang_on_is_deleted_only_by_force(store: Store, folder: Path, tmp_path: Path) -> None:
+def test_what_runs_use_is_deleted_only_by_force(store: Store, folder: Path, tmp_path: Path) -> None:
     run = new_run(store, tmp_path)
     store.add_segment(run, segment(result(1, 0.5)))
     for force in (False, True):

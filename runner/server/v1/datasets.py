@@ -61,7 +61,7 @@ async def dataset(name: DatasetName, service: Here) -> DatasetInfo:
 
 @router.delete("/datasets/{name}", tags=["datasets"], status_code=204, responses=problems("not-found", "in-use"))
 async def delete(name: DatasetName, service: Here, force: Force = False) -> None:
-    """Delete it. With `force` also if runs hang on it: their results stay."""
+    """Delete it. With `force` also if runs use it: their results stay."""
     await service.delete_dataset(name, force=force)
 
 

@@ -35,7 +35,7 @@ async def _service(request: Request) -> Service:
 Here = Annotated[Service, Depends(_service)]
 After = Annotated[str | None, Query(max_length=128, description="`next` of the page before.")]
 Count = Annotated[int, Query(ge=1, le=500)]
-Force = Annotated[bool, Query(description="Also if runs hang on it.")]
+Force = Annotated[bool, Query(description="Also if runs use it.")]
 Name = Annotated[str, Field(max_length=64)]
 RunId = Annotated[str, Field(max_length=160)]
 

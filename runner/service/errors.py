@@ -178,6 +178,13 @@ def translated(error: Exception) -> ServiceError | None:
     return None
 
 
+def problem_or_raise(error: Exception) -> ServiceError:
+    """As `translated`. Raises a fault of ours again."""
+    if (found := translated(error)) is None:
+        raise error
+    return found
+
+
 def _step(error: ColumnsError) -> str:
     """How to map the parameters; each door has its own form for it."""
     known = {name: path for name, path in error.paths.items() if path != PLACEHOLDER}

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from runner.reports.html.comparison import comparison_html
 from runner.server.v1.parts import Here
 from runner.server.web.render import page
-from runner.service.errors import translated
+from runner.service.errors import problem_or_raise
 from runner.store.types import RunInfo
 
 router = APIRouter()
@@ -32,10 +32,7 @@ async def compare(request: Request, service: Here, base: str = "", new: str = ""
             sides = [await service.run(side) for side in (base, new)]
             made = Markup(comparison_html(found, " and ".join(map(name, sides)), 1))
         except Exception as error:
-            problem = translated(error)
-            if problem is None:
-                raise
-            detail = problem.detail
+            detail = problem_or_raise(error).detail
     runs = (await service.runs(count=_LISTED)).items
     ended = [run for run in runs if run.state not in ("queued", "running")]
     return page(

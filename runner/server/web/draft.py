@@ -12,7 +12,7 @@ from typing import Any
 import templates
 from runner.errors import EvaluatorError, InputError
 from runner.server.web import forms, header_form
-from runner.service.errors import ServiceError, translated
+from runner.service.errors import ServiceError, problem_or_raise
 from runner.service.service import Service
 from runner.service.types import EvaluateRequest, SandboxFit
 from runner.text import printable
@@ -23,7 +23,6 @@ _SECONDS = "2"
 """That a row may take while one types, if the form does not say: a script that loops should not be waited for long."""
 TRIED = 5
 """Rows that are scored while one types."""
-_TEXT = 20_000
 
 EMPTY: dict[str, Any] = {
     **{"problems": "[]", "detail": "", "mapping": "", "busy": False},
@@ -114,9 +113,7 @@ async def tried(service: Service, draft: Draft) -> dict[str, Any]:
 
 
 def _failed(error: Exception) -> dict[str, Any]:
-    problem = translated(error)
-    if problem is None:
-        raise error
+    problem = problem_or_raise(error)
     if isinstance(error, EvaluatorError):
         place, words = _place(error)
         return EMPTY | {"problems": _problems([place] if place else ()), "detail": words}

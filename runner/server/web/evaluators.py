@@ -15,8 +15,8 @@ from runner.server.v1.parts import Here, while_there
 from runner.server.web import draft as drafts
 from runner.server.web import forms, header_form
 from runner.server.web.draft import EMPTY, TRIED, Draft
-from runner.server.web.render import page, value
-from runner.service.errors import ServiceError, translated
+from runner.server.web.render import link, page, value
+from runner.service.errors import ServiceError, problem_or_raise
 from runner.service.service import Service
 from runner.service.types import EvaluateRequest, EvaluatorInput
 from runner.store.types import EvaluatorVersion
@@ -73,12 +73,8 @@ async def save(request: Request, service: Here) -> Response:
     try:
         saved = await service.save_evaluator(script, expected=draft.expected or None)
     except Exception as error:
-        problem = translated(error)
-        if problem is None:
-            raise
-        return await _refused(request, service, draft, problem)
-    address = f"/evaluators/{saved.name}"
-    return RedirectResponse(f"{address}?dataset={draft.dataset}" if draft.dataset else address, 303)
+        return await _refused(request, service, draft, problem_or_raise(error))
+    return RedirectResponse(link(f"/evaluators/{saved.name}", {}, dataset=draft.dataset), 303)
 
 
 async def _refused(request: Request, service: Service, draft: Draft, problem: ServiceError) -> Response:
@@ -132,10 +128,7 @@ async def differ(
             replies = [await service.evaluate(_of_version(one, dataset, first)) for one in versions]
             pairs = [(a.result, b.result) for a, b in zip(*(reply.results for reply in replies), strict=False)]
         except Exception as error:
-            problem = translated(error)
-            if problem is None:
-                raise
-            detail = problem.detail
+            detail = problem_or_raise(error).detail
     return page(
         request,
         "diff.html",
@@ -162,9 +155,15 @@ async def delete(request: Request, service: Here, name: str) -> Response:
     return RedirectResponse("/", 303)
 
 
-async def _editor(request: Request, service: Service, draft: Draft, status: int = 200, **more: Any) -> Response:
+async def _editor(
+    request: Request,
+    service: Service,
+    draft: Draft,
+    status: int = 200,
+    tried: dict[str, Any] = EMPTY,
+    **more: Any,
+) -> Response:
     context: dict[str, Any] = {"version": None, "newest": None, "versions": (), "runs": (), "conflict": None}
-    context |= {key: more.pop(key) for key in list(more) if key in context}
     return page(
         request,
         "evaluator.html",
@@ -173,8 +172,8 @@ async def _editor(request: Request, service: Service, draft: Draft, status: int 
         header=drafts.header(draft),
         fits=await drafts.fits(service, draft),
         datasets=(await service.datasets(count=_LISTED)).items,
-        **context,
-        **(more.pop("tried", None) or EMPTY),
+        **(context | more),
+        **tried,
     )
 
 

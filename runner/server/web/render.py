@@ -78,20 +78,12 @@ def _templates() -> Environment:
     return made
 
 
-_STATES = {
-    "queued": "waits",
-    "running": "running",
-    "finished": "finished",
-    "failed": "failed",
-    "cancelled": "cancelled",
-    "parked": "parked",
-}
 _COLOURS = {"finished": "done", "failed": "failed", "cancelled": "no verdict", "parked": "no verdict"}
 
 
 def state_chip(run: RunInfo) -> Markup:
     """A run's state in its colour."""
-    return Markup(chip(_STATES[run.state], _COLOURS.get(run.state)))
+    return Markup(chip("waits" if run.state == "queued" else run.state, _COLOURS.get(run.state)))
 
 
 def link(path: str, query: Mapping[str, Any], **changed: Any) -> str:
@@ -143,10 +135,10 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def size(count: int) -> str:
+def size(count: float) -> str:
     """Bytes as people say them."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:,.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
-        count /= 1000  # type: ignore[assignment]
+        count /= 1000
     return f"{count:,.1f} GB"

@@ -19,7 +19,7 @@ from runner.server.web import cards, charts, forms
 from runner.server.web import draft as drafts
 from runner.server.web.draft import EMPTY, Draft
 from runner.server.web.render import duration, fragment, link, page
-from runner.service.errors import ServiceError, translated
+from runner.service.errors import ServiceError, problem_or_raise
 from runner.service.service import Service
 from runner.service.types import Progress
 from runner.store.types import RunInfo, RunSpec, Selection
@@ -56,11 +56,13 @@ async def begin(request: Request, service: Here) -> Response:
     try:
         run = await service.start_run(_spec(form))
     except Exception as error:
-        problem = translated(error)
-        if problem is None:
-            raise
+        problem = problem_or_raise(error)
         return await _new(request, service, form.get("evaluator", ""), form.get("dataset", ""), form, problem)
-    return RedirectResponse(f"/runs/{quote(run.id, safe='')}", 303)
+    return _to(run.id)
+
+
+def _to(run_id: str) -> Response:
+    return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)
 
 
 def _spec(form: dict[str, str]) -> RunSpec:
@@ -239,14 +241,14 @@ async def row(request: Request, service: Here, run_id: str, number: int) -> Resp
 async def cancel(service: Here, run_id: str) -> Response:
     """Stop the run; the rows that are there stay."""
     await service.cancel(run_id)
-    return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)
+    return _to(run_id)
 
 
 @router.post("/runs/{run_id}/resume")
 async def resume(service: Here, run_id: str) -> Response:
     """Go on with the run from the rows that are there."""
     await service.resume(run_id)
-    return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)
+    return _to(run_id)
 
 
 @router.post("/runs/{run_id}/delete")

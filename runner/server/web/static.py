@@ -23,9 +23,14 @@ class StaticFile(NamedTuple):
     """The same by gzip."""
 
 
+@cache
 def names() -> dict[str, str]:
     """What pages call a file, and its name with the hash. Raises InputError if this clone has not built the page."""
-    return _manifest()
+    try:
+        found: dict[str, str] = json.loads((_FOLDER / "manifest.json").read_bytes())["files"]
+        return found
+    except (OSError, ValueError, KeyError):
+        raise InputError("the page's files are not built; in a clone: make ready") from None
 
 
 def find(name: str) -> StaticFile | None:
@@ -34,18 +39,9 @@ def find(name: str) -> StaticFile | None:
 
 
 @cache
-def _manifest() -> dict[str, str]:
-    try:
-        found: dict[str, str] = json.loads((_FOLDER / "manifest.json").read_bytes())["files"]
-        return found
-    except (OSError, ValueError, KeyError):
-        raise InputError("the page's files are not built; in a clone: make ready") from None
-
-
-@cache
 def _files() -> dict[str, StaticFile]:
     made = {}
-    for name in _manifest().values():
+    for name in names().values():
         content = (_FOLDER / name).read_bytes()
         made[name] = StaticFile(_TYPES[Path(name).suffix], content, gzip.compress(content, 9, mtime=0))
     return made

@@ -79,9 +79,9 @@ lock: $(READY)  # after a change of the dependencies
 	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--custom-compile-command "make lock" --output-file docs/requirements.txt docs/requirements.in
 
-picture: $(READY)  # of a run and of the page, for the README; docs/page_picture.py FOLDER --all takes each page
+picture: $(READY)  # of a run and of the page, for the README; `python -m docs.page_picture FOLDER --all` takes each page
 	$(RUN) docs/picture.py docs/run.svg
-	$(RUN) docs/page_picture.py docs
+	$(RUN) -m docs.page_picture docs
 
 catalogue: $(READY)  # after a change of a template: its part of docs/templates.md
 	$(RUN) docs/catalogue.py

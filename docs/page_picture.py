@@ -9,11 +9,8 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from tests.browser import CHROMIUM, WAYS  # noqa: E402
-from tests.page.served import Served  # noqa: E402
+from tests.browser import CHROMIUM, WAYS
+from tests.page.served import Served
 
 
 def main(folder: Path, every: bool) -> None:
@@ -27,7 +24,7 @@ def main(folder: Path, every: bool) -> None:
         try:
             pages = _pages(served)
             for way, (width, scheme) in WAYS.items():
-                context = browser.new_context(viewport={"width": width, "height": 860}, color_scheme=scheme)  # type: ignore[arg-type]
+                context = browser.new_context(viewport={"width": width, "height": 860}, color_scheme=scheme)
                 page = context.new_page()
                 for name, path in pages.items() if every else ():
                     _open(page, served.url + path)

@@ -6,12 +6,17 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-WAYS = {"light": (1280, "light"), "dark": (1280, "dark"), "phone": (380, "light"), "dark phone": (380, "dark")}
+WAYS: dict[str, tuple[int, Literal["light", "dark"]]] = {
+    "light": (1280, "light"),
+    "dark": (1280, "dark"),
+    "phone": (380, "light"),
+    "dark phone": (380, "dark"),
+}
 """Widths and colours in which pages are read."""
 
 _PATIENCE = 90_000

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -69,9 +70,9 @@ class Served:
                 ):
                     return
 
-    def post(self, path: str, **more: object) -> dict[str, object]:
+    def post(self, path: str, **more: Any) -> dict[str, object]:
         """What the server replies; it must not refuse."""
-        reply = httpx.post(f"{self.url}{path}", timeout=60, **more)  # type: ignore[arg-type]
+        reply = httpx.post(f"{self.url}{path}", timeout=60, **more)
         assert reply.is_success, reply.text
         found: dict[str, object] = reply.json()
         return found

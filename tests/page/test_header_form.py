@@ -8,6 +8,7 @@ import templates
 from runner.errors import InputError
 from runner.evaluators.header import read_header
 from runner.server.web import forms, header_form
+from runner.types import Categorical
 from sandboxes.base import Language
 
 BODY = "def evaluate(output):\n    return 1\n"
@@ -84,7 +85,9 @@ def test_what_is_wrong_is_named(field: str, value: str, said: str) -> None:
 def test_labels_are_read_with_scores_or_without() -> None:
     for text, labels in (("good = 1\npoor = 0.5", {"good": 1.0, "poor": 0.5}), ("a\nb", {"a": None, "b": None})):
         made = header_form.with_fields(BODY, "python", {"h_kind": "categorical", "h_labels": text})
-        assert read_header(made, "x").outputs[""].labels == labels  # type: ignore[union-attr]
+        output = read_header(made, "x").outputs[""]
+        assert isinstance(output, Categorical)
+        assert output.labels == labels
         assert header_form.as_fields(made, "python")["h_labels"] == text
 
 

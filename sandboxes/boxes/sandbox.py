@@ -84,7 +84,8 @@ class BoxedSandbox(Sandbox, Generic[B]):
         if found.tier == "C":
             raise SandboxUnavailableError(tiers.no_tier_message(cls.name, found.refused, None))
         refused = [f"tier {tier}: {why}" for tier, why in found.refused.items()]
-        return "; not available: ".join([f"tier {found.tier} is active", *refused])
+        means = PROTECTS[found.tier].partition(":")[0]
+        return "; not available: ".join([f"tier {found.tier} is active ({means})", *refused])
 
     async def open(self) -> None:
         weak = self.config.allow_weak_isolation

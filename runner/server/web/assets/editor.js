@@ -10,6 +10,7 @@ import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } f
 import { tags } from "@lezer/highlight";
 
 const DEBOUNCE = 250;
+const GONE = "The server does not answer; see whether `evalcell serve` still runs, then try again.";
 const area = document.querySelector("textarea[data-editor]");
 const form = area.form;
 const tried = document.querySelector("#tried");
@@ -111,6 +112,10 @@ function restore() {
   document.title = `${form.elements.name.value} · evalcell`;
 }
 
+/** Sends the form; the reply is the part of a page alone. */
+const send = (path, part, signal) =>
+  fetch(path, { method: "POST", body: new URLSearchParams(new FormData(form)), headers: { "X-Evalcell": "1", "X-Evalcell-Part": part }, signal });
+
 let timer, running;
 function soon() {
   clearTimeout(timer);
@@ -130,12 +135,7 @@ async function attempt() {
     if (mine === running) status.textContent = `scoring for ${seconds} s${why}`;
   }, 1000);
   try {
-    const reply = await fetch("/evaluators/try", {
-      method: "POST",
-      body: new URLSearchParams(new FormData(form)),
-      headers: { "X-Evalcell": "1", "X-Evalcell-Part": "tried" },
-      signal: mine.signal,
-    });
+    const reply = await send("/evaluators/try", "tried", mine.signal);
     const wait = Number(reply.headers.get("Retry-After"));
     if (reply.status === 401) return location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
     const html = await reply.text();
@@ -147,7 +147,7 @@ async function attempt() {
     if (wait) timer = setTimeout(attempt, wait * 1000);
   } catch (error) {
     if (error.name === "AbortError") return;
-    tried.textContent = "The server does not answer; see whether `evalcell serve` still runs, then try again.";
+    tried.textContent = GONE;
     mark([]);
   } finally {
     clearInterval(waiting);
@@ -173,11 +173,7 @@ const apply = form.querySelector("[data-header]");
 apply?.addEventListener("click", async (event) => {
   event.preventDefault();
   const place = form.querySelector("#header-said");
-  const reply = await fetch("/evaluators/header", {
-    method: "POST",
-    body: new URLSearchParams(new FormData(form)),
-    headers: { "X-Evalcell": "1", "X-Evalcell-Part": "source" },
-  });
+  const reply = await send("/evaluators/header", "source").catch(() => new Response(GONE, { status: 503 }));
   const text = await reply.text();
   place.hidden = reply.ok;
   place.textContent = reply.ok ? "" : text;

@@ -5,7 +5,7 @@ const $ = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
 /** Says one sentence where everybody sees it, a screen reader too. */
-export function say(sentence, kind = "problem") {
+function say(sentence, kind = "problem") {
   const place = $("#said");
   if (!place) return;
   place.className = sentence ? kind : "";
@@ -15,12 +15,11 @@ export function say(sentence, kind = "problem") {
 }
 
 /** The answer of our own server. Throws an Error whose message is the problem's sentence. */
-export async function ask(url, options = {}) {
+async function ask(url, options = {}) {
   let reply;
   try {
     reply = await fetch(url, { ...options, headers: { "X-Evalcell": "1", ...options.headers } });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
+  } catch {
     throw new Error("The server does not answer; see whether `evalcell serve` still runs, then try again.");
   }
   if (reply.ok) return reply;
@@ -31,8 +30,7 @@ export async function ask(url, options = {}) {
   } catch {
     // No problem document: its status must do.
   }
-  const error = new Error(problem.detail || problem.title || `The server refused this (${reply.status}); reload the page and try again.`);
-  throw Object.assign(error, { problem, status: reply.status });
+  throw new Error(problem.detail || problem.title || `The server refused this (${reply.status}); reload the page and try again.`);
 }
 
 function theme() {

@@ -10,14 +10,15 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
 from runner.datasets.dataset import SUFFIXES
 from runner.datasets.streams import PACKED
 from runner.errors import DatasetError
-from runner.store.errors import StoreError, StoreFullError
+from runner.store.errors import StoreDamagedError, StoreError, StoreFullError
 from runner.store.limits import STORE
 from runner.text import printable, whole, why
 from sandboxes.cache import private_dir
@@ -43,9 +44,9 @@ class Files:
             raise StoreError(str(error)) from None
 
     def path(self, blob: str) -> Path:
-        """The place of a file. Raises StoreError for a name that none has."""
+        """The place of a file. Raises StoreDamagedError for a name that none has."""
         if not _BLOB.fullmatch(blob):
-            raise StoreError(f"the store names a file {blob[:80]!r}, which is no digest: its database is damaged")
+            raise StoreDamagedError(f"the store is damaged: {printable(blob, 80)!r} is no file's name; move it away")
         return self.folder / blob[:2] / blob
 
     @contextmanager
@@ -53,14 +54,13 @@ class Files:
         """A file beside the others that becomes one of them by `New.keep`, and else is gone. Raises StoreError."""
         unfinished = ""
         try:
-            if isinstance(data, Path):
-                with _opened(data) as file:
-                    unfinished, digest, size = self._copy(file)
-            elif isinstance(data, bytes):
-                unfinished, digest, size = self._write(lambda file: file.write(data)), hashlib.sha256(data), len(data)
-            else:
-                unfinished, digest, size = self._copy(data)
-            yield New(unfinished, digest.hexdigest(), suffix, size, self)
+            with _source(data) as source:
+                descriptor, unfinished = tempfile.mkstemp(dir=self.folder, prefix=".unfinished-")
+                with os.fdopen(descriptor, "wb") as file:
+                    digest, size = _copy(source, file)
+                    file.flush()
+                    os.fsync(file.fileno())  # the database must not name what a loss of power took
+            yield New(unfinished, digest, suffix, size, self)
         except OSError as error:
             raise StoreError(
                 f"cannot write to {self.folder} ({error.strerror or error}); make room, or set {VARIABLE} to another "
@@ -70,34 +70,6 @@ class Files:
             if unfinished:
                 with suppress(OSError):
                     os.unlink(unfinished)
-
-    def _copy(self, source: BinaryIO) -> tuple[str, hashlib._Hash, int]:
-        digest = hashlib.sha256()
-        size, most = 0, STORE.bytes()
-
-        def work(file: BinaryIO) -> None:
-            nonlocal size
-            while block := source.read(_COPIED):
-                digest.update(block)
-                size += len(block)
-                if size > most:
-                    raise StoreFullError(f"the file is larger than {STORE}, the most of all; raise {STORE.variable}")
-                file.write(block)
-
-        return self._write(work), digest, size
-
-    def _write(self, work: Callable[[BinaryIO], object]) -> str:
-        descriptor, path = tempfile.mkstemp(dir=self.folder, prefix=".unfinished-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                work(file)
-                file.flush()
-                os.fsync(file.fileno())  # the database must not name what a loss of power took
-            return path
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(path)
-            raise
 
     def delete(self, blob: str) -> int:
         """Delete the file; the bytes that the disk gets back."""
@@ -126,6 +98,26 @@ class Files:
     def room(self) -> int:
         """Bytes that the disk has."""
         return shutil.disk_usage(self.folder).free
+
+
+def _copy(source: BinaryIO, file: BinaryIO) -> tuple[str, int]:
+    """Copy all of it; its SHA-256 in hex, and its size. Raises StoreFullError."""
+    digest = hashlib.sha256()
+    size, most = 0, STORE.bytes()
+    while block := source.read(_COPIED):
+        digest.update(block)
+        size += len(block)
+        if size > most:
+            raise StoreFullError(f"the file is larger than {STORE}, the most of all; raise {STORE.variable}")
+        file.write(block)
+    return digest.hexdigest(), size
+
+
+def _source(data: bytes | BinaryIO | Path) -> AbstractContextManager[BinaryIO]:
+    """What is read from; a caller's own file stays open. Raises DatasetError."""
+    if isinstance(data, bytes):
+        return BytesIO(data)
+    return _opened(data) if isinstance(data, Path) else nullcontext(data)
 
 
 def _opened(path: Path) -> BinaryIO:

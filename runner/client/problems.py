@@ -28,6 +28,7 @@ _CLASSES: dict[str, Callable[[str], Exception]] = {
     "not-found": store_errors.NotStoredError,
     "name-taken": store_errors.NameTakenError,
     "store": store_errors.StoreError,
+    "store-damaged": store_errors.StoreDamagedError,
     "store-full": store_errors.StoreFullError,
     "worker-lost": sandbox_errors.SandboxLostError,
     "evaluator": errors.EvaluatorError,

@@ -21,6 +21,7 @@ from runner.store.errors import (
     NameTakenError,
     NotStoredError,
     SegmentError,
+    StoreDamagedError,
     StoreError,
     StoreFullError,
     VersionConflictError,
@@ -74,6 +75,9 @@ KINDS: dict[str, Kind] = {
     "busy": Kind(429, "There is no room for more now", "Try again after `Retry-After` seconds.", True),
     "headers-too-large": Kind(431, "The headers are too large", "Send fewer or shorter headers."),
     "internal": Kind(500, "The server failed", "Its log says why; nothing was scored by it.", True),
+    "store-damaged": Kind(
+        500, "What is stored is damaged or gone", "Do what `detail` says; trying again mends nothing."
+    ),
     "sandbox-lost": Kind(503, "The sandbox was lost", "It was not the script. Try again.", True),
     "sandbox": Kind(503, "The sandbox failed", "It was not the script. Try again.", True),
     "worker-lost": Kind(503, "A worker process was lost", "It was not the script. Try again.", True),
@@ -143,6 +147,7 @@ _TABLE: tuple[tuple[type[BaseException], str], ...] = (
     (NameTakenError, "name-taken"),
     (SegmentError, "segment"),
     (StoreFullError, "store-full"),
+    (StoreDamagedError, "store-damaged"),
     (StoreError, "store"),
     (PoolClosedError, "stopping"),
     (WorkerLostError, "worker-lost"),

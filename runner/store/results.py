@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
 from sqlalchemy import Connection, insert, select, update
 
-from runner.datasets.column_values import RowError
 from runner.datasets.rows import DECODER
 from runner.output.stored_rows import StoredRow
-from runner.store.errors import NotStoredError, SegmentError, StoreDamagedError, StoreError, StoreFullError
+from runner.store.errors import NotStoredError, SegmentError, StoreDamagedError, StoreFullError
 from runner.store.files import SEGMENT
 from runner.store.limits import RUN
 from runner.store.part import Part, refuse_full
 from runner.store.runs import unknown
 from runner.store.schema import runs, segments
-from runner.store.segments import MOST, OUTCOMES, Segment, check, entries, sum_of
+from runner.store.segments import MOST, OUTCOMES, Entry, Segment, check, entries, sum_of
 from runner.store.selection import Chosen, Numbered, Search, matches
 from runner.store.types import SegmentInfo, Selected, Selection
+from runner.text import printable
 from runner.types import Direction
 
 _PAGE = 16 << 20  # bytes of rows on a page
 _AT_ONCE = 20  # segments whose index is held
 _ALL = Selection()
-_PAGED = {"first": _ALL.first, "count": _ALL.count}
 
 
 class _Line(NamedTuple):
@@ -93,15 +91,16 @@ class Results(Part):
         """
         The results that match, by index, and one page of them.
 
-        Raises NotStoredError, and StoreError where a file of results is gone or damaged.
+        Raises NotStoredError, and StoreDamagedError where a file of results or its index is gone or damaged.
         """
         with self._database.read() as connection:
             chosen = Chosen(selection, _direction(connection, run))
             search = Search(selection.search, self._read) if selection.search else None
-            if selection.model_copy(update=_PAGED) == _ALL:
+            match = matches(selection)
+            if match is None and search is None and selection.order == "row":
                 numbers = chosen.whole(connection.execute(select(runs.c.rows).where(runs.c.id == run)).scalar_one())
             else:
-                numbers = chosen.page(_matching(connection, run, selection, search))
+                numbers = chosen.page(_matching(connection, run, match, search))
             rows = self._rows(connection, run, numbers)
             return Selected(total=chosen.total, rows=tuple(rows), complete=search is None or search.complete)
 
@@ -121,8 +120,8 @@ class Results(Part):
             StoredRow.model_validate(value, strict=True)
             assert isinstance(value, dict)
             return value
-        except (RowError, ValidationError, ValueError, RecursionError):
-            raise StoreError(
+        except (ValueError, RecursionError):
+            raise StoreDamagedError(
                 f"result {number} in {self._files.path(line.digest + SEGMENT)} is damaged; delete the run, and run it "
                 "again"
             ) from None
@@ -134,7 +133,9 @@ class Results(Part):
                 file.seek(offset)
                 return file.read(length)
         except OSError as error:
-            raise StoreError(f"{path} cannot be read ({error.strerror}); delete the run, and run it again") from None
+            raise StoreDamagedError(
+                f"{path} cannot be read ({error.strerror}); delete the run, and run it again"
+            ) from None
 
 
 def _direction(connection: Connection, run: str) -> Direction:
@@ -146,16 +147,27 @@ def _direction(connection: Connection, run: str) -> Direction:
 
 
 def _matching(
-    connection: Connection, run: str, selection: Selection, search: Search | None
+    connection: Connection, run: str, match: Callable[[Entry], bool] | None, search: Search | None
 ) -> Iterator[list[Numbered]]:
     """The results that match, in order, with the index of a few segments at once."""
-    match, c, last = matches(selection), segments.c, 0
+    c, last = segments.c, 0
     query = select(c.first, c.digest, c.bytes, c.entries).where(c.run == run).order_by(c.first).limit(_AT_ONCE)
     while some := connection.execute(query.where(c.first > last)).all():
         for row in some:
             last = row.first
-            found = [one for one in enumerate(entries(row.entries), row.first) if match is None or match(one[1])]
+            found = [one for one in enumerate(_entries(run, row.entries), row.first) if match is None or match(one[1])]
             yield found if search is None else [*search.among(found, row.digest, min(row.bytes, MOST))]
+
+
+def _entries(run: str, index: bytes) -> Iterator[Entry]:
+    try:
+        yield from entries(index)
+    except SegmentError:
+        raise _damaged(run) from None
+
+
+def _damaged(run: str) -> StoreDamagedError:
+    return StoreDamagedError(f"the index of the run {printable(run, 64)} is damaged; delete the run, and run it again")
 
 
 def _lines(connection: Connection, run: str, numbers: Sequence[int]) -> dict[int, _Line]:
@@ -166,11 +178,11 @@ def _lines(connection: Connection, run: str, numbers: Sequence[int]) -> dict[int
     while left:
         query = select(c.first, c.rows, c.digest, c.bytes, c.entries).where(c.run == run, c.first <= left[0])
         row = connection.execute(query.order_by(c.first.desc()).limit(1)).one()
-        offsets = [entry.offset for entry in entries(row.entries)] + [min(row.bytes, MOST)]
+        offsets = [entry.offset for entry in _entries(run, row.entries)] + [min(row.bytes, MOST)]
         inside = [number for number in left if number < row.first + row.rows]
         left = left[len(inside) :]
         if len(offsets) != row.rows + 1 or not inside:
-            raise SegmentError("the index of a segment is damaged; delete the run, and run it again")
+            raise _damaged(run)
         for number in inside:
             begin, end = offsets[number - row.first], offsets[number - row.first + 1]
             made[number] = _Line(row.digest, begin, max(0, min(end - begin, MOST)))

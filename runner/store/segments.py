@@ -135,7 +135,7 @@ def entries(index: bytes) -> Iterator[Entry]:
             kind = ERRORS[error - 1] if error else None
             yield Entry(offset, OUTCOMES[outcome], kind, label, None if score != score else score)
     except (struct.error, IndexError):
-        raise SegmentError("the index of a segment is damaged; delete the run, and run it again") from None
+        raise SegmentError("the index of a segment cannot be read") from None
 
 
 def sum_of(scores: Iterable[float]) -> float:

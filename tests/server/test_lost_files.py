@@ -38,6 +38,6 @@ def test_a_lost_file_of_results_is_told(tmp_path: Path, lose: Callable[[Path], o
                     await work
                 problem = translated(caught.value)
                 assert problem is not None
-                assert problem.status == 503
+                assert (problem.kind, problem.status, problem.retryable) == ("store-damaged", 500, False)
 
         asyncio.run(body())

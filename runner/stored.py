@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -17,14 +17,14 @@ from runner.errors import EvaluatorError, InputError
 from runner.evaluators.resolve import STORED, find_evaluator, is_reference
 from runner.request import Prepared, RunRequest
 from runner.request import prepare as prepare_request
+from runner.store.errors import NotStoredError, StoreError
+from runner.store.names import is_run
 from runner.types import Evaluator
 from sandboxes.base import Language
 
 if TYPE_CHECKING:
     from runner.store.store import Store
     from runner.store.types import RunInfo
-
-_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]+")
 
 
 def find(name: str | os.PathLike[str], language: Language | None = None) -> Evaluator:
@@ -91,7 +91,7 @@ def finished(base: str, new: str) -> Iterator[tuple[Source, Source]]:
         store = None
         found: list[Source] = []
         for name in (base, new):
-            if (name != "latest" and not _RUN.fullmatch(name)) or os.path.lexists(name):
+            if (name != "latest" and not is_run(name)) or os.path.lexists(name):
                 found.append(find_source(name))
                 continue
             if store is None:
@@ -130,10 +130,9 @@ def source_of(store: Store, run: RunInfo, beside: Path | None = None) -> Iterato
         try:
             with path.open("wb") as file:
                 for segment in store.segments(run.id):
-                    file.write(segment.path.read_bytes())
+                    with segment.path.open("rb") as part:
+                        copyfileobj(part, file)
         except OSError as error:
-            from runner.store.errors import StoreError
-
             raise StoreError(
                 f"the results of the run {run.id} cannot be copied ({error.strerror}); make room"
             ) from None
@@ -142,8 +141,6 @@ def source_of(store: Store, run: RunInfo, beside: Path | None = None) -> Iterato
 
 def _outputs(store: Store, run: RunInfo) -> dict[str, object]:
     """The output configs of the evaluator; none of one that was deleted by force."""
-    from runner.store.errors import NotStoredError
-
     try:
         outputs = store.script(run.id).evaluator().outputs
     except NotStoredError:

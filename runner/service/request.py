@@ -18,7 +18,7 @@ from sandboxes.base import SandboxConfig
 def job_of(store: Store, id: str) -> RunRequest:
     """The request of a run, with its script inside and its dataset's path. Raises NotStoredError and StoreError."""
     spec = store.spec(id)
-    version, dataset = store.script(id), store.rows_of(id)
+    version, dataset = store.script(id), store.dataset_of(id)
     script = parsed(version.source, version.name, version.language)
     config = spec.sandbox if isinstance(spec.sandbox, SandboxConfig) else SandboxConfig()
     return request_of(spec, script, config, store.dataset_path(dataset))

@@ -5,35 +5,31 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import PurePath
 
 import templates
-from runner.errors import EvaluatorError
+from runner.datasets.dataset import SUFFIXES
+from runner.errors import EvaluatorError, InputError
 from runner.evaluators.load import LANGUAGES, parse_evaluator
 from runner.evaluators.resolve import choose
 from runner.service.types import Checked, Recognised, SandboxFit, Template, line
+from runner.store.names import made, parted
 from runner.types import Evaluator
 from sandboxes.base import Language, Problem, SandboxConfig
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 from sandboxes.registry import backends, find
 
 _PLACE = re.compile(r":(\d+)(?::(\d+))?:\s")
-_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".arrow")
-_PACKED = (".gz", ".zst")
+_name = partial(made, otherwise="evaluator")
 _FRESH = 60.0
 """Seconds for which it is remembered what this machine can do."""
 
 
-def name_of(text: str) -> str:
-    """A name by which something can be kept, made of any text: `My Script.py` is `my-script.py`."""
-    made = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._")
-    return made[:64].rstrip("-._") or "evaluator"
-
-
 def stem_of(file_name: str | None) -> str:
     """The name of a script's file without its suffix, as a name."""
-    return name_of(PurePath(file_name.replace("\\", "/")).stem) if file_name else "evaluator"
+    return _name(PurePath(file_name.replace("\\", "/")).stem if file_name else "")
 
 
 def language_of(file_name: str | None, language: Language | None) -> Language:
@@ -140,21 +136,20 @@ def all_templates() -> list[Template]:
 def recognise(head: bytes, file_name: str) -> Recognised:
     """Tell a script from a dataset by its name, and by the first bytes where the name tells nothing."""
     path = PurePath(file_name.replace("\\", "/"))
-    suffix, name = path.suffix.lower(), name_of(path.name)
+    suffix, name = path.suffix.lower(), _name(path.name)
     if suffix in LANGUAGES:
-        return Recognised(kind="script", name=name_of(path.stem), language=LANGUAGES[suffix])
-    inner = PurePath(path.stem).suffix.lower() if suffix in _PACKED else suffix
-    if inner in _SUFFIXES and not (suffix in _PACKED and inner in (".parquet", ".arrow")):
-        return Recognised(kind="dataset", name=name, suffix=inner + (suffix if suffix in _PACKED else ""))
+        return Recognised(kind="script", name=_name(path.stem), language=LANGUAGES[suffix])
+    with suppress(InputError):
+        return Recognised(kind="dataset", name=name, suffix=parted(file_name)[1])
     if head.startswith(b"PAR1"):
         return Recognised(kind="dataset", name=f"{name}.parquet", suffix=".parquet")
     if re.search(rb"^\s*(async\s+)?def\s+(evaluate|aggregate)\b", head, re.M):
-        return Recognised(kind="script", name=name_of(path.stem), language="python")
+        return Recognised(kind="script", name=_name(path.stem), language="python")
     if re.search(rb"^\s*(export\s+)?(default\s+)?(async\s+)?function\s+(evaluate|aggregate)\b", head, re.M):
-        return Recognised(kind="script", name=name_of(path.stem), language="typescript")
+        return Recognised(kind="script", name=_name(path.stem), language="typescript")
     if head.lstrip()[:1] == b"{":
         return Recognised(kind="dataset", name=f"{name}.jsonl", suffix=".jsonl")
-    known = ", ".join((*LANGUAGES, *_SUFFIXES))
+    known = ", ".join((*LANGUAGES, *SUFFIXES))
     return Recognised(
         kind="unknown",
         name=name,

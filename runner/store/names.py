@@ -12,6 +12,7 @@ from runner.text import printable
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{3}(-1)*")
 _REFERENCE = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})(?:@([0-9]{1,9}|[0-9a-f]{6,12}|latest))?")
 
 
@@ -47,6 +48,11 @@ def dataset_name(name: str) -> str:
 def is_digest(text: str) -> bool:
     """Whether it is as a dataset's digest."""
     return _DIGEST.fullmatch(text) is not None
+
+
+def is_run(text: str) -> bool:
+    """Whether it is as a run's id."""
+    return _RUN.fullmatch(text) is not None
 
 
 def parted(file_name: str) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from datetime import datetime, timedelta
 from math import isfinite
@@ -16,7 +15,7 @@ from runner.store.datasets import exact_dataset, find_dataset, find_preset
 from runner.store.errors import InUseError, NotStoredError
 from runner.store.evaluators import exact, find
 from runner.store.files import SEGMENT
-from runner.store.names import split
+from runner.store.names import is_run, split
 from runner.store.part import Part, now, paged
 from runner.store.schema import runs, segments
 from runner.store.segments import OUTCOMES
@@ -24,7 +23,6 @@ from runner.store.types import DatasetInfo, EvaluatorVersion, Owner, Page, RunIn
 from runner.text import printable
 from sandboxes.base import SandboxConfig
 
-_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{3}(-1)*")
 _KILLED = "the command that ran it was ended from outside; run it again"
 _SHOWS_ITSELF = timedelta(minutes=1)
 _ERROR = 4000  # characters that are kept of what a run failed with
@@ -135,7 +133,7 @@ class Runs(Part):
             info = _run(connection, id)
             return exact(connection, f"{info.evaluator}@{info.number}", info.version)
 
-    def rows_of(self, id: str) -> DatasetInfo:
+    def dataset_of(self, id: str) -> DatasetInfo:
         """The dataset that the run began with. Raises NotStoredError, also if it is gone."""
         with self._database.read() as connection:
             info = _run(connection, id)
@@ -200,6 +198,8 @@ class Runs(Part):
         """
         ended = []
         for path in self._files.locks.glob("*.lock"):
+            if not is_run(path.stem):
+                continue
             held = FileLock(path, mode=0o600)
             try:
                 held.acquire(timeout=0)
@@ -209,7 +209,7 @@ class Runs(Part):
                 if self.run(path.stem).state == "running":
                     self.set_run(path.stem, state="failed", error=_KILLED)
                     ended.append(path.stem)
-            self.release(path.stem, held) if _ID.fullmatch(path.stem) else held.release()
+            self.release(path.stem, held)
         if self._database.sqlite:  # else the command may be on another machine
             query = select(runs.c.id).where(
                 runs.c.owner == "cli", runs.c.state == "running", runs.c.created <= now() - patience
@@ -217,7 +217,7 @@ class Runs(Part):
             with self._database.read() as connection:
                 going = list(connection.execute(query).scalars())
             for id in going:
-                if _ID.fullmatch(id) and (self._files.locks / f"{id}.lock").exists():
+                if is_run(id) and (self._files.locks / f"{id}.lock").exists():
                     continue
                 if self.run(id).state == "running":  # one that ends says so before it lets go
                     self.set_run(id, state="failed", error=_KILLED)
@@ -235,7 +235,7 @@ def drop(connection: Connection, id: str) -> set[str]:
 
 
 def _checked(id: str) -> str:
-    if not _ID.fullmatch(id):
+    if not is_run(id):
         raise NotStoredError(unknown(id))
     return id
 

@@ -29,18 +29,18 @@ def test_no_name_is_a_digest_and_none_shadows_another_dataset(store: Store) -> N
         connection.execute(update(datasets).where(datasets.c.name == "other").values(name=DIGEST))
     assert store.dataset(DIGEST).name == "demo"
     run = store.create_run(RunSpec(evaluator=store.add_evaluator(evaluator()).reference, dataset="demo"))
-    assert store.rows_of(run.id).digest == DIGEST
+    assert store.dataset_of(run.id).digest == DIGEST
 
 
 def test_a_run_keeps_its_dataset_where_another_has_the_same_content(store: Store) -> None:
     for name, suffix in (("a", ".csv"), ("b", ".jsonl")):
         store.add_dataset(io.BytesIO(ROWS), name=name, suffix=suffix)
     run = store.create_run(RunSpec(evaluator=store.add_evaluator(evaluator()).reference, dataset="b"))
-    assert store.rows_of(run.id).suffix == ".jsonl"
+    assert store.dataset_of(run.id).suffix == ".jsonl"
     with pytest.raises(InUseError):
         store.delete_dataset("b", force=True)
     store.delete_dataset("a")
-    assert store.rows_of(run.id).suffix == ".jsonl"
+    assert store.dataset_of(run.id).suffix == ".jsonl"
 
 
 def test_a_deleted_evaluator_that_comes_back_is_not_the_one_of_earlier_runs(store: Store, tmp_path: Path) -> None:
@@ -74,4 +74,4 @@ def test_a_dataset_that_comes_back_with_other_rows_is_not_that_of_earlier_runs(s
     store.delete_dataset("rows", force=True)
     store.add_dataset(io.BytesIO(b"{}\n"), name="rows", suffix=".jsonl")
     with pytest.raises(NotStoredError, match="another one"):
-        store.rows_of(run)
+        store.dataset_of(run)

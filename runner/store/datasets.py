@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 from sqlalchemy import Connection, delete, insert, select
 
 from runner.errors import InputError
-from runner.store.errors import InUseError, NameTakenError, NotStoredError
+from runner.store.errors import NameTakenError, NotStoredError
 from runner.store.names import checked, dataset_name, is_digest, parted
-from runner.store.part import ACTIVE, Part, hanging, now, paged, refuse_full, told
+from runner.store.part import Part, now, paged, refuse_full, refuse_used
 from runner.store.schema import datasets, presets, runs
 from runner.store.types import DatasetInfo, Page, Preset
 from runner.text import printable, rows_of, suggestion
@@ -84,7 +84,7 @@ class Datasets(Part):
             return find_dataset(connection, name)
 
     def dataset_path(self, info: DatasetInfo) -> Path:
-        """Its file, which ends with its suffix. Raises StoreError if it is gone."""
+        """Its file, which ends with its suffix. Raises NotStoredError if it is gone."""
         path = self._files.path(f"{info.digest}{info.suffix}")
         if not path.is_file():
             raise NotStoredError(
@@ -104,14 +104,7 @@ class Datasets(Part):
             twice = select(datasets.c.name).where(datasets.c.digest == info.digest, datasets.c.name != info.name)
             if connection.execute(twice.limit(1)).first() is not None:
                 of.append(runs.c.dataset == info.name)
-            if active := hanging(connection, *of, runs.c.state.in_(ACTIVE)):
-                raise InUseError(f"{info.name} is used by {told(active)}; cancel or delete them first", active)
-            if not force and (some := hanging(connection, *of)):
-                raise InUseError(
-                    f"{info.name} is used by {told(some)}; delete them first, or use force: their results stay, but "
-                    "they cannot be run again",
-                    some,
-                )
+            refuse_used(connection, info.name, *of, force=force)
             connection.execute(delete(datasets).where(datasets.c.name == info.name))
         return self._free([f"{info.digest}{info.suffix}"])
 

@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from runner.evaluators.load import MAX_SOURCE
-from runner.store.errors import InUseError, NotStoredError, VersionConflictError
+from runner.store.errors import NotStoredError, VersionConflictError
 from runner.store.names import checked, made, split
-from runner.store.part import ACTIVE, Part, hanging, now, paged, told
+from runner.store.part import Part, now, paged, refuse_used
 from runner.store.schema import evaluators, runs, versions
 from runner.store.types import EvaluatorInfo, EvaluatorVersion, Page
 from runner.text import printable, suggestion
@@ -87,8 +87,7 @@ class Evaluators(Part):
             if after is not None:
                 query = query.where(versions.c.number < (int(after) if after.isdecimal() and len(after) < 10 else 0))
             most = max(1, min(count, _PAGE // MAX_SOURCE))
-            page = paged(connection, query, versions.c.number, None, most, _version, down=True)
-            return page
+            return paged(connection, query, versions.c.number, None, most, _version, down=True)
 
     def delete_evaluator(self, name: str, *, force: bool = False) -> None:
         """
@@ -101,15 +100,7 @@ class Evaluators(Part):
         with self._database.write() as connection:
             if _newest(connection, name) is None:
                 raise NotStoredError(_unknown(connection, name))
-            of = runs.c.evaluator == name, runs.c.number.is_not(None)
-            if active := hanging(connection, *of, runs.c.state.in_(ACTIVE)):
-                raise InUseError(f"{name} is used by {told(active)}; cancel or delete them first", active)
-            if not force and (some := hanging(connection, *of)):
-                raise InUseError(
-                    f"{name} is used by {told(some)}; delete them first, or use force: their results stay, but they "
-                    "cannot be run again",
-                    some,
-                )
+            refuse_used(connection, name, runs.c.evaluator == name, runs.c.number.is_not(None), force=force)
             connection.execute(delete(evaluators).where(evaluators.c.name == name))
 
 

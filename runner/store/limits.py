@@ -22,7 +22,7 @@ class Limit(NamedTuple):
         text = os.environ.get(self.variable, "")
         if not text:
             return self.default * _MB
-        if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
+        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
             raise StoreError(
                 f"{self.variable}={printable(text, 40)} is no number of MB; write {self.default}, for example"
             )

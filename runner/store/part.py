@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, func, select
 
 from runner.errors import InputError
 from runner.store.database import Database
-from runner.store.errors import StoreFullError
+from runner.store.errors import InUseError, StoreFullError
 from runner.store.files import SEGMENT, Files
 from runner.store.limits import STORE
 from runner.store.schema import datasets, runs, segments
@@ -101,13 +101,25 @@ def cursor(after: str) -> str:
     return after
 
 
-def hanging(connection: Connection, *conditions: Any) -> tuple[str, ...]:
-    """The ids of the runs of which this holds, the newest first."""
+def refuse_used(connection: Connection, name: str, *conditions: Any, force: bool) -> None:
+    """Raise InUseError if there are runs of which this holds; with `force` only if one of them is not over."""
+    if active := _ids(connection, *conditions, runs.c.state.in_(ACTIVE)):
+        raise InUseError(f"{name} is used by {_told(active)}; cancel or delete them first", active)
+    if not force and (some := _ids(connection, *conditions)):
+        raise InUseError(
+            f"{name} is used by {_told(some)}; delete them first, or use force: their results stay, but they cannot be "
+            "run again",
+            some,
+        )
+
+
+def _ids(connection: Connection, *conditions: Any) -> tuple[str, ...]:
+    """Those of the runs of which this holds, the newest first."""
     query = select(runs.c.id).where(*conditions).order_by(runs.c.id.desc()).limit(NAMED)
     return tuple(connection.execute(query).scalars())
 
 
-def told(ids: Sequence[str]) -> str:
+def _told(ids: Sequence[str]) -> str:
     """These runs, in words."""
     many = f"{len(ids)}{' or more' if len(ids) == NAMED else ''} run{'' if len(ids) == 1 else 's'}"
     return f"{many} ({', '.join(ids[:3])}{', …' if len(ids) > 3 else ''})"

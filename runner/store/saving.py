@@ -25,6 +25,8 @@ from runner.types import Result
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
+    from runner.store.runs import Changes
+
 _HURRY = 1.5
 """Seconds that the rest of the rows gets after a signal."""
 _LATE = 10.0
@@ -119,12 +121,13 @@ class SavedRun:
             with self._store as store:
                 if run is None:
                     return
+                changes: Changes = {"state": _STATES.get(state, "failed"), "summary": summary, "error": error}
                 if self._named is None:
                     with suppress(TimeoutError):
-                        store.set_run(run, digest=self._digest.wait(None if state == "finished" else _HURRY))
+                        changes["digest"] = self._digest.wait(None if state == "finished" else _HURRY)
                 if state == "finished":
-                    store.set_run(run, total=self._builder.taken)
-                store.set_run(run, state=_STATES.get(state, "failed"), summary=summary, error=error)
+                    changes["total"] = self._builder.taken
+                store.set_run(run, **changes)
                 if self._held is not None:
                     store.release(run, self._held)
 

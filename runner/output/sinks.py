@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -66,13 +67,13 @@ class Outputs:
 
     def read(self, prepared: Prepared) -> None:
         """Read the run's files in another thread, so that the manifest tells which they were. Raises StoreError."""
-        if self._save:
-            from runner.store.saving import SavedRun  # here: a usual run imports no database
-
-            self._saved = SavedRun(prepared)
         if self._folder is not None:
             dataset, files = prepared.dataset, dict(prepared.sandbox.config.files)
             self._digests = Detached(lambda: digests(dataset, files), "evalcell-digests")
+        if self._save:
+            from runner.store.saving import SavedRun  # here: a usual run imports no database
+
+            self._saved = SavedRun(prepared, self._digests)
 
     def resume(self, prepared: Prepared) -> Resumed | None:
         """The run in the folder, which is to go on; None if nothing was begun there. Raises OutputError."""
@@ -146,15 +147,10 @@ class Outputs:
 
     async def close(self) -> None:
         """Finish what holds rows. Raises WriteError. Safe twice."""
-        try:
-            await self._files.close()
-        finally:
-            try:
-                if self._folder is not None:
-                    await self._folder.close()
-            finally:
-                if self._saved is not None:
-                    await self._saved.close()
+        async with AsyncExitStack() as stack:
+            for part in (self._saved, self._folder, self._files):  # the last is closed first
+                if part is not None:
+                    stack.push_async_callback(part.close)
 
     def end(self, state: State, summary: Summary, notes: Sequence[str], error: str | None = None) -> None:
         """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.engine.threads import Detached
 from runner.evaluators.resolve import STORED, is_reference
-from runner.output.digests import digests
+from runner.output.digests import Digests, digests
 from runner.output.files import WriteError
 from runner.output.manifest import State, command
 from runner.request import Prepared
@@ -37,16 +37,19 @@ class SavedRun:
     """
     One run in the store: `begin`, `add` and `room` for each result, `close` or `give_up`, `end`.
 
-    Opens the store at once. Raises StoreError.
+    Opens the store at once. `read` is what the run reads by content, if somebody finds that out already. Raises
+    StoreError.
     """
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: Prepared, read: Detached[Digests] | None = None) -> None:
         self._prepared = prepared
         self._store = open_store()
-        self._digest = Detached(lambda: digests(prepared.dataset, {}).dataset, "evalcell-digest")
         self._builder = SegmentBuilder(repeats=prepared.request.repeat > 1, cached=prepared.request.cache)
         named = prepared.request.dataset or ""
         self._named = named.removeprefix(STORED) if named.startswith(STORED) else None
+        if read is None and self._named is None:
+            read = Detached(lambda: digests(prepared.dataset, {}), "evalcell-digests")
+        self._read = read
         self._writing: Detached[int] | None = None
         self._held: BaseFileLock | None = None
         self.id: str | None = None
@@ -122,9 +125,9 @@ class SavedRun:
                 if run is None:
                     return
                 changes: Changes = {"state": _STATES.get(state, "failed"), "summary": summary, "error": error}
-                if self._named is None:
+                if self._read is not None and self._named is None:
                     with suppress(TimeoutError):
-                        changes["digest"] = self._digest.wait(None if state == "finished" else _HURRY)
+                        changes["digest"] = self._read.wait(None if state == "finished" else _HURRY).dataset
                 if state == "finished":
                     changes["total"] = self._builder.taken
                 store.set_run(run, **changes)

@@ -108,6 +108,22 @@ def test_a_stored_run_says_how_it_can_be_repeated(here: Path, stored: Store) -> 
     )
 
 
+@pytest.mark.parametrize(("dataset", "output", "times"), [("Rows.jsonl", "out/", 1), ("store:rows", "rows.jsonl", 0)])
+def test_a_dataset_is_read_for_its_digest_no_more_than_once(
+    stored: Store, monkeypatch: pytest.MonkeyPatch, dataset: str, output: str, times: int
+) -> None:
+    ok("add", "Rows.jsonl")
+    expected, read = stored.dataset("rows").digest, []
+
+    def digest(path: str) -> str:
+        read.append(path)
+        return expected
+
+    monkeypatch.setattr("runner.output.digests._digest", digest)
+    assert run("polite.py", dataset, "--save", "-q", "-o", output).exit_code == 0
+    assert (len(read), only_run(stored).digest) == (times, expected)
+
+
 def test_a_run_of_files_is_saved_with_its_script_and_the_columns_it_was_given(here: Path, stored: Store) -> None:
     for expected in (1, 2):
         assert run("polite.py", "Rows.jsonl", "--save", "-q").exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from runner.evaluators.load import parse_evaluator
@@ -49,3 +50,8 @@ def new_run(store: Store, folder: Any, name: str = "polite", direction: str = "m
     store.add_evaluator(evaluator(name=name, direction=direction))
     store.add_dataset(path, name="rows", suffix=".jsonl")
     return store.create_run(RunSpec(evaluator=name, dataset="rows"), state="running").id
+
+
+def files(folder: Path) -> list[str]:
+    """The names of the files in the store's folder."""
+    return sorted(path.name for path in (folder / "files").rglob("*") if path.is_file())

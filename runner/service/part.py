@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import copy_context
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
-
-from anyio import CapacityLimiter, to_thread
 
 from runner.evaluators.load import parse_evaluator
 from runner.pool.pool import Pool
@@ -23,6 +24,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _SLOW = 4
 """Things that may take long, at once: the threads of all other requests are not theirs to take."""
+_THREADS = ThreadPoolExecutor(40, "evalcell")
+"""Of all other calls that block. A thread is taken until its call ends, also if nobody waits for that any more."""
 
 
 class Part:
@@ -33,7 +36,7 @@ class Part:
         self.store = store
         self.pool = pool
         self._machine = Machine(self.settings.active)
-        self._slow = CapacityLimiter(_SLOW)
+        self._slow = ThreadPoolExecutor(_SLOW, "evalcell slow")
 
     @property
     def incoming(self) -> Path | None:
@@ -41,8 +44,8 @@ class Part:
         return None
 
     async def _slowly(self, call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-        """As `threaded`, but few at once, and each to its end: a client that goes away leaves no thread behind."""
-        return await to_thread.run_sync(partial(call, *args, **more), limiter=self._slow)
+        """As `threaded`, but few at once: others find a thread meanwhile."""
+        return await _in_thread(self._slow, partial(call, *args, **more))
 
     async def _config(self, wanted: str | SandboxConfig | None) -> SandboxConfig:
         """The config, or that of the preset, if this server allows it. Raises ServiceError and NotStoredError."""
@@ -73,7 +76,12 @@ class Part:
 
 async def threaded(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
     """What the call returns, which blocks. A caller that is cancelled goes on at once; the call ends by itself."""
-    return await to_thread.run_sync(partial(call, *args, **more), abandon_on_cancel=True)
+    return await _in_thread(_THREADS, partial(call, *args, **more))
+
+
+async def _in_thread(threads: Executor, call: Callable[[], T]) -> T:
+    # Not by a limiter of those who wait: clients that hang up would leave their places, and threads behind.
+    return await asyncio.get_running_loop().run_in_executor(threads, copy_context().run, call)
 
 
 @lru_cache(256)

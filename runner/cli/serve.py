@@ -24,8 +24,9 @@ _ALLOWED, _BOUNDS, _LOG = "What scripts may do", "Bounds", "What is logged"
 @click.command(
     cls=options.Command,
     epilog="Without --host only this machine reaches the server, and needs no token. For any other address a token is "
-    "needed: EVALCELL_TOKEN, or one that is made at the first start, printed once and kept. Exit codes: 0 stopped by "
-    "Ctrl-C or SIGTERM; 2 wrong usage, such as a port that is taken; 3 what is asked cannot be kept here.",
+    "needed: EVALCELL_TOKEN, or one that is made at the first start, printed once and kept. So it is for --allow-host: "
+    "add --token. Exit codes: 0 stopped by Ctrl-C or SIGTERM; "
+    "2 wrong usage, such as a port that is taken; 3 what is asked cannot be kept here.",
 )
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", type=click.Path(path_type=Path))
 @option("Address", "--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
@@ -153,6 +154,11 @@ def _entry(given: dict[str, Any], host: str) -> tuple[Entry, bool]:
     found, made = token.from_environment(), False
     if found is None and (given["token"] or not address.is_loopback):
         found, made = token.kept(state_dir())
+    if found is None and (public := next((name for name in names if name not in LOCAL), None)):
+        raise InputError(
+            f"--allow-host {public} lets others reach this server, and it asks nobody for a token; add --token or set "
+            f"{token.VARIABLE}: evalcell serve --allow-host {public} --token"
+        )
     own = host_name(f"[{given['host']}]" if ":" in given["host"] else given["host"])
     hosts = LOCAL | {*names, host} | ({own} if own else set())
     return Entry(found, frozenset(hosts), addresses=not address.is_loopback), made

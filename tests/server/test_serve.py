@@ -118,6 +118,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
         (["--sandbox", "e2b"], {"E2B_API_KEY": ""}, 3, "E2B_API_KEY"),
         (["--host", "203.0.113.7"], {}, 2, "cannot be listened on"),
         (["--allow-host", "a b"], {}, 2, "is no name of a server"),
+        (["--allow-host", "example.com"], {}, 2, "evalcell serve --allow-host example.com --token"),
         (["no-such-folder"], {}, 2, "there is no folder no-such-folder"),
         ([], {"EVALCELL_TOKEN": "short"}, 2, "EVALCELL_TOKEN must be"),
         ([], {"EVALCELL_DATABASE_URL": "mysql://x"}, 3, "EVALCELL_DATABASE_URL"),

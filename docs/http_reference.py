@@ -48,8 +48,8 @@ curl 'http://127.0.0.1:8000/v1/runs/ID/results?order=worst&count=10'
 - **Events** are server-sent. `progress` has the rows `first` to `rows` that are new, and its id is `rows`; `state`
   tells the run's state, and how it ended is always told last. Come back with `Last-Event-ID`, and nothing is missed
   or doubled; rows are fetched by range.
-- **From a browser** a request that changes something must come from the server's own pages, or have the header
-  `X-Evalcell: 1`.
+- **From a browser** a request that changes something must come from the server's own pages. A program that sends the
+  browser's cookie and not the token adds the header `X-Evalcell: 1`.
 """
 _ALWAYS = frozenset({400, 401, 403, 408, 413, 422, 500})
 """Statuses that any address may reply with."""

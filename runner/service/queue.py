@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 
 from runner import tracing
@@ -171,7 +172,7 @@ class Queue:
 
     async def _attempts(self, going: _Going) -> None:
         """Score, and again from the last whole segment on after the store was away for a while."""
-        for wait in (*_PATIENCE, *[_PATIENCE[-1]] * 1000):
+        for wait in chain(_PATIENCE, repeat(_PATIENCE[-1])):
             try:
                 return await self._score(going)
             except (StoreFullError, StoreDamagedError):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 
-import anyio
 from fastapi import Depends, Header, Request
 from pydantic import BaseModel
 
@@ -15,24 +15,6 @@ from runner.service.part import threaded
 
 M = TypeVar("M", bound=BaseModel)
 _MOST = 200
-
-
-class _Locks:
-    """One request of a key at a time."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, tuple[anyio.Lock, int]] = {}
-
-    async def __call__(self, key: str) -> None:
-        lock, waiting = self._held.get(key, (anyio.Lock(), 0))
-        self._held[key] = lock, waiting + 1
-        await lock.acquire()
-
-    def release(self, key: str) -> None:
-        lock, waiting = self._held.pop(key)
-        lock.release()
-        if waiting > 1:
-            self._held[key] = lock, waiting - 1
 
 
 class OnlyOnce:
@@ -50,11 +32,11 @@ class OnlyOnce:
         """
         if self._key is None:
             return await work()
-        request, locks = self._request, self._request.app.state.locks
+        request = self._request
         store = request.app.state.service.store
         key = hashlib.sha256(f"{request.method} {request.url.path}\0{self._key}".encode()).hexdigest()
-        await locks(key)
-        try:
+        lock: asyncio.Lock = request.app.state.locks.setdefault(key, asyncio.Lock())  # there while somebody has it
+        async with lock:
             digest = await self._digest(file)
             found = await threaded(store.recalled, key)
             if found is not None:
@@ -64,8 +46,6 @@ class OnlyOnce:
             made = await work()
             await threaded(store.remember, key, digest, made.model_dump_json())
             return made
-        finally:
-            locks.release(key)
 
     async def _digest(self, file: bool) -> str:
         """Of what is asked. A file that is uploaded is told by its name and size: it is not held to be hashed first."""
@@ -79,11 +59,6 @@ async def _once(
     request: Request, idempotency_key: Annotated[str | None, Header(min_length=1, max_length=_MOST)] = None
 ) -> OnlyOnce:
     return OnlyOnce(request, idempotency_key)
-
-
-def locks() -> _Locks:
-    """For `app.state.locks`."""
-    return _Locks()
 
 
 Once = Annotated[OnlyOnce, Depends(_once)]

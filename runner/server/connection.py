@@ -25,10 +25,6 @@ class Connection(H11Protocol):
         super().__init__(*args, **more)
         self._late: asyncio.TimerHandle | None = None
         self._stuck: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
-        super().connection_made(transport)  # type: ignore[arg-type]
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -7,7 +7,8 @@ import hmac
 import ipaddress
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from urllib.parse import urlsplit
 
 from starlette.requests import cookie_parser
@@ -19,7 +20,8 @@ LASTS = 30 * 86_400
 """Seconds for which a browser stays logged in."""
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_OPEN = ("/healthz", "/readyz", "/login", "/static/", "/problems/")
+_OPEN = frozenset({"/healthz", "/readyz", "/login"})
+_OPEN_BELOW = ("/static/", "/problems/")
 """What shows nothing, so that it needs no token."""
 
 
@@ -33,11 +35,10 @@ class Entry:
     """The names that requests may be sent to, in lower case."""
     addresses: bool = False
     """Whether any IP address will do as a name: no other site's name can be made to look like one."""
-    _key: bytes = field(init=False, default=b"")
 
-    def __post_init__(self) -> None:
-        key = hashlib.sha256(b"evalcell cookie\0" + (self.token or "").encode()).digest()
-        object.__setattr__(self, "_key", key)
+    @cached_property
+    def _key(self) -> bytes:
+        return hashlib.sha256(b"evalcell cookie\0" + (self.token or "").encode()).digest()
 
     def refuse_host(self, host: str) -> None:
         """Raise ServiceError for a name that the server is not known by: another site may have made it lead here."""
@@ -72,7 +73,7 @@ class Entry:
 
     def admits(self, path: str, headers: Mapping[str, str]) -> bool:
         """Whether the request may go on: it needs no token, or has it, or a cookie that the token made."""
-        if self.token is None or path in _OPEN or path.startswith(tuple(p for p in _OPEN if p.endswith("/"))):
+        if self.token is None or path in _OPEN or path.startswith(_OPEN_BELOW):
             return True
         return self.bears_token(headers) or self.knows_cookie(_cookies(headers).get(COOKIE, ""))
 
@@ -111,8 +112,7 @@ def host_name(host: str) -> str | None:
         return None
     try:
         parts = urlsplit(f"//{host}")
-        parts.port  # noqa: B018  (raises for what is no port)
-        name = parts.hostname
+        name, _ = parts.hostname, parts.port  # raises for what is no port
     except ValueError:
         return None
     return name.removesuffix(".") if name else None

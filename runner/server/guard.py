@@ -130,16 +130,14 @@ class _Bounded:
 
 
 class _Replied:
-    """Adds the headers of each reply, and keeps its status."""
+    """Adds the headers of each reply."""
 
     def __init__(self, send: Send, nonce: str) -> None:
         self._send = send
         self._nonce = nonce
-        self.status = 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
             headers = MutableHeaders(raw=message.setdefault("headers", []))
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from runner.server.entry import Entry
+from runner.server.entry import COOKIE, Entry
 from runner.service.errors import ServiceError
 
 router = APIRouter(include_in_schema=False)
@@ -54,5 +54,5 @@ async def login(request: Request) -> Response:
 async def logout(request: Request) -> Response:
     """Forget who is logged in here."""
     reply = RedirectResponse("/login", 303)
-    reply.delete_cookie("evalcell", path="/", httponly=True, samesite="strict")
+    reply.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return reply

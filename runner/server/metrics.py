@@ -7,6 +7,7 @@ import time
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from runner.server.traced import METHODS
 from runner.service.service import Service
 
 _SECONDS = (0.002, 0.004, 0.008, 0.016, 0.04, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
@@ -65,6 +66,6 @@ class Measured:
             await self._app(scope, receive, replied)
         finally:
             route = getattr(scope.get("route"), "path", "other")
-            method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "PUT", "DELETE") else "other"
+            method = scope["method"] if scope["method"] in METHODS else "other"
             self._metrics.requests.labels(method, route, str(status)).inc()
             self._metrics.seconds.labels(route).observe(time.perf_counter() - began)

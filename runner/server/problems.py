@@ -42,12 +42,12 @@ def as_json(problem: ProblemDetails) -> str:
 Page: TypeAlias = Callable[[Request, ServiceError], Response]
 
 
-def answer_problems(app: FastAPI, page: Page | None = None) -> None:
-    """Let every error of this app be replied to as a problem, and with a `page` to browsers that look at pages."""
+def answer_problems(app: FastAPI, page: Page) -> None:
+    """Let every error of this app be replied to as a problem, and with the `page` to browsers that look at pages."""
 
     def told(request: Request, error: ServiceError, *, close: bool = False) -> Response:
         path = request.url.path
-        if page is not None and "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/"):
+        if "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/"):
             return page(request, error)
         return reply(error, path, close=close)
 

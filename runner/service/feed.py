@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from math import inf, isfinite
 
@@ -85,7 +85,7 @@ class Feed:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def watch(self, after: int, beat: float) -> AsyncIterator[RunEvent | None]:
+    async def watch(self, after: int, beat: float) -> AsyncGenerator[RunEvent | None, None]:
         """
         What happens after so many rows; None after each `beat` seconds without anything.
 

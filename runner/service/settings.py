@@ -43,10 +43,8 @@ class Settings(Model):
     """The longest time that a request may give one call, in seconds."""
     memory: int = Field(default=4 << 30, gt=0)
     """The most memory that a request may give a script, in bytes."""
-
     output: int = Field(default=8 << 20, gt=0)
     """The most bytes that a request may let one call print, or return."""
-
     active: Mapping[str, str] = Field(default_factory=dict)
     """What is active in the allowed providers, as it was at the start: their keys are not kept in this process."""
 

@@ -12,8 +12,6 @@ from sandboxes.base import Language, Limits, Model, Problem, SandboxConfig
 
 MOST_ROWS = 100
 """Rows of one dry run."""
-MOST_COUNT = 500
-"""Things on one page of a list."""
 
 
 class CheckRequest(Model):

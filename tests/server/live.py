@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +35,8 @@ class Live:
     service: Service
     loop: asyncio.AbstractEventLoop
 
-    def client(self, **more: object) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=PATIENCE, **more)  # type: ignore[arg-type]
+    def client(self, headers: Mapping[str, str] | None = None) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, headers=headers)
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def live(folder: Path, settings: Settings | None = None, entry: Entry | None = N
             finally:
                 started.set()
 
-        stop: list[object] = []
+        stop: list[Callable[[], object]] = []
         thread = threading.Thread(target=run, name="server")
         thread.start()
         try:
@@ -78,7 +78,7 @@ def live(folder: Path, settings: Settings | None = None, entry: Entry | None = N
             yield made[0]
         finally:
             for one in stop:
-                one()  # type: ignore[operator]
+                one()
             thread.join(PATIENCE)
             assert not thread.is_alive()
 

@@ -24,6 +24,7 @@ from runner import (
     evaluate,
 )
 from runner.errors import ColumnsError
+from runner.service.types import StateChange
 from runner.store.errors import InUseError, NameTakenError, NotStoredError, VersionConflictError
 from tests.server.live import Live
 
@@ -104,7 +105,7 @@ def test_what_is_kept_step_by_step(us: Client, script: Path) -> None:
         us.add_dataset(ROWS[:2], name="steps-rows")
     runs = [us.run(reference, "steps-rows", title=reference) for reference in ("steps@1", "steps@2")]
     events = list(us.progress(runs[0].id))
-    assert events[-1].data.state == "finished"  # type: ignore[union-attr]
+    assert events[-1].data == StateChange(state="finished")
     assert us.wait(runs[1].id).rows == us.status(runs[0].id).rows == len(ROWS)
     assert list(us.progress(runs[0].id))[-1].id == len(ROWS)
     assert [one.score for one in us.worst(runs[0].id, 3)] == [0, 0, 0]

@@ -145,7 +145,7 @@ def test_a_watcher_that_is_slow_takes_all_it_missed_as_one_event(client: httpx.C
             feed.add(1, {"scored": 1}, 0.5, 1)
         found.append(await anext(watching))
         found.append(await anext(watching))  # a beat
-        await watching.aclose()  # type: ignore[attr-defined]
+        await watching.aclose()
         return found
 
     state, progress, beat = asyncio.run(slowly())

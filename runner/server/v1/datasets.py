@@ -9,7 +9,8 @@ from pydantic import Field
 
 from runner.server.idempotency import Once
 from runner.server.v1.parts import After, Count, Force, Here, Name, StrictRoute, problems
-from runner.service.types import DatasetRows
+from runner.service.rows import FURTHEST
+from runner.service.types import MOST_ROWS, DatasetRows
 from runner.store.types import DatasetInfo, Page, Preset
 from sandboxes.base import SandboxConfig
 
@@ -69,8 +70,8 @@ async def delete(name: DatasetName, service: Here, force: Force = False) -> None
 async def rows(
     name: DatasetName,
     service: Here,
-    first: Annotated[int, Query(ge=1, le=100_000)] = 1,
-    count: Annotated[int, Query(ge=1, le=100)] = 5,
+    first: Annotated[int, Query(ge=1, le=FURTHEST)] = 1,
+    count: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 5,
 ) -> DatasetRows:
     """Some rows of a dataset."""
     return await service.dataset_rows(name, first, count)

@@ -47,7 +47,7 @@ async def check(body: CheckRequest, service: Here) -> Checked:
 )
 async def evaluate(body: EvaluateRequest, request: Request, service: Here) -> TryReply:
     """Score a few rows at once. A client that goes away stops its script."""
-    return await while_there(request, lambda: service.evaluate(body))
+    return await while_there(request, service.evaluate, body)
 
 
 @router.post(

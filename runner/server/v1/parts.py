@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar
 
 import anyio
 from fastapi import Depends, Query, Request
@@ -19,6 +19,7 @@ from runner.server.problems import MEDIA
 from runner.service.errors import KINDS, ServiceError
 from runner.service.service import Service
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -90,7 +91,7 @@ def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
     return found
 
 
-async def while_there(request: Request, work: Callable[[], Awaitable[T]]) -> T:
+async def while_there(request: Request, work: Callable[P, Awaitable[T]], *args: P.args, **more: P.kwargs) -> T:
     """What `work` gives; it is cancelled if the client goes away before. Raises what it raises."""
     given: list[T] = []
     failed: list[Exception] = []
@@ -102,7 +103,7 @@ async def while_there(request: Request, work: Callable[[], Awaitable[T]]) -> T:
 
     async def done() -> None:
         try:
-            given.append(await work())
+            given.append(await work(*args, **more))
         except Exception as error:
             failed.append(error)
         group.cancel_scope.cancel()

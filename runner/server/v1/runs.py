@@ -109,7 +109,7 @@ async def results(
         first=first,
         count=count,
     )
-    return await while_there(request, lambda: service.results(id, chosen))
+    return await while_there(request, service.results, id, chosen)
 
 
 @router.get(
@@ -176,4 +176,4 @@ async def compare(
     tolerance: Annotated[Finite, Query(ge=0, le=1e9)] = 0.0,
 ) -> Comparison:
     """Is the new run better than the base, row by row?"""
-    return await while_there(request, lambda: service.compare(base, new, by=by, cluster=cluster, tolerance=tolerance))
+    return await while_there(request, service.compare, base, new, by=by, cluster=cluster, tolerance=tolerance)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
@@ -47,7 +45,7 @@ async def tried(request: Request, service: Here, name: str) -> Response:
     for info in every[:_TRIED]:
         version = await service.evaluator(info.name)
         draft = Draft(version.name, version.language, version.source, dataset=name)
-        found = await while_there(request, partial(drafts.tried, service, draft))
+        found = await while_there(request, drafts.tried, service, draft)
         if found["reply"] is not None and found["same"] is None:
             return page(request, "dataset_tried.html", version=version, dataset=name, **found)
         if not mapping and found["mapping"] and not set(found["mapping"].split()) & {"COLUMN", "VALUE"}:

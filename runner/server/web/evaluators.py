@@ -42,7 +42,7 @@ async def new(request: Request, service: Here, template: str = "", dataset: str 
 async def attempt(request: Request, service: Here) -> Response:
     """Score a few rows with the script as it stands: a part of the page for its script, else the page."""
     draft = drafts.of_form(await forms.fields(request))
-    found = await while_there(request, lambda: drafts.tried(service, draft))
+    found = await while_there(request, drafts.tried, service, draft)
     if "x-evalcell-part" in request.headers:
         made = page(request, "tried.html", **found)
         if found["busy"]:

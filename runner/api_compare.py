@@ -9,6 +9,7 @@ from typing import Any
 
 from runner.arguments import make_request
 from runner.call import Columns
+from runner.compare.pairs import Wish
 from runner.compare.runs import check_tolerance
 from runner.compare.types import Comparison
 from runner.dataset_comparison import DatasetComparison
@@ -57,5 +58,4 @@ def compare_datasets(
                     pass
 
         wait(score)
-        wish: dict[str, Any] = {"tolerance": tolerance, "by": by, "cluster": cluster, "ignore_input": ignore_input}
-        return work.compare(folder, direction=direction, strict=strict, **wish)
+        return work.compare(folder, Wish(tolerance, by, cluster, ignore_input), direction, strict)

@@ -69,16 +69,14 @@ class DatasetComparison:
                                 yield result
                                 await files.room()
 
-    def compare(
-        self, folder: str, *, direction: Direction | None = None, strict: bool = False, **wish: Any
-    ) -> Comparison:
-        """Compare what was written to `folder`; all else are parameters of `compare_runs`. Raises as it does."""
+    def compare(self, folder: str, wish: Wish, direction: Direction | None, strict: bool) -> Comparison:
+        """Compare what was written to `folder`, as `compare_sources` does. Raises as it does."""
         base, new = (
             # It is named as the dataset: the folder is gone when somebody reads a message.
             find_source(_file(folder, number))._replace(name=printable(whole(side.request.dataset or "")))
             for number, side in enumerate(self._sides)
         )
-        return compare_sources((base, new), Wish(**wish), self._sides[1].evaluator, direction, strict)
+        return compare_sources((base, new), wish, self._sides[1].evaluator, direction, strict)
 
 
 def _file(folder: str, number: int) -> str:

@@ -6,7 +6,6 @@ import json
 from contextlib import aclosing
 from dataclasses import dataclass, fields
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from runner.cli import render
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
@@ -79,21 +78,13 @@ def _compared(options: Options) -> Comparison | None:
     tolerance = options.fail_if_worse or options.tolerance or 0.0
     if options.fail_if_worse and options.tolerance is not None and options.tolerance != options.fail_if_worse:
         raise InputError("--tolerance and the value of --fail-if-worse are the same thing; give one of them")
-    wanted: dict[str, Any] = {
-        "tolerance": tolerance,
-        "direction": options.direction,
-        "by": options.by,
-        "cluster": options.cluster,
-        "ignore_input": options.ignore_input,
-        "strict": options.strict,
-    }
+    wish = Wish(tolerance, options.by, options.cluster, options.ignore_input)
     if len(options.sources) == 2:
         if word := next((word for name, word in on_the_command_line() if name in _SCORING), None):
             raise InputError(
                 f"{word} is for datasets that are scored first; leave it out, or name EVALUATOR before them"
             )
         evaluator = None if options.evaluator is None else find(options.evaluator, options.language)
-        wish = Wish(tolerance, options.by, options.cluster, options.ignore_input)
         with finished(*options.sources) as sources:
             return compare_sources(sources, wish, evaluator, options.direction, options.strict)
     if len(options.sources) != 3:
@@ -102,10 +93,10 @@ def _compared(options: Options) -> Comparison | None:
         )
     if options.evaluator is not None:
         raise InputError("--evaluator is for two runs; leave it out, as the first of three names is the evaluator")
-    return _datasets(options, wanted)
+    return _datasets(options, wish)
 
 
-def _datasets(options: Options, wanted: dict[str, Any]) -> Comparison | None:
+def _datasets(options: Options, wish: Wish) -> Comparison | None:
     from runner.cli import signals  # none of this for runs that are finished
     from runner.cli.progress import Progress
     from runner.dataset_comparison import DatasetComparison
@@ -128,7 +119,7 @@ def _datasets(options: Options, wanted: dict[str, Any]) -> Comparison | None:
         if signals.run(score(), quiet=options.quiet):
             render.err().say(render.text("interrupted before all rows were scored", "yellow"))
             return None
-        return work.compare(folder, **wanted)
+        return work.compare(folder, wish, options.direction, options.strict)
 
 
 def show(made: Comparison, gate: GateResult | None, *, as_json: bool, quiet: bool) -> None:

@@ -1,4 +1,4 @@
-"""`evalcell add`, and the lists of evaluators and datasets of the store."""
+"""`evalcell add`, and the evaluators and datasets of the store: list them, delete one."""
 
 from __future__ import annotations
 

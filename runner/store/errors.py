@@ -14,9 +14,13 @@ Errors of the store. Each message is one line with the next step.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from runner.errors import InputError
-from runner.store.types import EvaluatorVersion
-from runner.types import Evaluator
+
+if TYPE_CHECKING:  # the command line looks for these errors after every failure, and needs nothing of the store for it
+    from runner.store.types import EvaluatorVersion
+    from runner.types import Evaluator
 
 
 class StoreError(Exception):

@@ -12,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from runner.api import check_examples, evaluate, parity, stream, write_report
-    from runner.api_compare import compare_datasets
-    from runner.api_suite import evaluate_all, evaluate_project
+    from runner.api.compare import compare_datasets
+    from runner.api.run import check_examples, evaluate, parity, stream, write_report
+    from runner.api.suite import evaluate_all, evaluate_project
     from runner.client.client import AsyncClient, Client
     from runner.compare.runs import compare_runs
     from runner.compare.types import Comparison
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from runner.evaluators.load import read_evaluator
     from runner.examples.check import ExamplesReport
     from runner.output.files import WriteError
-    from runner.parity_check import Parity
-    from runner.report import Report
     from runner.results.summary import Summary
+    from runner.runs.parity import Parity
+    from runner.runs.report import Report
     from runner.types import Case, Categorical, Continuous, Evaluator, Freeform, InputMapping, Result
     from sandboxes.base import Limits, SandboxConfig
     from sandboxes.errors import (
@@ -88,9 +88,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "runner.api": ("check_examples", "parity", "evaluate", "stream", "write_report"),
-    "runner.api_compare": ("compare_datasets",),
-    "runner.api_suite": ("evaluate_all", "evaluate_project"),
+    "runner.api.run": ("check_examples", "parity", "evaluate", "stream", "write_report"),
+    "runner.api.compare": ("compare_datasets",),
+    "runner.api.suite": ("evaluate_all", "evaluate_project"),
     "runner.client.client": ("AsyncClient", "Client"),
     "runner.compare.runs": ("compare_runs",),
     "runner.compare.types": ("Comparison",),
@@ -108,8 +108,8 @@ _MODULES = {
     "runner.evaluators.load": ("read_evaluator",),
     "runner.examples.check": ("ExamplesReport",),
     "runner.output.files": ("WriteError",),
-    "runner.parity_check": ("Parity",),
-    "runner.report": ("Report",),
+    "runner.runs.parity": ("Parity",),
+    "runner.runs.report": ("Report",),
     "runner.results.summary": ("Summary",),
     "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),
     "sandboxes.base": ("Limits", "SandboxConfig"),

@@ -265,7 +265,7 @@ def prepare(
 
     `evaluator` is the request's evaluator, if it was read already. `worked`: the rows are worked examples, which may
     map parameters themselves. `lock` is the name of the lock file for messages. `stored` is the path of the dataset, if
-    the request names one of the store; `runner.stored.prepare` finds it.
+    the request names one of the store; `runner.runs.stored.prepare` finds it.
 
     A parameter that nothing fills is refused when the dataset is opened: only then is it known which columns there are.
 

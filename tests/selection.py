@@ -38,7 +38,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "templates": ("templates/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),
     "pool": ("runner/pool/", "sandboxes/wasm/lanes.py", _VERSIONS),
-    "store": ("runner/store/", "runner/stored.py", "runner/output/sinks.py", _VERSIONS),
+    "store": ("runner/store/", "runner/runs/stored.py", "runner/output/sinks.py", _VERSIONS),
     "server": ("runner/server/", "runner/service/", "runner/pool/", "runner/store/", _VERSIONS),
     "tools": ("runner/mcp/", "runner/client/", "runner/cli/mcp.py", "runner/tracing.py", "runner/service/", _VERSIONS),
     "reports": (

@@ -15,12 +15,10 @@ ROOMS = (
     ("client", "server", "mcp"),
     ("service",),
     ("doctor",),
-    ("api_suite", "api_compare"),
     ("api",),
     ("project",),
-    ("suite",),
     ("pool",),
-    ("run", "parity_check", "dataset_comparison", "report", "stored"),
+    ("runs",),
     ("output", "score_cache", "examples", "notebook", "reports", "compare", "store"),
     ("arguments", "request"),
     ("engine",),
@@ -106,6 +104,10 @@ def test_a_docstring_of_a_function_says_do_this_and_not_does_this() -> None:
     functions = (n for path in modules("sandboxes").values() for n in ast.walk(ast.parse(path.read_text("utf-8"))))
     found = [n for n in functions if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert [n.name for n in found if wrong.match(ast.get_docstring(n) or "")] == []
+
+
+def test_the_top_of_the_runner_is_read_at_a_glance() -> None:
+    assert len(list((ROOT / "runner").glob("*.py"))) <= 10
 
 
 def test_no_file_is_long() -> None:

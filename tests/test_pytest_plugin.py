@@ -94,10 +94,10 @@ def test_only_the_selected_examples_run(pytester: pytest.Pytester, place: Path) 
         ],
     )
     (place / "conftest.py").write_text(
-        "import runner.api, runner.pytest_plugin.examples as ours\n"
+        "import runner.api.run, runner.pytest_plugin.examples as ours\n"
         "def told(script, some):\n"
         "    print('TRIED', [example.id for example in some])\n"
-        "    return runner.api.check_examples(script, some)\n"
+        "    return runner.api.run.check_examples(script, some)\n"
         "ours.check_examples = told\n"
     )
     result = run(pytester, "-s", "-k", "one")

@@ -16,7 +16,7 @@ from runner.evaluators.mapping import bind
 from runner.evaluators.parameters import about
 from runner.request import Prepared
 from runner.results.worst import Worst
-from runner.stored import find, prepare
+from runner.runs.stored import find, prepare
 from runner.text import printable, whole
 from runner.types import Case, Categorical, Continuous, Evaluator, OutputConfig, Result
 from sandboxes.base import Problem

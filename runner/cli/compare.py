@@ -20,7 +20,7 @@ from runner.errors import InputError
 from runner.reports.files import ReportFiles
 from runner.results.allowance import parse_allowed
 from runner.results.summary import GateResult
-from runner.stored import find, finished
+from runner.runs.stored import find, finished
 from runner.types import Direction
 
 _SCORING = {field.name for field in fields(SandboxOptions)} - {"language"} | {"seed", "limit", "id"}
@@ -99,7 +99,7 @@ def _compared(options: Options) -> Comparison | None:
 def _datasets(options: Options, wish: Wish) -> Comparison | None:
     from runner.cli import signals  # none of this for runs that are finished
     from runner.cli.progress import Progress
-    from runner.dataset_comparison import DatasetComparison
+    from runner.runs.comparison import DatasetComparison
 
     name, base, new = options.sources
     evaluator = find(name, options.language)

@@ -22,7 +22,7 @@ from runner.examples.check import ExampleResult, ExamplesReport, prepare_example
 from runner.examples.load import Example, find_examples, read_examples
 from runner.request import Prepared
 from runner.results.diff import windows
-from runner.stored import find
+from runner.runs.stored import find
 from runner.text import printable
 
 _SHOWN = 50  # failed examples in full

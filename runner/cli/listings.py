@@ -11,7 +11,7 @@ from runner.cli import render
 from runner.cli.exit_codes import DONE
 from runner.cli.messages import in_options
 from runner.evaluators.resolve import find_evaluator, find_language, is_reference
-from runner.stored import find as find_stored
+from runner.runs.stored import find as find_stored
 from sandboxes.base import Capabilities, Language
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.registry import Backend, backends, find

@@ -18,9 +18,9 @@ from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTE
 from runner.cli.messages import in_options
 from runner.cli.progress import Progress
 from runner.cli.sandbox_options import SandboxOptions
-from runner.parity_check import Cases, Parity, ParityTally, RowDifference, open_cases, prepare_sides, together
 from runner.request import Prepared
 from runner.results.diff import TOLERANCE, windows
+from runner.runs.parity import Cases, Parity, ParityTally, RowDifference, open_cases, prepare_sides, together
 from runner.text import printable
 
 _TEXT = 300  # characters of a text that differs

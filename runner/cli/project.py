@@ -16,7 +16,7 @@ from runner.errors import InputError
 from runner.project.load import FILE, PYPROJECT, find_project
 from runner.project.parts import parts, suites
 from runner.project.types import Project, Settings
-from runner.stored import prepare
+from runner.runs.stored import prepare
 
 _ALSO = ("evaluator", "project", "as_json", "quiet", "resume")
 """What may be given on the command line too: all else stands in the file."""

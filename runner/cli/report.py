@@ -43,7 +43,7 @@ def report(runs: tuple[str, ...], reports: tuple[str, ...], compare: bool, toler
 
     Texts of rows are in it if the results carry them: `evalcell run ... --keep output --keep reference`.
     """
-    from runner.api import write_report
+    from runner.api.run import write_report
     from runner.cli import render
 
     write_report(runs, reports, compare=compare, tolerance=tolerance)

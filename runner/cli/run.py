@@ -19,8 +19,8 @@ from runner.request import RunRequest
 from runner.results.overview import nothing_scored, verdict
 from runner.results.summary import Summary
 from runner.results.worst import WORST, Show
-from runner.run import Run
-from runner.stored import find, prepare
+from runner.runs.run import Run
+from runner.runs.stored import find, prepare
 from runner.text import rows_of
 from runner.types import Evaluator
 

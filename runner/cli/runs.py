@@ -11,9 +11,9 @@ from runner.cli import render
 from runner.cli.add import size
 from runner.cli.exit_codes import DONE
 from runner.results.worst import Worst
+from runner.runs.stored import found_run
 from runner.store import open_store
 from runner.store.types import RunInfo, Selection
-from runner.stored import found_run
 from runner.text import rows_of
 from runner.types import Result
 

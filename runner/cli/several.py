@@ -21,9 +21,9 @@ from runner.cli.run import Options, compared, execute, report, request_of
 from runner.cli.step import tell_step
 from runner.errors import InputError
 from runner.output.files import WriteError
+from runner.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
 from runner.reports.content import RunContent
-from runner.stored import find
-from runner.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
+from runner.runs.stored import find
 from runner.types import Evaluator
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 

@@ -20,11 +20,11 @@ from runner.datasets.streams import PACKED
 from runner.errors import EvaluatorError, ServerError
 from runner.evaluators.resolve import find_dataset, is_path
 from runner.pool.types import MOST_TRIED, TryReply
-from runner.report import Report
 from runner.request import Path, Rows, Scorer
 from runner.results.repeats import Repeats
 from runner.results.summary import Tally
 from runner.results.worst import WORST, Show, ShownRows, Worst
+from runner.runs.report import Report
 from runner.store.errors import NotStoredError
 from runner.store.types import EvaluatorVersion
 from runner.text import printable

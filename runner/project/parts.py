@@ -14,10 +14,10 @@ from runner.errors import ColumnsError, InputError
 from runner.evaluators.requirements import plain
 from runner.evaluators.resolve import STORED, is_path
 from runner.project.load import ProjectFile
+from runner.project.suite import Part, Suite, baseline_of, check, folder_of, own, shared
 from runner.project.types import Settings
 from runner.request import RunRequest
-from runner.stored import find
-from runner.suite import Part, Suite, baseline_of, check, folder_of, own, shared
+from runner.runs.stored import find
 from runner.text import listed, printable, read_bounded, suggestion
 from runner.types import Evaluator, InputMapping
 from sandboxes.base import MB, Language, Limits, SandboxConfig

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runner.report import Report
+    from runner.runs.report import Report
 
 _SUFFIX = ".cases.jsonl"
 
@@ -39,7 +39,7 @@ def evalcell(request: pytest.FixtureRequest) -> Callable[..., Report]:
     """
     from functools import wraps
 
-    from runner.api import evaluate
+    from runner.api.run import evaluate
     from runner.pytest_plugin.report import report_text
 
     @wraps(evaluate)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runner.api import check_examples
+from runner.api.run import check_examples
 from runner.errors import InputError
 from runner.evaluators.load import LANGUAGES
 from runner.examples.check import ExampleResult

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.report import Report
 from runner.results.gates import gate_words
 from runner.results.summary import Summary
 from runner.results.worst import ShownRow
+from runner.runs.report import Report
 from runner.text import printable
 
 _TEXT = 300  # characters of a text

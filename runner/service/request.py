@@ -7,7 +7,7 @@ from pathlib import Path
 from runner.evaluators.resolve import STORED
 from runner.output.manifest import command
 from runner.request import RunRequest, prepare
-from runner.run import Run
+from runner.runs.run import Run
 from runner.service.part import parsed
 from runner.store.store import Store
 from runner.store.types import RunSpec

@@ -15,6 +15,7 @@ from runner.compare.pairs import Wish
 from runner.compare.runs import check_tolerance, compare_sources
 from runner.compare.types import Comparison
 from runner.errors import InputError
+from runner.runs.stored import source_of
 from runner.service.downloads import Download, Format, as_table, joined, table
 from runner.service.errors import ServiceError
 from runner.service.feed import OVER, Feed
@@ -25,7 +26,6 @@ from runner.service.request import checked, job_of, request_of
 from runner.service.types import RunEvent
 from runner.store.errors import NotStoredError, StoreError
 from runner.store.types import Page, RunInfo, RunSpec, RunState, Selected, Selection
-from runner.stored import source_of
 
 LOG = logging.getLogger("evalcell.runs")
 BEAT = 15.0

@@ -16,12 +16,12 @@ from runner import InputMapping, RequirementError, SandboxConfig, evaluate, stre
 from runner.engine.aggregate import Aggregation
 from runner.errors import EvaluatorError, InputError, MappingError
 from runner.evaluators.load import parse_evaluator
-from runner.report import Report
 from runner.results.figures import MOST, Figures, figures_of
 from runner.results.gates import judge, parse_gate
 from runner.results.gathered import Gathered, GatherError
 from runner.results.normalize import InvalidResultError
 from runner.results.summary import Summary
+from runner.runs.report import Report
 from runner.score_cache import store
 from runner.types import Evaluator, Result, ResultError, Score
 from sandboxes import Call, Execution, Limits, SandboxLostError

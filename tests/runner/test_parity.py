@@ -13,8 +13,8 @@ import pytest
 
 from runner import DatasetError, InputError, InputMapping, Parity, parity
 from runner.evaluators.resolve import find_evaluator
-from runner.parity_check import SHOWN, ParityTally, names, open_cases, pair, together
 from runner.request import Prepared
+from runner.runs.parity import SHOWN, ParityTally, names, open_cases, pair, together
 from runner.types import Case, Result
 from sandboxes.base import Call, Execution, SandboxConfig
 from sandboxes.errors import SandboxLostError

@@ -16,7 +16,7 @@ import pytest
 from runner.datasets.dataset import cases_from_rows
 from runner.engine.local import score
 from runner.evaluators.load import parse_evaluator
-from runner.parity_check import together
+from runner.runs.parity import together
 from runner.types import Result
 from sandboxes.guest.supervisor import procfs
 from tests.descriptors import held

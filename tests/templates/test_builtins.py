@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runner import InputError, evaluate
-from runner.api import check_examples
+from runner.api.run import check_examples
 from runner.types import InputMapping
 from sandboxes import SandboxConfig, find
 from sandboxes.base import Limits

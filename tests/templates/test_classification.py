@@ -11,8 +11,8 @@ import pytest
 import templates
 from runner import SandboxConfig, evaluate
 from runner.evaluators.load import parse_evaluator
-from runner.report import Report
 from runner.results.summary import Summary
+from runner.runs.report import Report
 from tests.templates.scoring import need
 
 BESIDE = '''

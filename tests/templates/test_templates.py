@@ -14,7 +14,7 @@ from runner import Continuous, evaluate
 from runner.evaluators.resolve import find_evaluator
 from runner.examples.check import compare_result
 from runner.examples.load import for_language, read_examples
-from runner.parity_check import ParityTally
+from runner.runs.parity import ParityTally
 from runner.types import Result
 from sandboxes import SandboxUnavailableError, find
 from tests.runner.prepared import prepared

@@ -19,7 +19,7 @@ from runner.pool.types import AHEAD, RunEnded, RunJob, RunSegment, RunStarted
 from runner.pool.worker.lease import Lease
 from runner.pool.worker.sandboxes import Sandboxes
 from runner.request import Prepared, prepare
-from runner.run import Run
+from runner.runs.run import Run
 from runner.store.segments import SegmentBuilder
 from runner.types import Case, Evaluator
 from sandboxes.base import LOG

@@ -12,9 +12,9 @@ from runner.call import Columns
 from runner.compare.pairs import Wish
 from runner.compare.runs import check_tolerance
 from runner.compare.types import Comparison
-from runner.dataset_comparison import DatasetComparison
 from runner.notebook.waiting import wait
 from runner.request import Path, Scorer
+from runner.runs.comparison import DatasetComparison
 from runner.types import Direction
 from sandboxes.base import Language, Limits, SandboxConfig
 

@@ -16,7 +16,7 @@ from runner.errors import DatasetError
 from runner.output.files import ResultsFiles
 from runner.output.row_cells import Layout
 from runner.request import Prepared, RunRequest
-from runner.stored import prepare
+from runner.runs.stored import prepare
 from runner.text import printable, whole
 from runner.types import Direction, Evaluator, Result
 

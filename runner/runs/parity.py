@@ -23,8 +23,8 @@ from runner.examples.load import Example, find_examples, for_language, read_exam
 from runner.request import Path as Named
 from runner.request import Prepared, Rows, RunRequest, refuse_lacking_columns
 from runner.results.diff import KEPT, TOLERANCE, unlike, windows
-from runner.stored import find as find_stored
-from runner.stored import prepare
+from runner.runs.stored import find as find_stored
+from runner.runs.stored import prepare
 from runner.text import printable, whole
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Language, Model, Sandbox, SandboxConfig

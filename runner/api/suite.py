@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from runner.api import finish
+from runner.api.run import finish
 from runner.arguments import make_request, scorer
 from runner.call import Columns, as_mapping, with_whole_call
 from runner.errors import InputError
 from runner.project.load import FILE, find_project
 from runner.project.parts import suites
-from runner.report import Report
+from runner.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
 from runner.request import Path, Rows, Scorer
-from runner.stored import find
-from runner.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
+from runner.runs.report import Report
+from runner.runs.stored import find
 from runner.types import Evaluator, InputMapping
 from sandboxes.base import SandboxConfig
 

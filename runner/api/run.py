@@ -22,13 +22,13 @@ from runner.examples.load import Example, examples_from_rows, find_examples, rea
 from runner.notebook.progress import NotebookBar, in_notebook
 from runner.notebook.waiting import wait
 from runner.output.manifest import State
-from runner.parity_check import Parity, ParityTally, open_cases, prepare_sides, together
-from runner.report import Report
 from runner.request import Path, Rows, Scorer
 from runner.results.diff import TOLERANCE
 from runner.results.worst import WORST, Show
-from runner.run import Run
-from runner.stored import prepare
+from runner.runs.parity import Parity, ParityTally, open_cases, prepare_sides, together
+from runner.runs.report import Report
+from runner.runs.run import Run
+from runner.runs.stored import prepare
 from runner.types import Result
 from sandboxes.base import Language, Limits, SandboxConfig
 

@@ -13,8 +13,8 @@ from runner.output.folder import is_folder
 from runner.reports.content import RunContent
 from runner.reports.files import ReportFiles
 from runner.request import RunRequest
-from runner.run import Run
-from runner.stored import prepare
+from runner.runs.run import Run
+from runner.runs.stored import prepare
 from runner.text import listed, printable, whole
 from runner.types import Evaluator
 

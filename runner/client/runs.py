@@ -12,7 +12,7 @@ from runner.call import Columns, as_mapping
 from runner.client.events import Event, EventReader
 from runner.client.kept import key, listed, part
 from runner.client.steps import Ask, Item, Listen, Operation, Pause, as_model, asked, asked_for, more
-from runner.compare.types import Comparison
+from runner.compare.types import Comparison, Flip, Flips
 from runner.errors import InputError, ServerError
 from runner.service.types import Progress, RunEvent, StateChange
 from runner.store.types import Order, Page, RunInfo, RunSpec, RunState, Selected
@@ -241,6 +241,16 @@ def compare(base: str, new: str, *, by: str | None = None, cluster: str | None =
     """
     query = {"base": base, "new": new, "by": by, "cluster": cluster}
     return (yield from asked_for(Comparison, Ask("GET", "/v1/compare", query, within=600)))
+
+
+def flips(base: str, new: str, *, flip: Flip | None = None, first: int = 0, count: int = 20) -> Operation[Flips]:
+    """
+    Rows whose outcome, score or label is another in `new`: of one kind, or all; `first` counts from 0.
+
+    Raises NotComparableError.
+    """
+    query = {"base": base, "new": new, "flip": flip, "first": first, "count": count}
+    return (yield from asked_for(Flips, Ask("GET", "/v1/compare/rows", query, within=600)))
 
 
 def _event(event: Event) -> RunEvent:

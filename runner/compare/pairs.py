@@ -31,10 +31,12 @@ class Wish(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A comparison, and the places of its worst rows on both sides, in its order, whose texts are not read yet."""
+    """A comparison, and the places on both sides of its worst rows, in its order, whose texts are not read yet."""
 
     comparison: Comparison
     worst: Sequence[tuple[int, int]]
+    pairs: Sequence[tuple[int, int]]
+    """Of all pairs."""
 
 
 class _Paired(NamedTuple):
@@ -84,7 +86,7 @@ def compare_sides(
         labels=_labels(base, new, places),
         notes=tuple(_notes(base, new, paired.unpaired)),
     )
-    return Compared(made, worst)
+    return Compared(made, worst, places)
 
 
 def _pair(base: Side, new: Side, ignore_input: bool) -> _Paired:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from runner.compare.files import Source, find_source, read_rows, read_side
+from runner.compare.flips import FlipPage, find_flips
 from runner.compare.pairs import Compared, Wish, compare_sides
-from runner.compare.side import Side
-from runner.compare.types import ChangedRow, Comparison
+from runner.compare.side import OUTCOMES, Side
+from runner.compare.types import ChangedRow, Comparison, FlippedRow, Flips
 from runner.compare.verdict import difference
 from runner.errors import InputError, NotComparableError
 from runner.output.row_cells import columns_of
@@ -70,11 +71,55 @@ def compare_sources(
     strict: bool = False,
 ) -> Comparison:
     """`compare_runs` of files that were found. Raises NotComparableError."""
+    compared, sides = _read(sources, wish, evaluator, direction)
+    return _whole(compared, sides, sources, strict)
+
+
+def compare_with_flips(sources: tuple[Source, Source], wish: Wish, page: FlipPage) -> tuple[Comparison, Flips]:
+    """The comparison, and a page of the rows that flipped. Raises NotComparableError."""
+    compared, sides = _read(sources, wish)
+    found = find_flips(compared, sides)
+    some = page.of(found)
+    texts = _rows(sides, sources, [place for _, place in some])
+    rows = [
+        FlippedRow(
+            flip=flip,
+            base_number=sides[0].numbers[at] + 1,
+            new_number=sides[1].numbers[place] + 1,
+            base_outcome=OUTCOMES[sides[0].outcomes[at]],
+            new_outcome=OUTCOMES[sides[1].outcomes[place]],
+            base_score=_score(sides[0], at),
+            new_score=_score(sides[1], place),
+            **both,
+        )
+        for (flip, (at, place)), both in zip(some, texts, strict=True)
+    ]
+    counts = {flip: len(places) for flip, places in found.items()}
+    flips = Flips(counts=counts, total=page.total(counts), rows=tuple(rows))
+    return _whole(compared, sides, sources), flips
+
+
+def _score(side: Side, at: int) -> float | None:
+    found = side.outputs[""].scores[at]
+    return found if found == found else None
+
+
+def _read(
+    sources: tuple[Source, Source],
+    wish: Wish,
+    evaluator: Evaluator | None = None,
+    direction: Direction | None = None,
+) -> tuple[Compared, tuple[Side, Side]]:
     wanted = [name for name in dict.fromkeys((wish.by, wish.cluster)) if name is not None]
     sides = read_side(sources[0], wanted), read_side(sources[1], wanted)
     configs = _configs(sources, sides[1], evaluator, direction)
     infos = sources[0].info(sides[0]), sources[1].info(sides[1])
-    compared = compare_sides(*sides, infos, configs, wish)
+    return compare_sides(*sides, infos, configs, wish), sides
+
+
+def _whole(
+    compared: Compared, sides: tuple[Side, Side], sources: tuple[Source, Source], strict: bool = False
+) -> Comparison:
     old, now = (source.aggregates for source in sources)
     figures = {name: (old.get(name), now.get(name)) for name in (*old, *now)}
     made = with_rows(compared, sides, sources).model_copy(update={"aggregates": figures})
@@ -117,22 +162,32 @@ def unlike(made: Comparison) -> list[str]:
 def with_rows(compared: Compared, sides: tuple[Side, Side], sources: tuple[Source, Source] | None = None) -> Comparison:
     """Add the rows that got worse most, with the texts that are in the files."""
 
+    old, new = sides[0].outputs[""].scores, sides[1].outputs[""].scores
+    worst = [
+        ChangedRow(base_score=old[at], new_score=new[place], difference=difference(old[at], new[place]), **both)
+        for (at, place), both in zip(compared.worst, _rows(sides, sources, compared.worst), strict=True)
+    ]
+    return compared.comparison.model_copy(update={"worst": tuple(worst)})
+
+
+def _rows(
+    sides: tuple[Side, Side], sources: tuple[Source, Source] | None, pairs: Sequence[tuple[int, int]]
+) -> list[dict[str, Any]]:
+    """The ids of these pairs, with the texts that are in the files."""
+
     def rows(number: int) -> list[Mapping[str, Any]]:
-        side, places = sides[number], [pair[number] for pair in compared.worst]
+        side, places = sides[number], [pair[number] for pair in pairs]
         if sources is None:
             return [{"label": side.outputs[""].labels[at]} for at in places]
         found = read_rows(sources[number], [side.numbers[at] for at in places])
         return [found.get(side.numbers[at], {}) for at in places]
 
-    ids, old, new = list(sides[0].ids), sides[0].outputs[""].scores, sides[1].outputs[""].scores
-    worst = [
-        _changed_row(ids[at], old[at], new[place], base, after)
-        for (at, place), base, after in zip(compared.worst, rows(0), rows(1), strict=True)
-    ]
-    return compared.comparison.model_copy(update={"worst": tuple(worst)})
+    ids = list(sides[0].ids) if pairs else []
+    return [_texts(ids[at], base, after) for (at, _), base, after in zip(pairs, rows(0), rows(1), strict=True)]
 
 
-def _changed_row(id: str, old: float, new: float, base: Mapping[str, Any], after: Mapping[str, Any]) -> ChangedRow:
+def _texts(id: str, base: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of RowTexts."""
     from runner.results.diff import windows
     from runner.results.json_diff import json_differences
 
@@ -146,21 +201,18 @@ def _changed_row(id: str, old: float, new: float, base: Mapping[str, Any], after
         values = [then[column], now[column]]
         differences = json_differences(values[1], values[0])
         texts = [safe(text, _TEXT) for text in windows([_as_text(value) for value in values], _TEXT - 2)]
-    return ChangedRow(
-        id=safe(id),
-        base_score=old,
-        new_score=new,
-        difference=difference(old, new),
-        base_label=safe(_as_text(base.get("label"))),
-        new_label=safe(_as_text(after.get("label"))),
-        base_remark=safe(_as_text(base.get("explanation")), 1000),
-        new_remark=safe(_as_text(after.get("explanation")), 1000),
-        column=safe(column),
-        base_text=texts[0],
-        new_text=texts[1],
-        reference=safe(_as_text(now.get("reference")), _TEXT),
-        differences=differences,
-    )
+    return {
+        "id": safe(id),
+        "base_label": safe(_as_text(base.get("label"))),
+        "new_label": safe(_as_text(after.get("label"))),
+        "base_remark": safe(_as_text(base.get("explanation")), 1000),
+        "new_remark": safe(_as_text(after.get("explanation")), 1000),
+        "column": safe(column),
+        "base_text": texts[0],
+        "new_text": texts[1],
+        "reference": safe(_as_text(now.get("reference")), _TEXT),
+        "differences": differences,
+    }
 
 
 def _as_text(value: Any) -> str:

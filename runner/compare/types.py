@@ -12,6 +12,12 @@ from sandboxes.base import Model
 
 Verdict = Literal["better", "no worse", "worse", "not enough evidence"]
 
+Flip = Literal["outcome", "worse", "label", "changed", "better"]
+"""
+`outcome`: another outcome, or a score on one side alone. `worse`, `better`, and without a direction `changed`: another
+score. `label`: another label alone.
+"""
+
 EXAMPLES = 10
 """Ids that are named of rows that did not pair, and rows that are shown of those that got worse."""
 
@@ -125,13 +131,10 @@ class LabelChange(Model):
     rows: int
 
 
-class ChangedRow(Model):
-    """A row that got worse, with both sides. All texts are single lines and safe to print."""
+class RowTexts(Model):
+    """A row with both sides. All texts are single lines and safe to print."""
 
     id: str
-    base_score: float
-    new_score: float
-    difference: float
     base_label: str = ""
     new_label: str = ""
     base_remark: str = ""
@@ -145,6 +148,39 @@ class ChangedRow(Model):
     reference: str = ""
     differences: tuple[JsonDifference, ...] = ()
     """Where both are JSON: the first places in which they differ; `output` is the new run's, `reference` the base's."""
+
+
+class ChangedRow(RowTexts):
+    """A row that got worse, with both sides."""
+
+    base_score: float
+    new_score: float
+    difference: float
+
+
+class FlippedRow(RowTexts):
+    """A row whose outcome, score or label is another on the two sides."""
+
+    flip: Flip
+    base_number: int
+    """Its number in the base run, from 1,"""
+    new_number: int
+    """and in the new one."""
+    base_outcome: Outcome
+    new_outcome: Outcome
+    base_score: float | None = None
+    new_score: float | None = None
+
+
+class Flips(Model):
+    """The rows of two runs that flipped, by kind, and a page of them."""
+
+    counts: dict[Flip, int] = Field(default_factory=dict)
+    """All of them, whichever are on the page."""
+    total: int = 0
+    """Of the kind that was asked for."""
+    rows: tuple[FlippedRow, ...] = ()
+    """Those that got worse most come first, and those that got better last."""
 
 
 class Comparison(Difference):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Header, Request
@@ -24,35 +24,52 @@ class OnlyOnce:
         self._request = request
         self._key = key
 
-    async def get(self, model: type[M], work: Callable[[], Awaitable[M]], *, file: bool = False) -> M:
+    async def get(
+        self, model: type[M], work: Callable[[AsyncIterator[bytes]], Awaitable[M]], *, file: bool = False
+    ) -> M:
         """
-        What `work` gives now, or gave. `file`: the body is a file that `work` reads as it comes.
+        What `work` gives now, or gave. It gets the body's parts; those of a `file` as they come, so that none is held.
 
         Raises ServiceError for a key of another request, and what `work` raises.
         """
-        if self._key is None:
-            return await work()
         request = self._request
+        if self._key is None:
+            return await work(request.stream())
         store = request.app.state.service.store
         key = hashlib.sha256(f"{request.method} {request.url.path}\0{self._key}".encode()).hexdigest()
         lock: asyncio.Lock = request.app.state.locks.setdefault(key, asyncio.Lock())  # there while somebody has it
         async with lock:
-            digest = await self._digest(file)
+            asked = _Asked(request)
             found = await threaded(store.recalled, key)
+            if found is not None or not file:
+                async for _ in asked.parts():
+                    pass
             if found is not None:
-                if found.digest != digest:
+                if found.digest != asked.digest:
                     raise ServiceError("idempotency", "the key was used for another request; choose a new one")
                 return model.model_validate_json(found.reply)
-            made = await work()
-            await threaded(store.remember, key, digest, made.model_dump_json())
+            made = await work(asked.parts() if file else request.stream())
+            await threaded(store.remember, key, asked.digest, made.model_dump_json())
             return made
 
-    async def _digest(self, file: bool) -> str:
-        """Of what is asked. A file that is uploaded is told by its name and size: it is not held to be hashed first."""
-        request = self._request
-        asked = hashlib.sha256(request.url.query.encode())
-        asked.update(request.headers.get("content-length", "").encode() if file else await request.body())
-        return asked.hexdigest()
+
+class _Asked:
+    """What is asked, by its hash: the query and the body."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._hash = hashlib.sha256(hashlib.sha256(request.url.query.encode()).digest())
+
+    @property
+    def digest(self) -> str:
+        """Of what came so far."""
+        return self._hash.hexdigest()
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """The body, hashed as it comes."""
+        async for part in self._request.stream():
+            self._hash.update(part)
+            yield part
 
 
 async def _once(

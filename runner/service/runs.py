@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeVar
 
 from anyio import to_thread
 
 from runner.compare.files import Source
+from runner.compare.flips import FlipPage
 from runner.compare.pairs import Wish
-from runner.compare.runs import check_tolerance, compare_sources
-from runner.compare.types import Comparison
+from runner.compare.runs import check_tolerance, compare_sources, compare_with_flips
+from runner.compare.types import Comparison, Flips
 from runner.errors import InputError
 from runner.runs.stored import source_of
 from runner.service.downloads import Download, Format, as_table, joined, table
@@ -27,11 +29,13 @@ from runner.service.types import RunEvent
 from runner.store.errors import NotStoredError, StoreError
 from runner.store.types import Page, RunInfo, RunSpec, RunState, Selected, Selection
 
+T = TypeVar("T")
 LOG = logging.getLogger("evalcell.runs")
 BEAT = 15.0
 """Seconds without an event after which a watcher is told that the connection lives."""
 _LOOK = 2.0
 """Seconds between looks at a run that another process does."""
+_FIRST = FlipPage()
 
 
 class Runs(Part):
@@ -209,11 +213,19 @@ class Runs(Part):
     ) -> Comparison:
         """Two runs of one dataset, row by row: is `new` better than `base`? Raises NotComparableError."""
         check_tolerance(tolerance)
+        wish = Wish(tolerance, by, cluster, False)
+        return await self._compared(base, new, lambda sources: compare_sources(sources, wish))
+
+    async def flips(self, base: str, new: str, page: FlipPage = _FIRST) -> tuple[Comparison, Flips]:
+        """The comparison, and the rows whose outcome, score or label is another. Raises NotComparableError."""
+        return await self._compared(base, new, lambda sources: compare_with_flips(sources, Wish(), page))
+
+    async def _compared(self, base: str, new: str, compare: Callable[[tuple[Source, Source]], T]) -> T:
         infos = await self.run(base), await self.run(new)
 
-        def compared() -> Comparison:
+        def compared() -> T:
             with self._source(infos[0]) as one, self._source(infos[1]) as other:
-                return compare_sources((one, other), Wish(tolerance, by, cluster, False))
+                return compare((one, other))
 
         return await self._slowly(compared)
 

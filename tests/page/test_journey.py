@@ -111,7 +111,7 @@ def test_from_a_dropped_script_to_a_verdict_past_a_restart(browser: Any, served:
         page.get_by_role("button", name="Save", exact=True).click()
         page.wait_for_url("**/evaluators/same-fields?dataset=answers")
 
-        page.get_by_role("link", name="Run it on a dataset").click()
+        page.get_by_role("button", name="Run it on a dataset").click()
         assert page.get_by_text("recommended").count() == 1
         begun(page)
         finished(page)

@@ -139,6 +139,58 @@ def test_a_likely_mapping_is_suggested(client: httpx.Client) -> None:
     assert "scored" in again.text
 
 
+def test_what_was_tried_in_the_editor_goes_on_to_the_run(client: httpx.Client) -> None:
+    client.post("/v1/datasets?name=named.jsonl", content='{"prediction": "a", "gold": "b"}\n')
+    fields = {
+        **{"source": "def evaluate(output, reference):\n    return 1\n", "name": "carried", "language": "python"},
+        **{"dataset": "named", "mapping": "output = prediction\nreference = gold", "timeout": "3", "sandbox": "wasm"},
+    }
+    leads = form(client, "/evaluators/run", **fields)
+    assert leads.status_code == 303, leads.text
+    assert leads.headers["location"].startswith("/runs/new?evaluator=carried%401&dataset=named&mapping=output")
+    page = client.get(leads.headers["location"]).text
+    assert "output = prediction\nreference = gold" in page
+    assert 'name="timeout" value="3"' in page
+    assert page.count('<article class="tried"') == 1
+    opened = form(client, "/evaluators/run", **fields, opened="carried@1")
+    assert opened.headers["location"] == leads.headers["location"]
+    edited = form(client, "/evaluators/run", **fields | {"source": fields["source"] + "# more\n"}, opened="carried@1")
+    assert "evaluator=carried%402&" in edited.headers["location"]
+    refused = form(client, "/evaluators/run", **fields | {"mapping": "output = " + "a" * 9000}, opened="carried@1")
+    assert (refused.status_code, "too long for a form" in refused.text) == (422, True)
+
+
+def test_every_row_that_flipped_is_listed(client: httpx.Client) -> None:
+    rows = [{"id": f"row-{n}", "output": n} for n in range(60)]
+    client.post("/v1/datasets?name=flips.jsonl", content="".join(json.dumps(row) + "\n" for row in rows))
+    header = "# /// script\n# [tool.evalcell.output]\n# kind = 'continuous'\n# direction = 'maximize'\n# ///\n"
+    one = "def evaluate(output):\n    return {'score': 1.0, 'label': 'good'}\n"
+    other = (
+        "def evaluate(output):\n    if output == 59:\n        raise ValueError('broken')\n"
+        "    worse = output / 100 if output < 50 else 0.0\n"
+        "    return {'score': 1.0 - worse, 'label': 'poor' if output == 55 else 'good'}\n"
+    )
+    runs = []
+    for source in (one, other):
+        client.post("/v1/evaluators", json={"name": "flipping", "source": header + source})
+        runs.append(client.post("/v1/runs", json={"evaluator": "flipping", "dataset": "flips"}).json()["id"])
+        finished(client, runs[-1])
+    asked = {"base": runs[0], "new": runs[1]}
+    found = client.get("/v1/compare/rows", params=asked | {"count": "100"}).json()
+    assert (found["counts"], found["total"]) == ({"outcome": 1, "worse": 49, "label": 1}, 51)
+    assert [row["id"] for row in found["rows"]] == ["row-59", *(f"row-{n}" for n in range(49, 0, -1)), "row-55"]
+    assert found["rows"][0]["new_score"] is None
+    first = client.get("/compare", params=asked).text
+    assert "51 rows, 1 to 20" in first
+    assert f'/runs/{runs[1]}/rows/60"' in first
+    address = html.unescape(re.findall(r'rel="next" href="([^"#]*)', first)[0])
+    assert "51 rows, 21 to 40" in client.get(address).text
+    labels = client.get("/compare", params=asked | {"flip": "label"}).text
+    assert labels.count('<article class="result"') == 1
+    assert "good → poor" in labels
+    assert "no rows of the kind" in client.get("/compare", params=asked | {"flip": EVIL}).text
+
+
 def test_a_script_that_loops_is_not_waited_for_long(client: httpx.Client) -> None:
     fields = {"source": "def evaluate(output):\n    while True: pass\n", "rows": '{"output": 1}'}
     page = client.post("/evaluators/try", data=fields, headers={"x-evalcell-part": "tried", "x-evalcell": "1"})

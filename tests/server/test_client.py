@@ -111,7 +111,10 @@ def test_what_is_kept_step_by_step(us: Client, script: Path) -> None:
     assert [one.score for one in us.worst(runs[0].id, 3)] == [0, 0, 0]
     low = list(us.results(runs[0].id, order="best", low=0.5))
     assert [(one.id, one.row["output"]) for one in low] == [("r1", "1"), ("r4", "1"), ("r7", "1")]
-    assert us.compare(runs[0].id, runs[1].id).mean_difference == pytest.approx(1 / 3)
+    verdict, flips = us.compare(runs[0].id, runs[1].id), us.flips(runs[0].id, runs[1].id, count=1)
+    assert verdict.mean_difference == pytest.approx(1 / 3)
+    assert flips.total == verdict.wins + verdict.losses
+    assert len(flips.rows) == 1
     with pytest.raises(InUseError):
         us._driver.value(_deleted("/v1/datasets/steps-rows"))
     for run in runs:

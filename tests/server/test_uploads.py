@@ -30,6 +30,17 @@ def test_a_file_is_not_held_whatever_its_type_and_key(
     assert client.delete("/v1/datasets/kept").status_code == 204
 
 
+def test_a_key_stands_for_one_file_by_its_content(client: httpx.Client) -> None:
+    def sent(rows: bytes) -> httpx.Response:
+        headers = {"idempotency-key": "one file"}
+        return client.post("/v1/datasets", params={"name": "told-apart.jsonl"}, content=rows, headers=headers)
+
+    first, again, other = sent(b'{"output": 1}\n'), sent(b'{"output": 1}\n'), sent(b'{"output": 2}\n')
+    assert (first.status_code, again.status_code, again.json()) == (201, 201, first.json())
+    assert (other.status_code, other.json()["type"]) == (422, "/problems/idempotency")
+    assert client.delete("/v1/datasets/told-apart").status_code == 204
+
+
 def test_who_hangs_up_within_a_file_leaves_nothing_and_no_traceback(
     server: Live, client: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.compare.types import ChangedRow, Comparison, Difference
+from runner.compare.types import ChangedRow, Comparison, Difference, RowTexts
 from runner.reports import comparison
 from runner.reports.html.figures import chip, tiles
 from runner.reports.html.rows import beside, compared
@@ -109,6 +109,17 @@ def _card(row: ChangedRow) -> str:
         f"<span>score {figure(row.base_score)} → {figure(row.new_score)}</span>",
         f"<span>{labels}</span>" if labels else "",
     ]
+    content = both_sides(row)
+    is_open = " open" if content else ""
+    content = content or '<p class="meta">Both outputs are shown where the results of both runs carry them.</p>'
+    return (
+        f'<details class="row"{is_open}><summary>{"".join(parts)}</summary><div class="inside">{content}'
+        "</div></details>\n"
+    )
+
+
+def both_sides(row: RowTexts) -> str:
+    """The texts of both sides beside each other; empty where the results carry none."""
     inside = [_differences(row)]
     if row.base_text or row.new_text:
         texts = compared(row.base_text, row.new_text, _TEXT)
@@ -118,16 +129,10 @@ def _card(row: ChangedRow) -> str:
     if row.base_remark or row.new_remark:
         remarks = [html(text, _VALUE) for text in (row.base_remark, row.new_remark)]
         inside.append(beside(("base: explanation", "new: explanation"), remarks))
-    content = "".join(inside)
-    is_open = " open" if content else ""
-    content = content or '<p class="meta">Both outputs are shown where the results of both runs carry them.</p>'
-    return (
-        f'<details class="row"{is_open}><summary>{"".join(parts)}</summary><div class="inside">{content}'
-        "</div></details>\n"
-    )
+    return "".join(inside)
 
 
-def _differences(row: ChangedRow) -> str:
+def _differences(row: RowTexts) -> str:
     if not row.differences:
         return ""
     rows = "".join(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from runner.server.idempotency import Once
@@ -33,7 +34,6 @@ async def datasets(service: Here, after: After = None, count: Count = 50) -> Pag
     openapi_extra=_FILE,
 )
 async def add(
-    request: Request,
     service: Here,
     response: Response,
     once: Once,
@@ -46,8 +46,8 @@ async def add(
     It is looked at before it is accepted. With `another` a name that is taken becomes `NAME-2`.
     """
 
-    async def work() -> DatasetInfo:
-        return await service.add_dataset(request.stream(), name, another=another)
+    async def work(parts: AsyncIterator[bytes]) -> DatasetInfo:
+        return await service.add_dataset(parts, name, another=another)
 
     made = await once.get(DatasetInfo, work, file=True)
     response.headers["Location"] = f"/v1/datasets/{made.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -84,7 +85,7 @@ async def evaluators(service: Here, after: After = None, count: Count = 50) -> P
 async def add(body: EvaluatorInput, service: Here, response: Response, once: Once) -> EvaluatorVersion:
     """Keep a script. A name that is there already gets a new version; the same source is the same version."""
 
-    async def work() -> EvaluatorVersion:
+    async def work(_: AsyncIterator[bytes]) -> EvaluatorVersion:
         return await service.save_evaluator(body)
 
     saved = await once.get(EvaluatorVersion, work)

@@ -9,7 +9,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.responses import StreamingResponse
 
-from runner.compare.types import Comparison
+from runner.compare.flips import MOST, FlipPage
+from runner.compare.types import Comparison, Flip, Flips
 from runner.server.idempotency import Once
 from runner.server.v1.parts import After, Count, Force, Here, RunId, StrictRoute, problems, while_there
 from runner.service.downloads import MEDIA, Format
@@ -46,7 +47,7 @@ async def runs(
 async def start(body: RunSpec, service: Here, response: Response, once: Once) -> RunInfo:
     """Queue a run of a whole dataset. What can be checked before is checked now."""
 
-    async def work() -> RunInfo:
+    async def work(_: AsyncIterator[bytes]) -> RunInfo:
         return await service.start_run(body)
 
     made = await once.get(RunInfo, work)
@@ -177,3 +178,17 @@ async def compare(
 ) -> Comparison:
     """Is the new run better than the base, row by row?"""
     return await while_there(request, service.compare, base, new, by=by, cluster=cluster, tolerance=tolerance)
+
+
+@router.get("/compare/rows", tags=["compare"], responses=problems("not-found", "not-comparable"))
+async def flips(
+    request: Request,
+    service: Here,
+    base: RunId,
+    new: RunId,
+    flip: Flip | None = None,
+    first: Annotated[int, Query(ge=0, le=MOST_DEEP)] = 0,
+    count: Annotated[int, Query(ge=0, le=MOST)] = 20,
+) -> Flips:
+    """The rows that flipped: whose outcome, score or label is another in the new run. `first` counts from 0."""
+    return (await while_there(request, service.flips, base, new, FlipPage(flip, first, count)))[1]

@@ -23,6 +23,8 @@ from runner.store.types import EvaluatorVersion
 
 router = APIRouter()
 _LISTED = 100
+_ADDRESS = 8000
+"""Characters of an address that leads on; a request's headers have 32 KB."""
 _DIFF = 2000
 """Lines of a difference that are shown."""
 
@@ -69,12 +71,35 @@ async def write_header(request: Request, service: Here) -> Response:
 async def save(request: Request, service: Here) -> Response:
     """Keep the script as a new version. A version of somebody else is shown before it is written over."""
     draft = drafts.of_form(await forms.fields(request))
-    script = EvaluatorInput(source=draft.source, name=draft.name or None, language=draft.language)
     try:
-        saved = await service.save_evaluator(script, expected=draft.expected or None)
+        saved = await _saved(service, draft)
     except Exception as error:
         return await _refused(request, service, draft, problem_or_raise(error))
     return RedirectResponse(link(f"/evaluators/{saved.name}", {}, dataset=draft.dataset), 303)
+
+
+@router.post("/evaluators/run")
+async def run(request: Request, service: Here) -> Response:
+    """Go on to a run with what was tried: the script, kept if it was changed, its mapping, limits and sandbox."""
+    form = await forms.fields(request)
+    draft = drafts.of_form(form)
+    try:
+        opened = await service.evaluator(form["opened"]) if "opened" in form else None
+        same = opened is not None and (opened.source, opened.name) == (draft.source, draft.name)
+        version = opened if opened is not None and same else await _saved(service, draft)
+    except Exception as error:
+        return await _refused(request, service, draft, problem_or_raise(error))
+    chosen = {name: getattr(draft, name) for name in ("dataset", "mapping", "timeout", "memory", "sandbox")}
+    address = link("/runs/new", {}, evaluator=version.reference, **chosen)
+    if len(address) > _ADDRESS:
+        problem = ServiceError("input", "the mapping is too long for a form; write it into the script's header")
+        return await _refused(request, service, draft, problem)
+    return RedirectResponse(address, 303)
+
+
+async def _saved(service: Service, draft: Draft) -> EvaluatorVersion:
+    script = EvaluatorInput(source=draft.source, name=draft.name or None, language=draft.language)
+    return await service.save_evaluator(script, expected=draft.expected or None)
 
 
 async def _refused(request: Request, service: Service, draft: Draft, problem: ServiceError) -> Response:

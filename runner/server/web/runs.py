@@ -42,11 +42,10 @@ async def every(request: Request, service: Here, after: str | None = None) -> Re
 
 
 @router.get("/runs/new")
-async def new(
-    request: Request, service: Here, evaluator: str = "", dataset: str = "", sandbox: str = "", mapping: str = ""
-) -> Response:
-    """Choose evaluator, dataset and sandbox, with the first rows tried."""
-    return await _new(request, service, evaluator, dataset, {"sandbox": sandbox, "mapping": mapping})
+async def new(request: Request, service: Here) -> Response:
+    """Choose evaluator, dataset and sandbox, with the first rows tried. The address may have each field of the form."""
+    form = dict(request.query_params)
+    return await _new(request, service, form.get("evaluator", ""), form.get("dataset", ""), form)
 
 
 @router.post("/runs/new")

@@ -22,7 +22,7 @@ from runner.evaluators.resolve import find_dataset, is_path
 from runner.pool.types import MOST_TRIED, TryReply
 from runner.request import Path, Rows, Scorer
 from runner.results.repeats import Repeats
-from runner.results.summary import Tally
+from runner.results.tally import Tally
 from runner.results.worst import WORST, Show, ShownRows, Worst
 from runner.runs.report import Report
 from runner.store.errors import NotStoredError

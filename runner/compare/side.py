@@ -10,7 +10,7 @@ from math import isfinite, nan
 from typing import Any, get_args
 
 from runner.errors import NotComparableError
-from runner.results.summary import label_key
+from runner.results.tally import label_key
 from runner.text import printable, shown
 from runner.types import Outcome, Result
 

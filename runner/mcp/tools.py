@@ -12,7 +12,7 @@ from pydantic import Field
 from runner.arguments import config_or_preset
 from runner.mcp.replies import as_reply
 from runner.pool.types import MOST_TRIED, TriedRow
-from runner.results.summary import Tally
+from runner.results.tally import Tally
 from runner.service.errors import ServiceError
 from runner.service.feed import OVER
 from runner.service.service import Service

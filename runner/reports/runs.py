@@ -19,7 +19,8 @@ from runner.output.manifest import State
 from runner.output.row_cells import REPEAT, columns_of
 from runner.reports.content import Part, Rows, RunContent, line_of
 from runner.results.repeats import joined
-from runner.results.summary import GateResult, Summary, Tally
+from runner.results.summary import GateResult, Summary
+from runner.results.tally import Tally
 from runner.results.worst import Show, Worst
 from runner.text import printable, shown
 from runner.types import Evaluator, Freeform, OutputConfig, Result

@@ -11,7 +11,8 @@ from typing import Literal, get_args
 
 from runner.errors import InputError
 from runner.results.allowance import Most
-from runner.results.summary import GateResult, Stats, Summary, label_key
+from runner.results.summary import GateResult, Stats, Summary
+from runner.results.tally import label_key
 from runner.text import listed, printable, rows_of
 from runner.types import OutputConfig
 from sandboxes.base import Model

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from array import array
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice, repeat
 from math import fsum, isfinite, isinf, sqrt
 
 from runner.results.histogram import Histogram, histogram
 from runner.results.interval import Interval, wilson
-from runner.types import Continuous, OutputConfig
+from runner.types import Continuous, Finite, OutputConfig
+from sandboxes.base import Model
 
 _COUNTED = 10_000  # different scores that are counted; most evaluators give fewer
 _CHUNK = 1 << 16  # scores sorted at once; keeps the median of millions of rows flat in memory
+
+
+class ScoreSums(Model):
+    """The scores of a part of the rows, for those that join them with the rows before."""
+
+    counted: list[tuple[Finite, int]]
+    """The first different scores, in the order of their rows, and how often each occurs."""
+    others: str = ""
+    """All other scores, in any order: 8 bytes each, little-endian, in base64."""
 
 
 class Scores:
@@ -31,17 +43,40 @@ class Scores:
         self._sorted: list[array[float]] = []
         self._open: array[float] = array("d")
 
-    def add(self, score: float) -> None:
-        self.count += 1
+    def add(self, score: float, times: int = 1) -> None:
+        self.count += times
         self.low = score if self.low is None or score < self.low else self.low
         self.high = score if self.high is None or score > self.high else self.high
         if score in self._counted or len(self._counted) < _COUNTED:
-            self._counted[score] = self._counted.get(score, 0) + 1
+            self._counted[score] = self._counted.get(score, 0) + times
             return
-        self._open.append(score)
-        if len(self._open) == _CHUNK:
-            self._sorted.append(array("d", sorted(self._open)))
-            self._open = array("d")
+        for _ in range(times):
+            self._open.append(score)
+            if len(self._open) == _CHUNK:
+                self._sorted.append(array("d", sorted(self._open)))
+                self._open = array("d")
+
+    def sums(self) -> ScoreSums:
+        others = array("d", chain(*self._sorted, self._open))
+        if sys.byteorder == "big":
+            others.byteswap()
+        return ScoreSums(counted=[*self._counted.items()], others=b64encode(others.tobytes()).decode())
+
+    def join(self, later: ScoreSums) -> None:
+        """
+        Add the scores of the rows that follow. Each statistic is then the same to the last bit as of all rows at once.
+
+        The same scores are counted: those that a part does not count are beyond the first 10,000 different ones here
+        too. Raises ValueError for what `sums` did not write.
+        """
+        others = array("d")
+        others.frombytes(b64decode(later.others, validate=True))
+        if sys.byteorder == "big":
+            others.byteswap()
+        for score, times in later.counted:
+            self.add(score, times)
+        for score in others:
+            self.add(score)
 
     def mean(self) -> float | None:
         if self.low is None or self.high is None:

@@ -1,9 +1,7 @@
-"""Summaries of results: counts, and statistics with the number of rows behind them."""
+"""Summaries of results: counts, and statistics with the number of rows behind them. `tally` adds them up."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -11,12 +9,8 @@ from pydantic import Field
 from runner.results.figures import Figures
 from runner.results.histogram import Histogram
 from runner.results.interval import wilson
-from runner.results.scores import Scores
-from runner.types import Direction, ErrorKind, Outcome, OutputConfig, Result
+from runner.types import Direction, ErrorKind, OutputConfig
 from sandboxes.base import Model
-
-_LABELS = 100  # distinct labels counted by name; a script may make a new one each row
-_LABEL_CHARS = 100
 
 
 class Stats(Model):
@@ -140,103 +134,8 @@ class Summary(Figures, Stats, Counts):
         return bool(self.scored or self.aggregates)
 
 
-class Tally:
-    """Adds up results one by one. Needs at most 8 bytes per score; everything else is bounded."""
-
-    def __init__(self, outputs: Mapping[str, OutputConfig] | None = None) -> None:
-        self._outcomes: Counter[Outcome] = Counter()
-        self._errors: dict[ErrorKind, tuple[int, str, str]] = {}
-        configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
-        self._outputs = {name: _Output(config) for name, config in configs.items()}
-        self._first = next(iter(self._outputs.values()))
-        self._seen: Result | None = None
-
-    def add(self, result: Result) -> None:
-        """Count one result."""
-        self._seen = self._seen or result
-        self._outcomes[result.outcome] += 1
-        if result.error is not None:
-            kind = result.error.kind
-            count, example, message = self._errors.get(kind, (0, result.id, result.error.message))
-            self._errors[kind] = (count + 1, example, message)
-        elif len(self._outputs) == 1 or not result.outputs:
-            self._first.add(result.score, result.label)
-        else:
-            for name, score in result.outputs.items():
-                if name in self._outputs:
-                    self._outputs[name].add(score.score, score.label)
-
-    def summary(self, seconds: float | None = None) -> Summary:
-        """The summary so far. `seconds`: the wall-clock time of the run."""
-        rows = sum(self._outcomes.values())
-        errors = sorted(self._errors.items(), key=lambda item: -item[1][0])
-        seen = self._seen
-        stats = {name: output.stats() for name, output in self._outputs.items()}
-        return Summary(
-            **dict(next(iter(stats.values()))),
-            evaluator=seen.evaluator if seen else "",
-            version=seen.version if seen else "",
-            sandbox=seen.sandbox if seen else "",
-            rows=rows,
-            scored=self._outcomes["scored"],
-            abstained=self._outcomes["abstained"],
-            failed=self._outcomes["failed"],
-            lost=self._outcomes["lost"],
-            outputs={name: found for name, found in stats.items() if name},
-            errors=tuple(
-                ErrorCount(kind=kind, count=count, example=example, message=message)
-                for kind, (count, example, message) in errors
-            ),
-            seconds=None if seconds is None else round(seconds, 3),
-            rows_per_second=round(rows / seconds, 1) if seconds else None,
-        )
-
-
 def passes(score: float, config: OutputConfig | Stats | None) -> bool | None:
     """True if the score is at the threshold or better. None if the config has no threshold or direction."""
     if config is None or config.threshold is None or config.direction == "none":
         return None
     return score >= config.threshold if config.direction == "maximize" else score <= config.threshold
-
-
-def label_key(label: str) -> str:
-    """The label as `Stats.labels` has it."""
-    return label if len(label) <= _LABEL_CHARS else label[: _LABEL_CHARS - 1] + "…"
-
-
-class _Output:
-    def __init__(self, config: OutputConfig | None) -> None:
-        self._config = config
-        self._scores = Scores()
-        self._passed = 0
-        self._labels: dict[str, int] = {}
-        self._others = 0
-
-    def add(self, score: float | None, label: str | None) -> None:
-        if score is not None:
-            self._scores.add(score)
-            self._passed += bool(passes(score, self._config))
-        if label is not None:
-            key = label_key(label)
-            if key in self._labels or len(self._labels) < _LABELS:
-                self._labels[key] = self._labels.get(key, 0) + 1
-            else:
-                self._others += 1
-
-    def stats(self) -> Stats:
-        scores, config = self._scores, self._config
-        judged = config is not None and config.threshold is not None and config.direction != "none"
-        return Stats(
-            count=scores.count,
-            mean=scores.mean(),
-            median=scores.median(),
-            min=scores.low,
-            max=scores.high,
-            **scores.interval(),
-            threshold=config.threshold if config else None,
-            direction=config.direction if config else "none",
-            passed=self._passed if judged else None,
-            labels=dict(sorted(self._labels.items(), key=lambda item: -item[1])),
-            other_labels=self._others,
-            histogram=scores.histogram(config),
-        )

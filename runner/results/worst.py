@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -11,7 +11,7 @@ from pydantic import Field
 from runner.results.json_diff import JsonDifference, json_differences
 from runner.results.summary import passes
 from runner.text import printable, shown_json
-from runner.types import ErrorKind, Evaluator, Outcome, Result
+from runner.types import ErrorKind, Evaluator, Finite, Outcome, Result
 from sandboxes.base import Call, Model
 
 Show = Literal["worst", "best", "failed", "abstained"]
@@ -72,6 +72,13 @@ class ShownRows(Model):
         return "The first rows" if first else _TITLES[self.show]
 
 
+class RankedRow(Model):
+    """A row to show, and its place among those of other parts of the rows."""
+
+    key: tuple[int, Finite, int]
+    row: ShownRow
+
+
 class Worst:
     """
     Finds the rows to show among all results.
@@ -118,6 +125,16 @@ class Worst:
             differences=differences,
         )
         insort(self._rows, (key, row), key=lambda each: each[0])
+        del self._rows[self._keep :]
+
+    def sums(self) -> tuple[RankedRow, ...]:
+        """The rows so far, for `join`."""
+        return tuple(RankedRow(key=key, row=row) for key, row in self._rows)
+
+    def join(self, others: Iterable[RankedRow]) -> None:
+        """Add rows that another has found among rows of other numbers."""
+        for each in others:
+            insort(self._rows, (each.key, each.row), key=lambda one: one[0])
         del self._rows[self._keep :]
 
     def rows(self) -> ShownRows:

@@ -23,9 +23,9 @@ from runner.reports.files import ReportFiles
 from runner.request import Prepared, Rows, RunRequest
 from runner.results.allowance import parse_allowed
 from runner.results.gates import judge, parse_gate
-from runner.results.repeats import Repeats
-from runner.results.summary import Stats, Summary, Tally
-from runner.results.worst import ShownRows, Worst
+from runner.results.summary import Stats, Summary
+from runner.results.sums import Sums
+from runner.results.worst import ShownRows
 from runner.types import Case, Evaluator, OutputConfig, Result
 from sandboxes.base import Sandbox
 from sandboxes.shield import finish
@@ -78,13 +78,8 @@ class Run:
             else ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])], taken=files)
         )
         self._report_rows = ReportRows(outputs, failed=self._reports.failed, listed=self._reports.listed)
-        self._tally = Tally(evaluator.outputs)
-        self._repeats = Repeats(request.repeat)
+        self.sums = Sums(evaluator, request.repeat, max(request.worst, self._reports.rows), request.show)
         self._scores: ScoreCache | None = None
-        self._cached = 0
-        self.count = 0
-        """Results so far: a row has one, or as many as it is repeated."""
-        self._worst = Worst(evaluator, max(request.worst, self._reports.rows), request.show)
         self._aggregation = prepared.aggregation() if whole and figures else None
         self._cases: Iterable[Case] = ()
         self._total: int | None = None
@@ -123,6 +118,11 @@ class Run:
             return layout(outputs, keep.names if keep else (), True, repeats=repeats, cached=request.cache)
         columns, complete = kept_columns(cases)
         return layout(outputs, columns, complete, repeats=repeats, cached=request.cache)
+
+    @property
+    def count(self) -> int:
+        """Results so far: a row has one, or as many as it is repeated."""
+        return self.sums.count
 
     @property
     def notes(self) -> Sequence[str]:
@@ -183,11 +183,7 @@ class Run:
                 try:
                     async for result in found:
                         self._outputs.add(result)
-                        self.count += 1
-                        self._cached += result.cached
-                        if (row := self._repeats.add(result)) is not None:
-                            self._tally.add(row)
-                            self._worst.add(row)
+                        if (row := self.sums.add(result)) is not None:
                             if self.baseline is not None:
                                 self.baseline.add(row)
                             if reported:
@@ -221,12 +217,12 @@ class Run:
     @property
     def _watch(self) -> Watch:
         """What looks at each result together with its call."""
-        worst, aggregation = self._worst.watch, self._aggregation
+        worst, aggregation = self.sums.watch, self._aggregation
         return worst if aggregation is None else lambda *row: worst(*row) + aggregation.watch(*row)
 
     def shown(self) -> ShownRows:
         """The rows to look at first, so far."""
-        found = self._worst.rows()
+        found = self.sums.shown()
         return found.model_copy(update={"rows": found.rows[: self.prepared.request.worst]})
 
     def content(self, state: State = "finished", error: str | None = None) -> RunContent:
@@ -235,7 +231,7 @@ class Run:
         return RunContent(
             name=self.prepared.evaluator.name,
             summary=self.summary(state),
-            shown=self._worst.rows(),
+            shown=self.sums.shown(),
             state=state,
             error=error,
             source=self.prepared.dataset or "",
@@ -247,13 +243,7 @@ class Run:
 
     def summary(self, state: State = "finished") -> Summary:
         """The summary of the rows so far. Gates are judged only when all rows are done."""
-        summary = self._tally.summary(self._seconds)
-        if (repeats := self._repeats).repeat > 1:
-            share = repeats.unstable / repeats.rows if repeats.rows else None
-            found = {"repeat": repeats.repeat, "unstable": repeats.unstable, "unstable_rate": share}
-            summary = summary.model_copy(update=found)
-        if self.prepared.request.cache:
-            summary = summary.model_copy(update={"cached": self._cached})
+        summary = self.sums.summary(self._seconds, cache=self.prepared.request.cache)
         if self._aggregation is not None:
             summary = summary.model_copy(update=dict(self._aggregation.figures))
         if self._there is not None and self._seconds:

@@ -19,7 +19,7 @@ from typing import NamedTuple, get_args
 from runner.output.files import as_row
 from runner.output.row_cells import Layout
 from runner.output.writers import encoded
-from runner.results.summary import label_key
+from runner.results.tally import label_key
 from runner.store.errors import SegmentError
 from runner.types import ErrorKind, Outcome, Result
 

@@ -8,7 +8,7 @@ from typing import Any
 from runner.reports.content import Rows, RunContent
 from runner.results.allowance import parse_most
 from runner.results.gates import judge, parse_gate
-from runner.results.summary import Tally
+from runner.results.tally import Tally
 from runner.results.worst import Worst
 from runner.types import Case, Continuous, Evaluator, OutputConfig, Parameter, Result, ResultError
 from sandboxes.base import Call

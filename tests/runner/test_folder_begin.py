@@ -14,7 +14,7 @@ import pytest
 from runner.output.folder import ResultsFolder
 from runner.output.row_cells import Layout
 from runner.output.sinks import Outputs
-from runner.results.summary import Tally
+from runner.results.tally import Tally
 from tests.runner.prepared import prepared
 from tests.runner.scripted import SCRIPT, fake
 

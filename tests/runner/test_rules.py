@@ -28,7 +28,7 @@ from runner.results.allowance import parse_most
 from runner.results.gates import judge, parse_gate
 from runner.results.normalize import InvalidResultError, normalize
 from runner.results.repeats import Repeats
-from runner.results.summary import Tally
+from runner.results.tally import Tally
 from runner.types import Case, Continuous, Evaluator, InputMapping, Outcome, OutputConfig, Result
 from tests.runner.parsing import parsed, refusal
 

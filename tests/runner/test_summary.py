@@ -10,7 +10,8 @@ import tracemalloc
 import pytest
 
 from runner.results.interval import interval
-from runner.results.summary import Summary, Tally, passes
+from runner.results.summary import Summary, passes
+from runner.results.tally import Tally
 from runner.types import Categorical, Continuous, ErrorKind, Freeform, OutputConfig, Result, ResultError, Score
 
 

@@ -15,7 +15,7 @@ from runner import SandboxConfig, evaluate
 from runner.evaluators.load import parse_evaluator
 from runner.results.histogram import BINS, histogram
 from runner.results.json_diff import MOST, json_differences
-from runner.results.summary import Tally
+from runner.results.tally import Tally
 from runner.results.worst import ShownRow, Worst
 from runner.types import Continuous, Evaluator, Result
 from sandboxes import Call

@@ -27,7 +27,7 @@ PAGE = Path(__file__).parent / "reference" / "python.md"
 PARTS = {
     "Functions": (
         *("evaluate", "evaluate_all", "evaluate_project", "stream", "compare_runs", "compare_datasets", "write_report"),
-        *("check_examples", "parity", "read_evaluator"),
+        *("evalcell_scorer", "check_examples", "parity", "read_evaluator"),
     ),
     "What they return": ("Report", "Summary", "Result", "Comparison", "ExamplesReport", "Parity"),
     "A server": ("Client", "AsyncClient"),

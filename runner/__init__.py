@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from runner.api.compare import compare_datasets
+    from runner.api.ray_data import evalcell_scorer
     from runner.api.run import check_examples, evaluate, parity, stream, write_report
     from runner.api.suite import evaluate_all, evaluate_project
     from runner.client.client import AsyncClient, Client
@@ -78,6 +79,7 @@ __all__ = [
     "check_examples",
     "compare_datasets",
     "compare_runs",
+    "evalcell_scorer",
     "evaluate",
     "evaluate_all",
     "evaluate_project",
@@ -90,6 +92,7 @@ __all__ = [
 _MODULES = {
     "runner.api.run": ("check_examples", "parity", "evaluate", "stream", "write_report"),
     "runner.api.compare": ("compare_datasets",),
+    "runner.api.ray_data": ("evalcell_scorer",),
     "runner.api.suite": ("evaluate_all", "evaluate_project"),
     "runner.client.client": ("AsyncClient", "Client"),
     "runner.compare.runs": ("compare_runs",),

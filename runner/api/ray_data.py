@@ -1,0 +1,260 @@
+"""Scores inside a Ray Data pipeline: a class for `Dataset.map_batches` whose sandbox stays open from batch to batch."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, ClassVar, TypeVar
+
+from runner.arguments import make_request
+from runner.call import Columns
+from runner.datasets.frames import frame_rows
+from runner.errors import ColumnsError, InputError
+from runner.evaluators.entrypoint import script
+from runner.request import Rows, RunRequest, Scorer
+from runner.runs.stored import prepare
+from runner.text import shown, whole
+from runner.types import Result, Score
+from sandboxes.base import Call, Execution, Language, Limits, Program, Sandbox, SandboxConfig, Script
+
+T = TypeVar("T")
+
+_PARTS = ("label", "score", "explanation")
+_CLOSE = 30.0  # seconds that an actor which ends leaves its sandbox to close
+
+
+def evalcell_scorer(
+    evaluator: Scorer,
+    *,
+    sandbox: str | SandboxConfig | None = None,
+    limits: Limits | None = None,
+    mapping: Columns | None = None,
+    language: Language | None = None,
+    prefix: str = "",
+) -> type[BatchScorer]:
+    """
+    Make a class for `Dataset.map_batches` of Ray Data, which adds the scores of the rows as columns.
+
+    Each actor of Ray Data opens the sandbox and loads the script once, for all its batches. The script travels;
+    evalcell and the sandbox must be installed on the nodes, and a file of the config must be at its path on each. The
+    columns are `outcome`, `label`, `score`, `explanation` and `error`, and `NAME.label` and so on of several outputs,
+    all after the `prefix`. A row without a score has null there. Any `batch_format` will do. `jobs` of the config is 1
+    unless it is set: Ray starts as many actors as `concurrency` says. The other parameters are those of `evaluate`.
+
+    Raises what `evaluate` does before its first row. In the pipeline, a batch that lacks columns, or has one of these
+    names already, raises InputError.
+    """
+    request, _ = make_request(evaluator, (), sandbox=sandbox, limits=limits, mapping=mapping, language=language)
+    prepared = prepare(request)
+    if not prepared.evaluator.evaluates:
+        raise InputError(f"{shown(prepared.evaluator.name, 60)} has no `evaluate`, which scores single rows; add one")
+    if request.sandbox.jobs is None:
+        request = request.model_copy(update={"sandbox": request.sandbox.model_copy(update={"jobs": 1})})
+    travels = request.model_copy(update={"evaluator": prepared.evaluator})
+    return type("EvalcellScorer", (BatchScorer,), {"request": travels, "prefix": prefix})
+
+
+class BatchScorer:
+    """
+    Scores batch after batch in a sandbox that stays open. `evalcell_scorer` makes such a class for an evaluator.
+
+    A batch is a dict of arrays, a pandas data frame or an Arrow table; it comes back as the same, with more columns.
+    """
+
+    request: ClassVar[RunRequest]
+    prefix: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._loop = _LoopThread()
+        self._prepared = prepare(self.request)
+        self._warm = _Warm(self._prepared.sandbox)
+        try:
+            evaluator = self._prepared.evaluator
+            self._loop.run(self._warm.warm(script(evaluator.source, evaluator.language), self.request.limits))
+        except BaseException:
+            self._loop.end()
+            raise
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch with the columns of its scores. Raises what `evaluate` does."""
+        names, rows = _rows(batch)
+        outputs = self._prepared.evaluator.outputs
+        columns = {self.prefix + name: None for name in _names(outputs)}
+        if taken := columns.keys() & set(names):
+            raise InputError(
+                f"the batch has a column `{min(taken)}` already; give the scores' columns a prefix: "
+                'evalcell_scorer(…, prefix="evalcell_")'
+            )
+        try:
+            results = self._loop.run(self._scored(rows))
+        except ColumnsError as e:
+            step = f"name them: evalcell_scorer(…, mapping={e.paths!r})"
+            raise ColumnsError(f"{e.why}; {step}" if e.paths else e.why, e.paths, e.values) from None
+        values = zip(*(_cells(result, outputs) for result in results), strict=True)
+        return _with_columns(batch, dict(zip(columns, map(list, values), strict=True)) if results else columns)
+
+    async def _scored(self, rows: Rows) -> list[Result]:
+        with self._prepared.open(rows) as cases:
+            async with aclosing(self._prepared.score(cases, self._warm)) as results:
+                return [result async for result in results]
+
+    def close(self) -> None:
+        """Close the sandbox. Safe twice."""
+        if self._loop.ended:
+            return
+        try:
+            with suppress(TimeoutError):
+                self._loop.run(self._warm.close(), _CLOSE)
+        finally:
+            self._loop.end()
+
+    def __del__(self) -> None:
+        # Ray Data lets go of the instance before it ends the actor.
+        if "_warm" in vars(self):
+            self.close()
+
+
+class _Warm(Sandbox):
+    """An open sandbox with one program, which stays when the engine closes it."""
+
+    def __init__(self, inner: Sandbox) -> None:
+        vars(self).update(name=inner.name, capabilities=inner.capabilities)
+        super().__init__(inner.config)
+        self._inner = inner
+        self._program: Program | None = None
+
+    async def warm(self, script: Script, limits: Limits) -> None:
+        """Open the sandbox and load the script. Raises what these do."""
+        await self._inner.__aenter__()
+        try:
+            self._program = await self._inner.load(script, limits)
+        except BaseException:
+            await self.close()
+            raise
+
+    @property
+    def concurrency(self) -> int:
+        return self._inner.concurrency
+
+    @property
+    def batch(self) -> int:
+        return self._inner.batch
+
+    @property
+    def run_seconds(self) -> float:
+        return self._inner.run_seconds
+
+    @property
+    def identity(self) -> str:
+        return self._inner.identity
+
+    @property
+    def python(self) -> str | None:
+        return self._inner.python
+
+    async def load(self, script: Script, limits: Limits) -> Program:
+        assert self._program is not None
+        return _Kept(self._program)
+
+    async def close(self) -> None:
+        program, self._program = self._program, None
+        if program is not None:
+            await program.close()
+        await self._inner.close()
+
+
+class _Kept(Program):
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.loaded = program.loaded
+
+    def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
+        return self._program.run(calls, limits)
+
+
+class _LoopThread:
+    """An event loop in a thread of its own: Ray calls from others. A daemon, so that an actor can end at any time."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self.ended = False
+        self._thread = threading.Thread(target=self._loop.run_forever, name="evalcell-ray-data", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
+        """Wait for the work. An interrupt cancels it. Raises what it does, and TimeoutError."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(seconds)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def end(self) -> None:
+        """Let the thread end. Safe twice."""
+        if not self.ended:
+            self.ended = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+def _rows(batch: Any) -> tuple[Sequence[str], Rows]:
+    """The names of a batch's columns, and its rows. Raises InputError."""
+    if isinstance(batch, Mapping):
+        columns = [_values(column) for column in batch.values()]
+        return list(batch), [dict(zip(batch, values, strict=True)) for values in zip(*columns, strict=True)]
+    frame = frame_rows(batch)
+    if frame is None:
+        raise InputError(f"a batch must be a dict of arrays, a data frame or an Arrow table, not {shown(batch, 60)}")
+    return frame.names, frame
+
+
+def _values(column: Any) -> list[Any]:
+    if getattr(getattr(column, "dtype", None), "kind", "") in "mM":
+        column = column.astype(f"{column.dtype.kind}8[us]")  # of nanoseconds, numpy gives mere integers
+    return column.tolist() if hasattr(column, "tolist") else list(column)
+
+
+def _several(outputs: Mapping[str, object]) -> Sequence[str]:
+    return tuple(outputs) if len(outputs) > 1 else ()
+
+
+def _names(outputs: Mapping[str, object]) -> list[str]:
+    own = ["outcome", *_PARTS, "error"]
+    return own + [f"{name}.{part}" for name in _several(outputs) for part in _PARTS]
+
+
+def _cells(result: Result, outputs: Mapping[str, object]) -> list[Any]:
+    """The values of a result, in the order of `_names`."""
+    none = Score()
+    found: list[Any] = [result.outcome, *(getattr(result, part) for part in _PARTS)]
+    found.append(None if result.error is None else f"{result.error.kind}: {result.error.message}")
+    for name in _several(outputs):
+        found += [getattr(result.outputs.get(name, none), part) for part in _PARTS]
+    return [whole(value) if isinstance(value, str) else value for value in found]
+
+
+def _with_columns(batch: Any, columns: Mapping[str, list[Any] | None]) -> Any:
+    """The batch with these columns; text, but for scores. Nulls stay nulls: a row without a score has no number."""
+    if isinstance(batch, Mapping):
+        import numpy as np  # here and below: of the caller's batch, so it is there
+
+        arrays = {}
+        for name, values in columns.items():
+            arrays[name] = np.empty(len(values or ()), dtype=object)
+            arrays[name][:] = values or ()
+        return {**batch, **arrays}
+    if hasattr(batch, "append_column"):
+        import pyarrow as pa
+
+        for name, values in columns.items():
+            kind = pa.float64() if name.endswith("score") else pa.string()
+            batch = batch.append_column(name, pa.array(values or (), kind))
+        return batch
+    import pandas as pd
+
+    kinds = {name: "Float64" if name.endswith("score") else object for name in columns}
+    return batch.assign(
+        **{name: pd.Series(values or (), index=batch.index, dtype=kinds[name]) for name, values in columns.items()}
+    )

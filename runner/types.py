@@ -118,6 +118,8 @@ class Evaluator(Model):
     evaluates: bool = True
     """False if the script has no `evaluate`: it judges no row alone, and each one abstains."""
     aggregate: Aggregate | None = None
+    apart: bool = False
+    """True if `evaluate` may ask for calls apart, which get nothing of the row but what it gives them."""
     description: str = ""
     """The script's docstring, or the header's description."""
     requires_python: str | None = None

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from packaging.specifiers import SpecifierSet
 
 from runner.engine.aggregate import Unscored
+from runner.engine.apart import with_apart
 from runner.engine.batches import BATCH_ROWS, SMALLEST, shared_batch
 from runner.engine.loading import Loading
 from runner.engine.prefetch import Prefetcher
@@ -66,7 +67,7 @@ async def score(
     async def load() -> Program:
         if not evaluator.evaluates:
             return Unscored()
-        return await sandbox.load(script(evaluator.source, evaluator.language), limits)
+        return with_apart(evaluator, sandbox, await sandbox.load(script(evaluator.source, evaluator.language), limits))
 
     loading = Loading(load, open)
     try:

@@ -29,7 +29,7 @@ COMMENTS: dict[Language, str] = {"python": "#", "typescript": "//"}
 NO_PACKAGES = "npm packages are not available to TypeScript evaluators yet"
 
 _START = re.compile(r"(?:#|//) /// ([a-zA-Z0-9-]+)")
-_KEYS = ("description", "output", "outputs", "mapping", "parameters")
+_KEYS = ("description", "output", "outputs", "mapping", "parameters", "apart")
 _KINDS = ("categorical", "continuous", "freeform")
 _OUTPUT: TypeAdapter[OutputConfig] = TypeAdapter(OutputConfig)
 
@@ -43,6 +43,7 @@ class Header(Model):
     outputs: dict[str, OutputConfig] = Field(default_factory=dict)
     mapping: InputMapping = InputMapping()
     parameters: dict[str, ParameterSpec] = Field(default_factory=dict)
+    apart: bool = False
 
 
 def read_header(source: str, where: str, language: Language = "python") -> Header:
@@ -115,6 +116,7 @@ class _Reader:
             outputs=self._outputs(table),
             mapping=self._mapping(table.get("mapping", {})),
             parameters=read_parameters(table.get("parameters", {}), self._refuse),
+            apart=self._flag("apart", table.get("apart", False)),
         )
 
     def _refuse(self, key: str, why: str) -> NoReturn:
@@ -177,6 +179,11 @@ class _Reader:
 
     def _description(self, value: Any) -> str | None:
         return None if value is None else self._text_of("description", value)
+
+    def _flag(self, key: str, value: Any) -> bool:
+        if not isinstance(value, bool):
+            self._refuse(key, f"`{key}` must be true or false, not {shown(value, 60)}")
+        return value
 
     def _text_of(self, key: str, value: Any) -> str:
         if not isinstance(value, str) or len(value) > MAX_TEXT:

@@ -66,6 +66,8 @@ def parse_evaluator(
                 f"{where}: the header maps `{printable(mapped, 60)}`, which is not a parameter of "
                 f"evaluate({', '.join(names)}){suggestion(mapped, names)}"
             )
+    if header.apart and "reply" not in names:
+        raise EvaluatorError(f"{where}: with `apart = true`, evaluate needs a parameter `reply`, whose default is None")
     _refuse_unfilled(signature, where)
     description = header.description if header.description is not None else signature.docstring
     return Evaluator(
@@ -76,6 +78,7 @@ def parse_evaluator(
         accepts_any=signature.accepts_any,
         evaluates=signature.evaluates,
         aggregate=signature.aggregate,
+        apart=header.apart,
         description=description[:MAX_DESCRIPTION],
         requires_python=header.requires_python,
         packages=header.packages,

@@ -1,0 +1,132 @@
+"""Calls apart: what an evaluator has run without what it knows itself, such as a program without its tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from runner.types import Evaluator
+from sandboxes.base import Call, Execution, Isolation, Limits, Program, Sandbox, ScriptError
+
+ROUNDS = 64
+"""Calls apart that one row may ask for."""
+
+_KEY = "apart"
+_REPLY = "reply"
+
+
+def with_apart(evaluator: Evaluator, sandbox: Sandbox, program: Program) -> Program:
+    """The program, with calls apart if its header has them."""
+    return ApartProgram(program, sandbox.isolation) if evaluator.apart else program
+
+
+class ApartProgram(Program):
+    """
+    A program whose function may ask for another call of itself, apart, before it returns its result.
+
+    It returns `{"apart": arguments}`. The function is then called with these arguments alone, in a state as just after
+    loading; whatever that call does, it is data. The first call is made again, with `reply`: the arguments as `asked`,
+    the `status`, and the `value` or the `message`. A call apart gets nothing else of the row and cannot ask itself.
+    """
+
+    def __init__(self, program: Program, isolation: Isolation) -> None:
+        self._program = program
+        self._alone = isolation == "batch"
+        self.loaded = program.loaded
+
+    async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
+        """Run each call, and the calls apart that it asks for. Times are summed; each call has the whole timeout."""
+        rows = {call.id: _Row(call) for call in calls}
+        asking = [row.call(None) for row in rows.values()]
+        while asking:
+            apart: list[Call] = []
+            async with aclosing(self._run(asking, limits)) as executions:
+                async for execution in executions:
+                    row = rows.get(execution.call)
+                    if row is None or not row.asks(execution):
+                        yield execution if row is None else row.whole(execution, limits)
+                    elif row.rounds == ROUNDS:
+                        yield row.whole(_endless(execution), limits)
+                    else:
+                        apart.append(row.apart())
+            asking = []
+            # Where calls of a run share their state, a call apart has a run of its own.
+            for part in [[call] for call in apart] if self._alone else [apart] if apart else []:
+                async with aclosing(self._run(part, limits)) as executions:
+                    async for execution in executions:
+                        asking.append(rows[execution.call].call(execution))
+
+    async def _run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
+        executions = self._program.run(calls, limits)
+        try:
+            async for execution in executions:
+                yield execution
+        finally:
+            if (close := getattr(executions, "aclose", None)) is not None:
+                await close()
+
+    async def close(self) -> None:
+        """Close the program. Safe twice."""
+        await self._program.close()
+
+
+class _Row:
+    """One row's call, and what its calls have cost and said so far."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._asked: dict[str, Any] = {}
+        self._seconds = 0.0
+        self._said: list[str] = []
+        self._truncated = False
+        self.rounds = 0
+
+    def call(self, apart: Execution | None) -> Call:
+        """The call, with what came of the one apart."""
+        reply: dict[str, Any] | None = None
+        if apart is not None:
+            self._add(apart)
+            message = "" if apart.error is None else f"{apart.error.type}: {apart.error.message}"
+            told = {"value": apart.value} if apart.status == "ok" else {"message": message}
+            reply = {"asked": self._asked, "status": apart.status, **told}
+        # Always given, so that no column of a dataset stands in for it; with one seed, so that it asks the same again.
+        seed = self._call.seed if self._call.seed is not None else self._call.id
+        return self._call.model_copy(update={"arguments": {**self._call.arguments, _REPLY: reply}, "seed": seed})
+
+    def asks(self, execution: Execution) -> bool:
+        """Whether the call asks for one apart, which is then kept."""
+        value = execution.value if execution.status == "ok" else None
+        if not (isinstance(value, dict) and value.keys() == {_KEY} and isinstance(value[_KEY], dict)):
+            return False
+        self._asked = value[_KEY]
+        self._add(execution)
+        return True
+
+    def apart(self) -> Call:
+        """The call that was asked for."""
+        self.rounds += 1
+        return Call(id=self._call.id, arguments=self._asked, seed=self._call.seed)
+
+    def whole(self, execution: Execution, limits: Limits) -> Execution:
+        """The last execution, with the time and the output of all."""
+        self._add(execution)
+        said = "".join(self._said).encode("utf-8", "surrogatepass")
+        kept = said[-limits.output :] if limits.output else b""
+        return execution.model_copy(
+            update={
+                "duration": self._seconds,
+                "output": kept.decode("utf-8", "replace"),
+                "truncated": self._truncated or len(kept) < len(said),
+            }
+        )
+
+    def _add(self, execution: Execution) -> None:
+        self._seconds += execution.duration
+        self._said.append(execution.output)
+        self._truncated |= execution.truncated
+
+
+def _endless(execution: Execution) -> Execution:
+    error = ScriptError(type="Result", message=f"evaluate asked for a call apart more than {ROUNDS} times in one row")
+    return execution.model_copy(update={"status": "no_result", "value": None, "error": error})

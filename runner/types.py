@@ -13,7 +13,8 @@ Outcome = Literal["scored", "abstained", "failed", "lost"]
 ErrorKind = Literal["mapping", "raised", "timeout", "memory", "output", "crash", "invalid_result", "lost"]
 """`mapping`: the row could not be made into a call. `lost` occurs only with the outcome `lost`."""
 JsonType = Literal["string", "number", "integer", "boolean", "array", "object", "null", "any"]
-
+DialectFailures = Literal["failed", "as-zero"]
+"""What an exception of a script is that was written for a tool which takes it for the score 0."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -130,8 +131,18 @@ class Evaluator(Model):
     """Output configs by name. A single unnamed one has the empty name."""
     mapping: InputMapping = InputMapping()
     """The mapping of its header."""
+    dialect: str | None = None
+    """The tool that it was written for, if that is not evalcell: `promptfoo`. docs/coming-from.md."""
+    entry: str | None = None
+    """What is called in a script of a dialect: `get_assert`, `Class.method`."""
+    dialect_failures: DialectFailures = "failed"
+    """What its exceptions are: `as-zero` is the score 0, as its own tool has it."""
     version: str
-    """The first 12 hex digits of the source's SHA-256; the same script has the same version anywhere."""
+    """
+    The first 12 hex digits of the SHA-256 of the source, and of its dialect if it has one.
+
+    The same script has the same version anywhere.
+    """
 
 
 class Case(Model):

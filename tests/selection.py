@@ -37,6 +37,12 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "packages": ("sandboxes/packages/", _VERSIONS),
     "templates": ("templates/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),
+    "foreign": (
+        "runner/evaluators/foreign/",
+        "sandboxes/guest/foreign/",
+        "runner/results/foreign.py",
+        "tests/foreign/",
+    ),
     "pool": ("runner/pool/", "sandboxes/wasm/lanes.py", _VERSIONS),
     "store": ("runner/store/", "runner/runs/stored.py", "runner/output/sinks.py", _VERSIONS),
     "server": ("runner/server/", "runner/service/", "runner/pool/", "runner/store/", _VERSIONS),

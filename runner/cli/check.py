@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 
@@ -106,7 +106,14 @@ def _facts(prepared: Prepared) -> list[tuple[str, RenderableType]]:
     rows: list[tuple[str, RenderableType]] = [
         ("evaluator", text(f"{evaluator.name}, {evaluator.language}, version {evaluator.version}")),
     ]
-    if evaluator.evaluates:
+    words: Mapping[str, str] = {}
+    if evaluator.dialect is not None:
+        from runner.evaluators.foreign.registry import find as find_dialect  # here: most scripts are of none
+
+        dialect = find_dialect(evaluator.dialect)
+        words = dialect.arguments
+        rows.append(("dialect", text(f"{dialect.title}: {evaluator.entry}")))
+    elif evaluator.evaluates:
         rows.append(("signature", text(_signature(evaluator))))
     if evaluator.aggregate is not None:
         alone = "" if evaluator.evaluates else "; no evaluate: each row abstains"
@@ -115,7 +122,9 @@ def _facts(prepared: Prepared) -> list[tuple[str, RenderableType]]:
         rows.append(("description", text(evaluator.description)))
     declared = {p.name: f": {about(p.declared)}" for p in evaluator.parameters if p.declared is not None}
     for number, (name, source) in enumerate(bound.items()):
-        rows.append(("mapping" if not number else "", text(f"{name} <- {source}{declared.get(name, '')}")))
+        rows.append(
+            ("mapping" if not number else "", text(f"{words.get(name, name)} <- {source}{declared.get(name, '')}"))
+        )
     for name, config in evaluator.outputs.items():
         rows.append((f"output {name}".strip()[:30], text(_config(config))))
     if not evaluator.outputs:

@@ -17,8 +17,8 @@ from runner.engine.loading import Loading
 from runner.engine.prefetch import Prefetcher
 from runner.engine.row import Known, Row
 from runner.engine.rows import Keep, RowFactory
-from runner.evaluators.entrypoint import script
 from runner.evaluators.given import Fill, Hash, fill_and_hash
+from runner.evaluators.program import program
 from runner.results.outcome import ResultFactory
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Call, Limits, Program, Sandbox
@@ -67,7 +67,7 @@ async def score(
     async def load() -> Program:
         if not evaluator.evaluates:
             return Unscored()
-        return with_apart(evaluator, sandbox, await sandbox.load(script(evaluator.source, evaluator.language), limits))
+        return with_apart(evaluator, sandbox, await sandbox.load(program(evaluator), limits))
 
     loading = Loading(load, open)
     try:

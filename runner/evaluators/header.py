@@ -29,7 +29,7 @@ COMMENTS: dict[Language, str] = {"python": "#", "typescript": "//"}
 NO_PACKAGES = "npm packages are not available to TypeScript evaluators yet"
 
 _START = re.compile(r"(?:#|//) /// ([a-zA-Z0-9-]+)")
-_KEYS = ("description", "output", "outputs", "mapping", "parameters", "apart")
+_KEYS = ("description", "output", "outputs", "mapping", "parameters", "apart", "dialect", "entry")
 _KINDS = ("categorical", "continuous", "freeform")
 _OUTPUT: TypeAdapter[OutputConfig] = TypeAdapter(OutputConfig)
 
@@ -44,6 +44,8 @@ class Header(Model):
     mapping: InputMapping = InputMapping()
     parameters: dict[str, ParameterSpec] = Field(default_factory=dict)
     apart: bool = False
+    dialect: str | None = None
+    entry: str | None = None
 
 
 def read_header(source: str, where: str, language: Language = "python") -> Header:
@@ -112,11 +114,13 @@ class _Reader:
         return Header(
             requires_python=self._requires_python(data.get("requires-python")),
             packages=self._packages(data.get("dependencies", [])),
-            description=self._description(table.get("description")),
+            description=self._word("description", table),
             outputs=self._outputs(table),
             mapping=self._mapping(table.get("mapping", {})),
             parameters=read_parameters(table.get("parameters", {}), self._refuse),
             apart=self._flag("apart", table.get("apart", False)),
+            dialect=self._word("dialect", table),
+            entry=self._word("entry", table),
         )
 
     def _refuse(self, key: str, why: str) -> NoReturn:
@@ -177,8 +181,9 @@ class _Reader:
                 self._refuse("dependencies", f'{shown(item, 60)} is not a requirement, such as "numpy>=2"')
         return tuple(packages)
 
-    def _description(self, value: Any) -> str | None:
-        return None if value is None else self._text_of("description", value)
+    def _word(self, key: str, table: Mapping[str, Any]) -> str | None:
+        value = table.get(key)
+        return None if value is None else self._text_of(key, value)
 
     def _flag(self, key: str, value: Any) -> bool:
         if not isinstance(value, bool):

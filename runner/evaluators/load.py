@@ -7,14 +7,15 @@ import re
 import stat
 from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import templates
 from runner.errors import EvaluatorError
-from runner.evaluators.header import read_header
+from runner.evaluators.column import BY_NAME
+from runner.evaluators.header import Header, read_header
 from runner.evaluators.python_signature import Signature, read_signature
 from runner.text import CHECK, close_name, printable, shown, suggestion, whole
-from runner.types import Evaluator, Parameter, ParameterSpec
+from runner.types import DialectFailures, Evaluator, Parameter, ParameterSpec
 from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
 
@@ -27,6 +28,7 @@ _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _UTF8 = ("utf-8", "utf8", "u8", "utf-8-sig")
 LANGUAGES: dict[str, Language] = {".py": "python", ".ts": "typescript"}
 """By the suffix of a script."""
+_ENTRY = re.compile(r"(.+\.(?:py|ts|js|mjs|cjs|json)):([\w$]+(?:\.[\w$]+)?)", re.IGNORECASE | re.DOTALL)
 _REFUSED = {
     **dict.fromkeys((".js", ".mjs", ".mts"), "; rename it to *.ts, which may be plain JavaScript too"),
     **dict.fromkeys((".tsx", ".jsx"), "; JSX cannot be run"),
@@ -34,31 +36,67 @@ _REFUSED = {
 }
 
 
-def read_evaluator(path: str | os.PathLike[str]) -> Evaluator:
-    """Read a Python or TypeScript script; its name is the file's, without the suffix. Raises EvaluatorError."""
-    path = Path(path)
+def read_evaluator(
+    path: str | os.PathLike[str],
+    *,
+    dialect: str | None = None,
+    entry: str | None = None,
+    failures: DialectFailures = "failed",
+) -> Evaluator:
+    """
+    Read a script; its name is the file's, without the suffix. Raises EvaluatorError.
+
+    `FILE:ENTRY` names the function in it that is called. The other arguments are those of `parse_evaluator`.
+    """
+    path, own = split_entry(path)
     where = printable(whole(str(path)))
     language = LANGUAGES.get(path.suffix.lower())
     if language is None:
         _refuse_name(path, where)
-    return parse_evaluator(_read(path, where), whole(path.stem), where, language=language)
+    return parse_evaluator(
+        _read(path, where),
+        whole(path.stem),
+        where,
+        language=language,
+        dialect=dialect,
+        entry=entry or own,
+        failures=failures,
+    )
+
+
+def split_entry(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """A script's file, and the entry after it: `graders.py:Class.method`."""
+    found = _ENTRY.fullmatch(os.fspath(path))
+    if found is None or os.path.lexists(path):
+        return Path(path), None
+    return Path(found[1]), found[2]
 
 
 def parse_evaluator(
-    source: bytes | str, name: str, where: str | None = None, *, language: Language = "python"
+    source: bytes | str,
+    name: str,
+    where: str | None = None,
+    *,
+    language: Language = "python",
+    dialect: str | None = None,
+    entry: str | None = None,
+    failures: DialectFailures = "failed",
 ) -> Evaluator:
     """
     A script's text as an evaluator. `where` is its file's name in messages.
 
-    The version is that of the text without its byte order mark and with line feeds alone, so that it does not
-    depend on the system a file was saved on. Raises EvaluatorError.
+    `dialect` is the tool that it was written for, or `native`; None: that of its header, else the one that is seen.
+    `entry` is what is called in it, and `failures` what becomes of its exceptions. The version is that of the text
+    without its byte order mark and with line feeds alone, so that it does not depend on the system a file was saved
+    on, and of the dialect and what was said of it. Raises EvaluatorError.
     """
     where = where or name
     text = _text(source, where)
     if language == "python":
         _refuse_cookie(text, where)
     header = read_header(text, where, language)
-    signature = _signature(text, where, language)
+    script = _script(text, where, language, header, dialect or header.dialect, entry or header.entry, failures)
+    signature = script.signature
     names = [parameter.name for parameter in signature.parameters]
     for mapped in (*header.mapping.paths, *header.mapping.literals):
         if mapped not in names and not signature.accepts_any:
@@ -81,11 +119,73 @@ def parse_evaluator(
         apart=header.apart,
         description=description[:MAX_DESCRIPTION],
         requires_python=header.requires_python,
-        packages=header.packages,
+        packages=(*header.packages, *(one for one in script.packages if one not in header.packages)),
         outputs=header.outputs,
         mapping=header.mapping,
-        version=sha256(text.encode()).hexdigest()[:12],
+        dialect=script.dialect,
+        entry=script.entry,
+        dialect_failures=failures,
+        version=sha256("\0".join((text, *script.versions)).encode()).hexdigest()[:12],
     )
+
+
+class _Script(NamedTuple):
+    """What a script is read as."""
+
+    signature: Signature
+    dialect: str | None = None
+    entry: str | None = None
+    versions: tuple[str, ...] = ()
+    """What decides its results beside its text."""
+    packages: tuple[str, ...] = ()
+
+
+def _script(
+    text: str,
+    where: str,
+    language: Language,
+    header: Header,
+    dialect: str | None,
+    entry: str | None,
+    failures: DialectFailures,
+) -> _Script:
+    """
+    The script's own signature, or what its dialect reads it as.
+
+    A dialect is looked for where it was asked for, and where a row could not fill the script's parameters by name.
+    """
+    native, refused = None, None
+    if dialect in (None, "native") and (entry is None or dialect == "native"):
+        try:
+            native = _signature(text, where, language)
+        except EvaluatorError as error:
+            refused = error
+        if native is not None and (dialect == "native" or not _unknown(native, header)):
+            return _Script(native)
+        if refused is not None and dialect == "native":
+            raise refused
+    from runner.evaluators.foreign.detect import detect  # here: a script of our own needs it not
+
+    reading = detect(text, where, language, dialect, entry)
+    if reading is None:
+        if native is not None:
+            return _Script(native)
+        assert refused is not None
+        raise refused
+    found, kind = reading.found, reading.dialect
+    if failures != "failed" and not kind.zeroes:
+        raise EvaluatorError(f"{where} is {kind.title}, whose exceptions are no scores there either; they stay failed")
+    signature = Signature(found.parameters, found.accepts_any, found.docstring)
+    versions = (kind.name, found.entry, str(kind.version), failures)
+    return _Script(signature, kind.name, found.entry, versions, found.packages)
+
+
+def _unknown(signature: Signature, header: Header) -> bool:
+    """True if a parameter is required that nothing fills by name, nor by the header."""
+    if not signature.evaluates:
+        return False
+    filled = {*BY_NAME, *header.mapping.paths, *header.mapping.literals, *header.parameters}
+    return any(parameter.required and parameter.name not in filled for parameter in signature.parameters)
 
 
 def _refuse_unfilled(signature: Signature, where: str) -> None:

@@ -16,6 +16,8 @@ from runner.text import listed, printable, shown, suggestion
 from runner.types import Case, Evaluator, InputMapping, Parameter, ParameterSpec
 
 _ABSENT = object()
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[^\s.\[\]]+)?")
+"""What a script of a dialect may be given: `threshold`, `vars.question`."""
 _OUTPUT = re.compile(r"""\$(\.output|\[["']output["']\])(?![\w-])""")
 
 
@@ -194,7 +196,7 @@ def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
                 f"evaluate({', '.join(names)}) has no parameter `{printable(name, 60)}`{hint}; "
                 f"its parameters are {listed(names)}"
             )
-        if not name.isidentifier():
+        if not name.isidentifier() and (evaluator.dialect is None or not _DOTTED.fullmatch(name)):
             raise MappingError(f"`{printable(name, 60)}` cannot be a parameter's name; use letters, digits and _")
 
 

@@ -49,10 +49,10 @@ ALONE = Signature(
 
 def read_signature(source: str, where: str) -> Signature:
     """The parameters of the `evaluate` and of the `aggregate` that a script ends up with. Raises EvaluatorError."""
-    tree = _parse(source, where)
+    tree = parse(source, where)
     found: _Signed | ast.AST | None = None
     functions: dict[str, _Signed] = {}
-    for name, node in _definitions(tree.body):
+    for name, node in definitions(tree.body):
         if name == NAME:
             found = _resolved(node, functions)
         elif isinstance(resolved := _resolved(node, functions), _Signed):
@@ -70,21 +70,19 @@ def read_signature(source: str, where: str) -> Signature:
             f"{where}:{getattr(found, 'lineno', 1)}: the parameters of this `evaluate` cannot be seen "
             f"without running the script; {DEFINE}"
         )
-    return Signature(
-        _parameters(found.args), found.args.kwarg is not None, _docstring(tree, found), aggregate=aggregate
-    )
+    return Signature(parameters(found.args), found.args.kwarg is not None, _docstring(tree, found), aggregate=aggregate)
 
 
 def _aggregate(args: ast.arguments) -> Aggregate | None:
     """None where it does not take `results` first: then it is a function of the script's own."""
-    first, *others = _parameters(args) or (None,)
+    first, *others = parameters(args) or (None,)
     by_place = [*args.posonlyargs, *args.args]
     if first is None or not by_place or first.name != RESULTS:
         return None
     return Aggregate(parameters=tuple(others), accepts_any=args.kwarg is not None)
 
 
-def _parse(source: str, where: str) -> ast.Module:
+def parse(source: str, where: str) -> ast.Module:
     if dotted := _DOTTED.search(source):
         line = source.count("\n", 0, dotted.start()) + 1
         raise EvaluatorError(f"{where}:{line}: a name of more than 300 parts; shorten it")
@@ -126,7 +124,7 @@ def _syntax_message(error: SyntaxError, source: str, where: str) -> str:
     return message
 
 
-def _definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
+def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
     """Every name that the module's own statements bind, in the order of the text, and by what."""
     left: list[ast.AST] = list(reversed(body))
     while left:
@@ -163,7 +161,7 @@ def _resolved(node: ast.AST, functions: dict[str, _Signed]) -> ast.AST:
     return functions.get(node.id, node) if isinstance(node, ast.Name) else node
 
 
-def _parameters(args: ast.arguments) -> tuple[Parameter, ...]:
+def parameters(args: ast.arguments) -> tuple[Parameter, ...]:
     by_place = [*args.posonlyargs, *args.args]
     required = len(by_place) - len(args.defaults)
     found = [

@@ -130,20 +130,20 @@ def _row(line: bytes, where: str, evaluator: Evaluator) -> StoredRow:
         raise ResumeError(f"{where}: nested too deeply") from None
     except (RowError, ValueError) as error:
         raise ResumeError(f"{where}: not JSON: {printable(str(error), 120)}") from None
-    if why := contradiction(row, evaluator.outputs):
+    if why := contradiction(row, evaluator.outputs, evaluator.dialect):
         raise ResumeError(f"{where}: {why}")
     return row
 
 
-def contradiction(row: StoredScore, outputs: Mapping[str, OutputConfig]) -> str | None:
-    """Why no run can have written the row."""
+def contradiction(row: StoredScore, outputs: Mapping[str, OutputConfig], dialect: str | None = None) -> str | None:
+    """Why no run can have written the row. A script of a dialect names its outputs itself, if its header does not."""
     bad, error = row.outcome in ("failed", "lost"), row.error
     if bad is (error is None) or (error is not None and (error.kind == "lost") is not (row.outcome == "lost")):
         return f"the outcome is {row.outcome}, and the error {shown(error and error.kind)}"
     scores: dict[str, StoredScore | Score] = dict(row.outputs) if len(outputs) > 1 and not bad else {"": row}
     if len(outputs) > 1 and not bad and [*scores] != [*outputs]:
         return f"its outputs are {shown([*scores])}, and the evaluator's {shown([*outputs])}"
-    if bool(row.outputs) is not (len(outputs) > 1 and not bad):
+    if bool(row.outputs) is not (len(outputs) > 1 and not bad) and (bad or outputs or dialect is None):
         return "it has outputs that the evaluator does not have"
     configs: list[OutputConfig | None] = [*outputs.values()] or [None]
     for score, config in zip(scores.values(), configs, strict=False):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from runner.results.normalize import InvalidResultError, ScoreTuple, normalize
+from runner.results.normalize import InvalidResultError, Normalized, ScoreTuple, normalize
 from runner.text import printable, whole
 from runner.types import ErrorKind, Evaluator, Outcome, Result, ResultError, Score
 from sandboxes.base import Execution, ScriptError, Status
@@ -42,18 +42,30 @@ class ResultFactory:
         self._version = evaluator.version
         self._outputs = evaluator.outputs
         self._language = evaluator.language
+        self._dialect = evaluator.dialect
+        self._as_zero = evaluator.dialect_failures == "as-zero"
         self._identity = identity
 
     def executed(self, row: Place, execution: Execution) -> Result:
         """The result of an execution: scored, abstained or failed."""
         if execution.status != "ok":
             message = error_text(execution.status, execution.error)
+            if self._as_zero and execution.status == "error":
+                zero = {"": ScoreTuple("fail", 0.0, message)}
+                return self._scored(row, "scored", zero, execution)
             return self._result(row, "failed", KINDS[execution.status], message, execution)
         try:
-            normalized = normalize(execution.value, self._outputs, self._language)
+            normalized = self._normalized(execution.value)
         except InvalidResultError as e:
             return self._result(row, "failed", "invalid_result", _line(str(e), _ADVICE), execution)
         return self._scored(row, normalized.outcome, normalized.scores, execution)
+
+    def _normalized(self, value: Any) -> Normalized:
+        if self._dialect is None:
+            return normalize(value, self._outputs, self._language)
+        from runner.results.foreign import normalize_foreign  # here: a script of our own needs it not
+
+        return normalize_foreign(value, self._outputs, self._language)
 
     def unloaded(self, row: Place, loaded: Execution) -> Result:
         """The failed result of a row whose script did not load; `loaded` is the outcome of loading it."""

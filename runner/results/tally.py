@@ -14,6 +14,7 @@ from sandboxes.base import Model
 
 _LABELS = 100  # distinct labels counted by name; a script may make a new one each row
 _LABEL_CHARS = 100
+_NAMED = 64  # outputs that scripts of a dialect name themselves
 
 
 class OutputSums(Model):
@@ -56,6 +57,8 @@ class Tally:
         configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
         self._outputs = {name: _Output(config) for name, config in configs.items()}
         self._first = next(iter(self._outputs.values()))
+        self._open = not outputs
+        """Scripts of a dialect name their outputs themselves."""
         self._seen: Result | _About | None = None
 
     def add(self, result: Result) -> None:
@@ -66,12 +69,22 @@ class Tally:
             kind = result.error.kind
             count, example, message = self._errors.get(kind, (0, result.id, result.error.message))
             self._errors[kind] = (count + 1, example, message)
-        elif len(self._outputs) == 1 or not result.outputs:
+        elif self._open or len(self._outputs) == 1 or not result.outputs:
             self._first.add(result.score, result.label)
+            if self._open and result.outputs:
+                self._add_named(result)
         else:
-            for name, score in result.outputs.items():
-                if name in self._outputs:
-                    self._outputs[name].add(score.score, score.label)
+            self._add_named(result)
+
+    def _add_named(self, result: Result) -> None:
+        for name, score in result.outputs.items():
+            if (output := self._output(name)) is not None:
+                output.add(score.score, score.label)
+
+    def _output(self, name: str) -> _Output | None:
+        if name not in self._outputs and self._open and name and len(self._outputs) <= _NAMED:
+            self._outputs[name] = _Output(None)
+        return self._outputs.get(name)
 
     def summary(self, seconds: float | None = None) -> Summary:
         """The summary so far. `seconds`: the wall-clock time of the run."""
@@ -117,7 +130,8 @@ class Tally:
 
         `labels` is asked where a part has so many different ones that it did not count all by name.
         """
-        if later.outputs.keys() != self._outputs.keys():
+        known = {"", *list(later.outputs)[: _NAMED + 1]} if self._open else self._outputs.keys()
+        if later.outputs.keys() != known:
             raise ValueError("the outputs are others")
         if self._seen is None and later.about is not None:
             self._seen = _About(*later.about)
@@ -126,7 +140,8 @@ class Tally:
             count, example, message = self._errors.get(error.kind, (0, error.example, error.message))
             self._errors[error.kind] = (count + error.count, example, message)
         for name, output in later.outputs.items():
-            self._outputs[name].join(output, partial(labels, name))
+            if (own := self._output(name)) is not None:
+                own.join(output, partial(labels, name))
 
 
 def labels_of(rows: Iterable[Result], name: str, outputs: Mapping[str, OutputConfig]) -> Iterator[str]:
@@ -135,10 +150,12 @@ def labels_of(rows: Iterable[Result], name: str, outputs: Mapping[str, OutputCon
     for row in rows:
         if row.error is not None:
             continue
-        if len(outputs) < 2 or not row.outputs:
+        if name in row.outputs:
+            label = row.outputs[name].label
+        elif len(outputs) < 2 or not row.outputs:
             label = row.label if name == first else None
         else:
-            label = row.outputs[name].label if name in row.outputs else None
+            label = None
         if label is not None:
             yield label
 

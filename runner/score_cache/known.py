@@ -230,6 +230,6 @@ def _result(kept: bytes, row: Row, evaluator: Evaluator, identity: str) -> Resul
         found = StoredScore.model_validate_json(kept, strict=True)
     except ValidationError:
         return None
-    if contradiction(found, evaluator.outputs):
+    if contradiction(found, evaluator.outputs, evaluator.dialect):
         return None
     return found.result(row, evaluator, identity, cached=True)

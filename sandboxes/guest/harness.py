@@ -27,8 +27,12 @@ SCRIPT = "evaluator.py"
 NAME = 200  # characters kept of an exception's class, and of a module's name
 MESSAGE = 4000  # characters kept of an exception's text, and of its traceback: what a person reads
 
-hidden = {__file__}
-"""Files whose frames tracebacks leave out; modules that call these functions add their own."""
+hidden = {__file__, "<evalcell>"}
+"""
+Files whose frames tracebacks leave out; modules that call these functions add their own.
+
+The second is what a caller puts around a script.
+"""
 
 _NOT_FINITE = "a number that is NaN or infinite: return a finite one, or the score None with a label or an explanation"
 _UNSAYABLE = '{"type":"Exception","message":"its text cannot be shown","traceback":""}'

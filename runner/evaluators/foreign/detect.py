@@ -1,0 +1,54 @@
+"""Say which dialect a script is written in. The one that is meant is asked for where it could be several."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from runner.errors import EvaluatorError
+from runner.evaluators.foreign.module import read_python
+from runner.evaluators.foreign.registry import every, find
+from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.text import listed, printable
+from sandboxes.base import Language
+
+
+class Reading(NamedTuple):
+    """A script, read as one of a dialect."""
+
+    dialect: ForeignDialect
+    found: Found
+
+
+def detect(
+    source: str, where: str, language: Language, dialect: str | None = None, entry: str | None = None
+) -> Reading | None:
+    """
+    What a script is read as; None if it is of no dialect.
+
+    `dialect` and `entry` are what was asked for. Raises EvaluatorError for a script that could be several, that lacks
+    the entry, or that is not of the dialect.
+    """
+    asked = None if dialect is None else find(dialect)
+    if asked is not None and language not in asked.languages:
+        raise EvaluatorError(f"{where}: {asked.title} is not written in {language}; leave the dialect out")
+    candidates = [asked] if asked is not None else [d for d in every() if language in d.languages]
+    if not candidates:
+        return None
+    module = read_python(source, where)
+    readings = [
+        Reading(one, found)
+        for one in candidates
+        if (found := one.read(module, entry, asked is not None or entry is not None)) is not None
+    ]
+    if len(readings) > 1:
+        names = [reading.dialect.name for reading in readings]
+        raise EvaluatorError(
+            f"{where} could be a script for {listed(names)}; say which: `--dialect {names[0]}`, or in its header, "
+            f'[tool.evalcell], dialect = "{names[0]}"'
+        )
+    if not readings and (asked is not None or entry is not None):
+        what = f"has no function `{printable(entry, 60)}`" if entry is not None else "has no function that it could be"
+        known = listed([*module.functions, *module.classes], 6) or "nothing"
+        kind = asked.title if asked is not None else "a script of a known dialect"
+        raise EvaluatorError(f"{where} is not {kind}: it {what} (it defines {known})")
+    return readings[0] if readings else None

@@ -1,0 +1,155 @@
+"""A Python script as dialects see it: what its top level defines and imports. Nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from runner.evaluators.python_signature import definitions, parameters, parse
+from runner.text import whole
+from runner.types import Parameter
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Function(NamedTuple):
+    """One function of a script, or a method of a class."""
+
+    name: str
+    """`score`, or `Class.method`."""
+    parameters: tuple[Parameter, ...]
+    """A method's without `self` or `cls`."""
+    accepts_any: bool
+    """It takes any keyword."""
+    line: int
+    decorators: tuple[str, ...] = ()
+    """As written, without their arguments: `scorer`, `mlflow.genai.scorer`."""
+    docstring: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its parameters."""
+        return tuple(parameter.name for parameter in self.parameters)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of those that have no default."""
+        return tuple(parameter.name for parameter in self.parameters if parameter.required)
+
+    @property
+    def words(self) -> str:
+        """As people write it: `get_assert(output, context)`."""
+        return f"{self.name}({', '.join([*self.names, *(['**…'] if self.accepts_any else [])])})"
+
+
+class Class(NamedTuple):
+    """One class of a script."""
+
+    name: str
+    bases: tuple[str, ...]
+    """Whole names, as far as imports tell them: `deepeval.metrics.BaseMetric`."""
+    methods: dict[str, Function]
+    line: int
+
+
+@dataclass
+class PythonModule:
+    """The top level of a Python script."""
+
+    source: str
+    where: str
+    """Its file, for messages."""
+    functions: dict[str, Function] = field(default_factory=dict)
+    classes: dict[str, Class] = field(default_factory=dict)
+    imports: dict[str, str] = field(default_factory=dict)
+    """By the name in the script, what it stands for: `autoevals.Score`."""
+    values: dict[str, ast.AST] = field(default_factory=dict)
+    """By name, what else is assigned."""
+    docstring: str = ""
+    language = "python"
+
+    def called(self, entry: str) -> Function | None:
+        """The function of a name, or the method of `Class.method`."""
+        name, dot, method = entry.partition(".")
+        if not dot:
+            return self.functions.get(entry)
+        found = self.classes.get(name)
+        return None if found is None else found.methods.get(method)
+
+    @property
+    def packages(self) -> set[str]:
+        """The top-level packages that it imports."""
+        return {name.partition(".")[0] for name in self.imports.values()}
+
+    def whole_name(self, text: str) -> str:
+        """A dotted name with what its first part was imported as."""
+        first, dot, rest = text.partition(".")
+        return f"{self.imports.get(first, first)}{dot}{rest}"
+
+
+ScriptModule: TypeAlias = PythonModule
+"""A script of any language."""
+
+
+def read_python(source: str, where: str) -> PythonModule:
+    """Parse a script. Raises EvaluatorError for wrong syntax."""
+    tree = parse(source, where)
+    module = PythonModule(source, where, docstring=whole(ast.get_docstring(tree) or ""))
+    for name, node in definitions(tree.body):
+        for kind in (module.functions, module.classes, module.values):
+            kind.pop(name, None)  # what is defined last is what there is
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                module.functions[name] = _function(node, name)
+            case ast.Lambda():
+                module.functions[name] = Function(name, parameters(node.args), False, node.lineno)
+            case ast.ClassDef():
+                module.classes[name] = _class(module, node)
+            case ast.Import(names=names):
+                module.imports |= {a.asname or a.name.partition(".")[0]: a.name for a in names}
+            case ast.ImportFrom(module=package, names=names):
+                module.imports |= {a.asname or a.name: f"{package}.{a.name}" for a in names}
+            case ast.Name(id=other) if other in module.functions:
+                module.functions[name] = module.functions[other]._replace(name=name)
+            case _:
+                module.values[name] = node
+    return module
+
+
+def _class(module: PythonModule, node: ast.ClassDef) -> Class:
+    methods = {}
+    for inner in node.body:
+        if isinstance(inner, _FUNCTIONS):
+            found = _function(inner, f"{node.name}.{inner.name}")
+            bound = "staticmethod" not in found.decorators
+            methods[inner.name] = found._replace(parameters=found.parameters[1:]) if bound else found
+    bases = tuple(module.whole_name(text) for text in _dotted(node.bases))
+    return Class(node.name, bases, methods, node.lineno)
+
+
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Function:
+    return Function(
+        name,
+        parameters(node.args),
+        node.args.kwarg is not None,
+        node.lineno,
+        tuple(_dotted(node.decorator_list)),
+        whole(ast.get_docstring(node) or ""),
+    )
+
+
+def _dotted(nodes: list[ast.expr]) -> Iterator[str]:
+    """The names that stand there, without their calls and indexes; nothing for other expressions."""
+    for node in nodes:
+        inner: ast.AST = node
+        parts: list[str] = []
+        while isinstance(inner, ast.Call | ast.Subscript | ast.Attribute):
+            if isinstance(inner, ast.Attribute):
+                parts.append(inner.attr)
+            elif parts:
+                break  # what a call gives has no name
+            inner = inner.func if isinstance(inner, ast.Call) else inner.value
+        if isinstance(inner, ast.Name):
+            yield ".".join([inner.id, *reversed(parts)])

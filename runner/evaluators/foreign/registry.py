@@ -1,0 +1,36 @@
+"""The dialects by name. Each is imported when it is asked for: a native script needs none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+
+from runner.errors import EvaluatorError
+from runner.evaluators.foreign.types import NATIVE, ForeignDialect
+from runner.text import listed, printable, suggestion
+
+_MODULES = {
+    "promptfoo": "runner.evaluators.foreign.promptfoo",
+}
+"""In the order in which a script is offered to them."""
+
+
+def names() -> tuple[str, ...]:
+    """The names of all dialects, and `native`."""
+    return (NATIVE, *_MODULES)
+
+
+@cache
+def find(name: str) -> ForeignDialect:
+    """The dialect of a name. Raises EvaluatorError."""
+    if name not in _MODULES:
+        near = suggestion(name, names())
+        raise EvaluatorError(f"there is no dialect {printable(name, 60)!r}{near}; known are {listed(names(), 40)}")
+    found: ForeignDialect = import_module(_MODULES[name]).DIALECT
+    return found
+
+
+def every() -> Iterator[ForeignDialect]:
+    """All dialects, in the order in which a script is offered to them."""
+    return map(find, _MODULES)

@@ -1,0 +1,67 @@
+"""What a dialect is, and what it finds in a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.types import Evaluator, Parameter
+from sandboxes.base import Language
+
+if TYPE_CHECKING:
+    from runner.evaluators.foreign.module import ScriptModule
+
+NATIVE = "native"
+"""As a dialect's name: evalcell's own way, whatever else the script looks like."""
+INLINE = "<inline>"
+"""The entry of code that stands in a config file: an expression, or lines."""
+DATA = "<json>"
+"""The entry of a grader that is JSON."""
+
+WORDS = ("output", "reference", "input", "metadata")
+"""What a row has for each dialect."""
+_ROW = tuple(Parameter(name=name, required=name == "output") for name in WORDS)
+
+
+class Found(NamedTuple):
+    """What a dialect reads a script as."""
+
+    entry: str
+    """What is called: `get_assert`, `Class.method`, `default`."""
+    parameters: tuple[Parameter, ...] = _ROW
+    """What the guest part takes of a row."""
+    accepts_any: bool = True
+    """True if `--set` and `--map` may give it more, by any name."""
+    signature: str = ""
+    """How the script declares it, for people: `get_assert(output, context)`."""
+    packages: tuple[str, ...] = ()
+    """The vendor's packages that its imports ask for. None: it runs on the standard library."""
+    docstring: str = ""
+
+
+@dataclass(frozen=True)
+class ForeignDialect:
+    """One tool's scripts: how they are known, and the part beside them that calls them."""
+
+    name: str
+    title: str
+    """What a script of it is, with the article: `a promptfoo assertion`."""
+    version: int
+    """Changes where the same script and row would give another result; part of the evaluator's version."""
+    read: Callable[[ScriptModule, str | None, bool], Found | None]
+    """
+    What a script is read as, by parsing alone; None if it is none of this dialect.
+
+    It is given the entry that was asked for, and whether the dialect was named: if not, only what marks the dialect
+    may count. Raises EvaluatorError for what can be none.
+    """
+    program: Callable[[Evaluator], str]
+    """The text that a sandbox loads: it defines a function of the entry's name, around the unchanged script."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """Where the script finds what a parameter gives, in its own words: `context.vars.expected` for `reference`."""
+    languages: tuple[Language, ...] = ("python",)
+    batched: bool = False
+    """True if the script is called with lists, one value for each row."""
+    zeroes: bool = False
+    """True if the tool itself takes an exception for the score 0; then `--dialect-failures as-zero` may be asked."""

@@ -1,0 +1,16 @@
+"""What a sandbox loads for an evaluator."""
+
+from __future__ import annotations
+
+from runner.evaluators.entrypoint import NAME, script
+from runner.types import Evaluator
+from sandboxes.base import Script
+
+
+def program(evaluator: Evaluator) -> Script:
+    """The evaluator's script, or the part of its dialect with the script in it."""
+    if evaluator.dialect is None:
+        return script(evaluator.source, evaluator.language)
+    from runner.evaluators.foreign.registry import find  # here: a script of our own needs it not
+
+    return Script(find(evaluator.dialect).program(evaluator), evaluator.language, evaluator.entry or NAME)

@@ -1,0 +1,125 @@
+"""Calls promptfoo's Python assertions."""
+
+from __future__ import annotations
+
+from .frame import TYPE_CHECKING, finished, invalid, is_async, load, mapped, named, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_CAMEL = {
+    "pass_": "pass",
+    "named_scores": "namedScores",
+    "component_results": "componentResults",
+    "tokens_used": "tokensUsed",
+}
+_SHAPES = "return a bool, a number, or a dict with pass, score and reason"
+
+
+def wrap(source: str, entry: str) -> Callable[..., Any]:
+    """The function that takes a row's words."""
+    function = named(load(source), entry)
+
+    def call(**row: Any) -> Any:
+        return finished(function(row.get("output"), context_of(row)), result)
+
+    async def call_async(**row: Any) -> Any:
+        return result(await function(row.get("output"), context_of(row)))
+
+    return call_async if is_async(function) else call
+
+
+def context_of(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as promptfoo's context: its columns are `vars`, what was set is `config`."""
+    metadata = row.get("metadata") or {}
+    values = dict(metadata)
+    given = row.get("input")
+    if isinstance(given, dict):
+        values.update(given)
+    elif "input" in row:
+        values["input"] = given
+    if "reference" in row:
+        values["reference"] = row["reference"]
+        values.setdefault("expected", row["reference"])
+    config: dict[str, Any] = {}
+    if len(row) > 2 or "output" not in row:
+        more, config = mapped(row, "vars.")
+        values.update(more)
+    prompt = values.get("prompt", given)
+    context = {
+        "prompt": prompt if isinstance(prompt, str) else None,
+        "vars": values,
+        "test": {"vars": values, "metadata": metadata},
+        "provider": None,
+        "providerResponse": {"output": row.get("output")},
+    }
+    if config:
+        context["config"] = config
+    if metadata:
+        context["metadata"] = metadata
+    return context
+
+
+def result(value: Any) -> Any:
+    """What promptfoo makes of a returned value."""
+    if isinstance(value, str):
+        lower = value.lower()
+        if lower in ("true", "false"):
+            value = lower == "true"
+        elif value.startswith("{"):
+            import json
+
+            try:
+                value = json.loads(value)
+            except ValueError as error:
+                return invalid(f"the assertion returned text that is no JSON ({error}): {words(value)}")
+        else:
+            return _number(value)
+    if isinstance(value, bool):
+        text = "Assertion passed" if value else "Python code returned false"
+        return {"label": "pass" if value else "fail", "score": 1.0 if value else 0.0, "explanation": text}
+    if isinstance(value, int | float):
+        passed = value > 0
+        text = "Assertion passed" if passed else "Python code returned false"
+        return {"label": "pass" if passed else "fail", "score": value, "explanation": text}
+    if isinstance(value, dict):
+        return _graded({_CAMEL.get(key, key): value[key] for key in value})
+    return invalid(f"the assertion returned {words(value)}: {_SHAPES}")
+
+
+def _number(text: str) -> Any:
+    """As JavaScript's parseFloat: the number that the text begins with."""
+    import re
+
+    found = re.match(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?)", text, re.IGNORECASE | re.ASCII)
+    return result(float(found[0])) if found else invalid(f"the assertion returned {words(text)}: {_SHAPES}")
+
+
+def _graded(value: dict[Any, Any]) -> Any:
+    passed, score, reason = value.get("pass"), value.get("score"), value.get("reason")
+    if not isinstance(passed, bool):
+        return invalid(f"the assertion returned a dict whose pass is {words(passed)}, not a bool: {_SHAPES}")
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        return invalid(f"the assertion returned a dict whose score is {words(score)}, not a number: {_SHAPES}")
+    if not isinstance(reason, str):
+        return invalid(f"the assertion returned a dict whose reason is {words(reason)}, not text: {_SHAPES}")
+    found = {"label": "pass" if passed else "fail", "score": score, "explanation": reason + _components(value)}
+    others = value.get("namedScores")
+    if not others:
+        return found
+    if not isinstance(others, dict):
+        return invalid(f"the assertion returned namedScores that are {words(others)}: return a dict of numbers")
+    return {"outputs": {"overall": found} | {str(name): {"score": score} for name, score in others.items()}}
+
+
+def _components(value: dict[Any, Any]) -> str:
+    parts = value.get("componentResults")
+    if not isinstance(parts, list):
+        return ""
+    lines = ""
+    for part in parts:
+        if isinstance(part, dict):
+            one = {_CAMEL.get(key, key): part[key] for key in part}
+            lines += f"\n{'pass' if one.get('pass') else 'fail'} {one.get('score')}: {one.get('reason')}"
+    return lines

@@ -1,0 +1,127 @@
+"""promptfoo's assertions, as published, in evalcell's sandboxes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import runner
+from runner.errors import EvaluatorError
+
+ROWS = [
+    {"output": "4", "reference": "4", "question": "2 + 2"},
+    {"output": "5", "expected": "4", "question": "2 + 2"},
+    {"output": "boom", "expected": "4"},
+]
+
+SCRIPT = '''"""Compares with what is expected."""
+import inspect
+
+
+def get_assert(output, context):
+    assert __name__ == "evaluator" and inspect.getsource(get_assert).startswith("def get_assert(output")
+    wanted = context["vars"]["expected"]
+    if output == "boom":
+        raise ValueError("no")
+    return {
+        "pass": output == wanted,
+        "score": float(output == wanted),
+        "reason": f"expected {wanted}",
+        "named_scores": {"length": len(output)},
+    }
+'''
+
+
+def written(folder: Path, source: str, name: str = "assertion.py") -> Path:
+    path = folder / name
+    path.write_text(source)
+    return path
+
+
+def test_a_published_assertion_runs_as_it_is(tmp_path: Path) -> None:
+    report = runner.evaluate(written(tmp_path, SCRIPT), ROWS)
+    good, bad, raised = report.results
+    assert (good.label, good.score, good.explanation) == ("pass", 1.0, "expected 4")
+    assert {name: one.score for name, one in good.outputs.items()} == {"overall": 1.0, "length": 1.0}
+    assert (bad.label, bad.score) == ("fail", 0.0)
+    assert raised.outcome == "failed"
+    assert raised.error is not None
+    assert raised.error.message == "ValueError: no (line 9)"
+    assert report.summary.outputs["length"].mean == 1.0
+    assert report.summary.mean == 0.5
+
+
+def test_its_own_reading_of_an_exception_has_to_be_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path, SCRIPT)
+    as_zero = runner.read_evaluator(path, failures="as-zero")
+    results = runner.evaluate(as_zero, ROWS[2:]).results
+    assert (results[0].outcome, results[0].label, results[0].score) == ("scored", "fail", 0.0)
+    assert as_zero.version != runner.read_evaluator(path).version
+
+
+@pytest.mark.parametrize(
+    ("returned", "label", "score"),
+    [
+        ("True", "pass", 1.0),
+        ("0.3", "pass", 0.3),
+        ("-1", "fail", -1.0),
+        ("'TRUE'", "pass", 1.0),
+        ("'false'", "fail", 0.0),
+        ("'0.5 or so'", "pass", 0.5),
+        ("""'{"pass": true, "score": 2, "reason": "r"}'""", "pass", 2.0),
+        ("{'pass_': False, 'score': 1, 'reason': 'r'}", "fail", 1.0),
+        ("None", None, None),
+        ("[]", None, None),
+        ("'good'", None, None),
+        ("{'pass': 1, 'score': 1, 'reason': 'r'}", None, None),
+        ("{'pass': True, 'score': 1}", None, None),
+    ],
+)
+def test_each_shape_that_it_may_return(returned: str, label: str | None, score: float | None) -> None:
+    from sandboxes.guest.foreign.promptfoo import result
+
+    found = result(eval(returned))
+    if label is None:
+        assert list(found) == ["invalid"]
+    else:
+        assert (found["label"], found["score"]) == (label, score)
+
+
+@pytest.mark.parametrize(
+    ("source", "entry", "expected"),
+    [
+        ("def score(output, context): return len(output)", "score", 3.0),
+        ("class A:\n    @staticmethod\n    def m(output, context): return 2", "A.m", 2.0),
+        ("async def get_assert(output, context): return 5", None, 5.0),
+        ("def get_assert(output, context): return context['config']['limit']", None, 7.0),
+        ("def get_assert(output, context): return context['vars']['n']", None, 9.0),
+    ],
+)
+def test_an_entry_and_what_a_context_has(tmp_path: Path, source: str, entry: str | None, expected: float) -> None:
+    path = written(tmp_path, source)
+    name = str(path) if entry is None else f"{path}:{entry}"
+    paths = {"vars.n": "metadata.deep.n"} if "'n'" in source else {}
+    literals: dict[str, Any] = {"limit": 7} if "config" in source else {}
+    mapping = runner.InputMapping(paths=paths, literals=literals)
+    report = runner.evaluate(name, [{"output": "abc", "deep": {"n": 9}}], mapping=mapping)
+    assert report.results[0].score == expected, report.results[0].error
+
+
+def test_a_native_script_stays_native(tmp_path: Path) -> None:
+    native = "def get_assert(output, context): return 1\n\ndef evaluate(output): return 2"
+    assert runner.read_evaluator(written(tmp_path, native)).dialect is None
+    mapped = "def evaluate(context): return len(context)"
+    report = runner.evaluate(
+        written(tmp_path, mapped), [{"output": "abc"}], mapping=runner.InputMapping(paths={"context": "output"})
+    )
+    assert report.results[0].score == 3.0
+
+
+def test_an_entry_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "def get_assert(output, context): return 1")
+    with pytest.raises(EvaluatorError, match="has no function `other`"):
+        runner.read_evaluator(f"{path}:other")
+    with pytest.raises(EvaluatorError, match="no dialect 'promptfo'"):
+        runner.read_evaluator(path, dialect="promptfo")

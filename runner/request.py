@@ -27,6 +27,7 @@ from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find
 from runner.results.worst import WORST, Show
 from runner.types import Case, Evaluator, Finite, InputMapping, Result
 from sandboxes.base import Language, Limits, Model, Sandbox, SandboxConfig
+from sandboxes.cluster.sandbox import on_cluster
 from sandboxes.registry import create
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -60,6 +61,8 @@ class RunRequest(Model):
     """One of a template's languages."""
     sandbox: SerializeAsAny[SandboxConfig] = SandboxConfig()
     """Its packages are added to the script's own. If its backend is not set, one that fits is chosen."""
+    on: str | None = None
+    """A cluster that the sandbox is opened on: `ray`, or `ray://HOST:PORT`. None: this machine."""
     limits: Limits = Limits()
     mapping: InputMapping = InputMapping()
     """Overrides the script's own."""
@@ -284,7 +287,7 @@ def prepare(
         files=find_files(request.dataset, named),
         lock=lock,
     )
-    sandbox = create(choice.config)
+    sandbox = create(choice.config) if request.on is None else on_cluster(choice.config, request.on)
     refuse_unfit(evaluator, sandbox)
     keep = RowColumns(request.keep) if request.keep else None
     id_source = None if request.id is None else parse_column("id", request.id)

@@ -35,6 +35,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "deno": ("sandboxes/deno/", "sandboxes/guest/deno/", "tests/deno/hostile/", *_BOXED, _VERSIONS),
     "remote": ("sandboxes/remote/", "sandboxes/guest/", _VERSIONS),
     "packages": ("sandboxes/packages/", _VERSIONS),
+    "cluster": ("sandboxes/cluster/", _VERSIONS),
     "templates": ("templates/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),
     "foreign": (

@@ -42,6 +42,7 @@ def evaluate(
     dataset: Path | Rows,
     *,
     sandbox: str | SandboxConfig | None = None,
+    on: str | None = None,
     limits: Limits | None = None,
     mapping: Columns | None = None,
     seed: int | None = None,
@@ -77,7 +78,8 @@ def evaluate(
     `demo`, a data frame or rows, which are read in another thread. A text file has this `encoding`, by default UTF-8;
     an `empty` cell of CSV is text or null. `limit` is the number of rows to score. `id` is the column with their ids.
     `keep` are columns that each result carries in its `row`, or `all`. `sandbox` is a backend's name or a config, whose
-    packages are added to the script's own; without a backend, the one that fits is chosen. `mapping`, such as
+    packages are added to the script's own; without a backend, the one that fits is chosen. `on` is a Ray cluster whose
+    workers open that sandbox: `ray`, or `ray://HOST:10001`. `mapping`, such as
     `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed` makes the script's
     random numbers repeat. Each row is scored `repeat` times, and averaged in the summary. With `cache` scores of
     earlier runs are taken, and those of this one are kept. `output` is one or several results files, or a folder:
@@ -145,6 +147,7 @@ async def stream(
     dataset: Path | Rows,
     *,
     sandbox: str | SandboxConfig | None = None,
+    on: str | None = None,
     limits: Limits | None = None,
     mapping: Columns | None = None,
     seed: int | None = None,

@@ -144,6 +144,7 @@ def cli(debug: bool) -> None:
 @options.rows
 @options.repeat
 @options.limits
+@options.on
 @options.resources
 @options.results
 @comparing.gate

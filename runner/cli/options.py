@@ -152,6 +152,13 @@ sandbox = option(
     help="Where the script runs.  [default: what fits it]",
 )
 
+on = option(
+    _SANDBOX,
+    "--on",
+    metavar="CLUSTER",
+    help="Run it on a Ray cluster: `ray`, the one of RAY_ADDRESS or of this machine, or ray://HOST:10001.",
+)
+
 sandboxes = option(
     _SANDBOX,
     "--sandbox",

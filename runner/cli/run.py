@@ -33,6 +33,7 @@ class Options(SandboxOptions):
     dataset: str | None
     evaluators: tuple[str, ...]
     project: str | None
+    on: str | None
     seed: int | None
     repeat: int
     cache: bool
@@ -87,6 +88,7 @@ def request_of(options: Options, evaluator: str, dataset: str, read: Evaluator) 
         evaluator,
         dataset,
         read,
+        on=options.on,
         seed=options.seed,
         repeat=options.repeat,
         cache=options.cache,

@@ -27,6 +27,7 @@ MAX_LOCK = 4 << 20
 class More(TypedDict, total=False):
     """The options that only some of the commands have."""
 
+    on: str | None
     seed: int | None
     repeat: int
     cache: bool

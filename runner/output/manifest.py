@@ -134,6 +134,7 @@ def _words(prepared: Prepared, lock: str | None) -> list[str]:
     limits = request.limits.model_dump(exclude_unset=True)
     words = ["evalcell", "run", _named(request.evaluator), request.dataset or "-"]
     words += ["--sandbox", prepared.sandbox.config.backend]
+    words += _given("--on", request.on)
     words += _given("--lang", {"python": "py", "typescript": "ts"}.get(request.language or ""))
     words += _given("--map", tuple(f"{name}={path}" for name, path in request.mapping.paths.items()))
     words += _given("--set", tuple(f"{name}={json.dumps(v)}" for name, v in request.mapping.literals.items()))

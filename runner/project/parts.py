@@ -165,6 +165,7 @@ def _script(file: ProjectFile, evaluator: str) -> str:
 def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> RunRequest:
     limits = {"timeout": entry.timeout, "memory": None if entry.memory is None else entry.memory * MB}
     wanted: dict[str, Any] = {
+        "on": entry.on,
         "id": entry.id,
         "encoding": entry.encoding,
         "empty": entry.empty,

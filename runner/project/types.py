@@ -57,6 +57,8 @@ class Settings(Model):
     cache: bool | None = None
     """Take scores from earlier runs, and keep those of this one."""
     sandbox: str | None = None
+    on: str | None = None
+    """A Ray cluster to run on: `ray`, or `ray://HOST:10001`."""
     timeout: Seconds | None = None
     """Seconds that a call may take."""
     memory: Annotated[int, Field(ge=1, le=1 << 20)] | None = None

@@ -1,0 +1,158 @@
+"""A sandbox whose scripts run on the nodes of a Ray cluster, each in a sandbox of that machine."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script, ScriptError
+from sandboxes.cluster.connection import Connection, address_of
+from sandboxes.cluster.pool import AHEAD, Workers
+from sandboxes.cores import cores
+from sandboxes.env import choose_variables
+from sandboxes.errors import SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.registry import find
+from sandboxes.shield import finish
+
+_FILES = 64 << 20  # bytes of all files that travel
+
+
+class ClusterProgram(Program):
+    """A script that is loaded in each worker."""
+
+    def __init__(self, workers: Workers, number: int, loaded: Execution) -> None:
+        self._workers = workers
+        self._number = number
+        self.loaded = loaded
+
+    async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
+        asked = pickle.dumps(list(calls))
+        reply = json.loads(await self._workers.run(self._number, asked, len(calls), limits))
+        if (why := reply.get("failed")) is not None:
+            raise SandboxUnavailableError(why)
+        for values in reply["executions"]:
+            yield _execution(values)
+        if reply["lost"] is not None:
+            raise SandboxLostError(reply["lost"])
+
+    async def close(self) -> None:
+        await self._workers.forget(self._number)
+
+
+class ClusterSandbox(Sandbox):
+    """
+    Wraps the sandbox of the config's backend; `on_cluster` makes it.
+
+    It has that one's name, capabilities and identity, so that results are the same as on one machine.
+    """
+
+    def __init__(self, config: SandboxConfig, on: str) -> None:
+        self._inner = find(config.backend)(config)
+        super().__init__(config)
+        self.isolation, self.language = self._inner.isolation, self._inner.language
+        self._on = on
+        self._facts: dict[str, Any] = {}
+        self._connection: Connection | None = None
+        self._workers: Workers | None = None
+        address_of(on)
+
+    @property
+    def concurrency(self) -> int:
+        return AHEAD * (len(self._workers.members) if self._workers else 1)
+
+    @property
+    def batch(self) -> int:
+        return self._inner.batch
+
+    @property
+    def run_seconds(self) -> float:
+        return self._inner.run_seconds
+
+    @property
+    def identity(self) -> str:
+        return str(self._facts.get("identity") or self._inner.identity)
+
+    @property
+    def python(self) -> str | None:
+        return self._facts.get("python") or self._inner.python
+
+    @property
+    def lock(self) -> str | None:
+        return self._facts.get("lock") or self._inner.lock
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        workers = self._workers.members if self._workers else []
+        nodes = sorted({str(member.facts["host"]) for member in workers})
+        return (self._facts.get("manifest") or self._inner.manifest) | {
+            "cluster": {"on": self._on, "workers": len(workers), "nodes": nodes}
+        }
+
+    async def open(self) -> None:
+        files, variables = _contents(self.config.files), choose_variables(self.config.env, self.config.env_file)
+        connection = self._connection = Connection(self._on, self.config.jobs or cores())
+        await connection.open()
+        self._workers = Workers(connection.ray, self.config, self.warn)
+        count = self.config.jobs or max(1, connection.cpus)
+        self.progress(f"{self.name}: starting {count} worker{'s' * (count != 1)} on {self._on}")
+        self._facts = await self._workers.open(count, files, variables)
+
+    async def load(self, script: Script, limits: Limits) -> Program:
+        if self._workers is None:
+            raise SandboxUnavailableError("the sandbox is not open; use it as `async with sandbox:`")
+        number, loaded = await self._workers.load(script, limits)
+        return ClusterProgram(self._workers, number, _execution(loaded))
+
+    async def close(self) -> None:
+        await finish(self._close)
+
+    async def _close(self) -> None:
+        try:
+            if self._workers is not None:
+                await self._workers.close()
+        finally:
+            if self._connection is not None:
+                await self._connection.close()
+
+
+def on_cluster(config: SandboxConfig, on: str) -> Sandbox:
+    """
+    The config's sandbox on a cluster: `ray`, or `ray://HOST:PORT`. `jobs` is the number of workers, by default one a
+    processor.
+
+    Raises UnsupportedConfigError for what is no cluster, for a sandbox of a provider, and as the sandbox itself does.
+    """
+    inner = find(config.backend)
+    if inner.capabilities.elsewhere:
+        raise UnsupportedConfigError(
+            f"the {inner.name} sandbox runs at a provider, which needs no cluster; leave `on` out, "
+            "or choose a sandbox of this machine"
+        )
+    shape = type("ClusterSandbox", (ClusterSandbox,), {"name": inner.name, "capabilities": inner.capabilities})
+    made: Sandbox = shape(config, on)
+    return made
+
+
+def _contents(files: dict[str, str]) -> dict[str, bytes]:
+    """The files' contents. Raises UnsupportedConfigError."""
+    found, left = {}, _FILES
+    for name, path in files.items():
+        try:
+            with Path(path).open("rb") as file:
+                found[name] = file.read(left + 1)
+        except OSError as e:
+            raise UnsupportedConfigError(
+                f"the file {name}={path} cannot be read ({e.strerror}); check the path"
+            ) from None
+        left -= len(found[name])
+        if left < 0:
+            raise UnsupportedConfigError(f"the files are larger than {_FILES >> 20} MB together, too large to travel")
+    return found
+
+
+def _execution(values: dict[str, Any]) -> Execution:
+    error = values["error"]
+    return Execution.model_validate(values | {"error": None if error is None else ScriptError.model_validate(error)})

@@ -1,0 +1,125 @@
+"""The worker on a node: an actor with one open sandbox and the programs loaded in it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import pickle
+import platform
+import socket
+import tempfile
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sandboxes.base import Execution, Limits, Program, Sandbox, SandboxConfig, Script
+from sandboxes.cache import private_dir
+from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
+from sandboxes.registry import create
+
+Reply = dict[str, Any]
+
+
+class Worker:
+    """
+    What runs in each actor. Its replies are data alone, so that a node with other versions can be understood.
+
+    A reply with `failed` says why nothing was done; `lost` says that the sandbox died meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._sandbox: Sandbox | None = None
+        self._programs: dict[int, Program] = {}
+        self._files = tempfile.TemporaryDirectory(prefix="evalcell-files-")
+
+    async def hello(self) -> Reply:
+        """Which versions this node has."""
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "evalcell": version("evalcell"),
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+        }
+
+    async def open(self, config: bytes, files: dict[str, bytes], variables: dict[str, str]) -> Reply:
+        """Open the sandbox, with these files in the place of the config's, and these variables."""
+        os.environ.update(variables)
+        said: list[str] = []
+        try:
+            wanted: SandboxConfig = pickle.loads(config)
+            paths = {name: str(self._written(name, content)) for name, content in files.items()}
+            sandbox = create(wanted.model_copy(update={"files": paths, "env_file": None, "jobs": 1}))
+            sandbox.warn = said.append
+            await sandbox.open()
+        except (SandboxError, UnsupportedConfigError, OSError) as e:
+            return {"failed": str(e)}
+        self._sandbox = sandbox
+        return {
+            "identity": sandbox.identity,
+            "lock": sandbox.lock,
+            "python": sandbox.python,
+            "batch": sandbox.batch,
+            "run_seconds": sandbox.run_seconds,
+            "manifest": sandbox.manifest,
+            "warnings": said,
+        }
+
+    def _written(self, name: str, content: bytes) -> Path:
+        folder = private_dir(Path(self._files.name) / hashlib.sha256(content).hexdigest()[:16])
+        path = folder / name
+        path.write_bytes(content)
+        # As root, scripts run as another user.
+        for place, mode in ((Path(self._files.name), 0o711), (folder, 0o711), (path, 0o644)):
+            place.chmod(mode)
+        return path
+
+    async def load(self, number: int, script: tuple[Any, ...], limits: dict[str, Any]) -> Reply:
+        """Load a script under a number."""
+        assert self._sandbox is not None
+        try:
+            program = await self._sandbox.load(Script(*script), Limits.model_validate(limits))
+        except (SandboxError, UnsupportedConfigError) as e:
+            return {"failed": str(e)}
+        self._programs[number] = program
+        return {"loaded": _data(program.loaded)}
+
+    async def run(self, number: int, calls: bytes, limits: dict[str, Any]) -> bytes:
+        """Run the calls; JSON with an execution for each. Cancelling it stops the script."""
+        found, lost = [], None
+        executions = self._programs[number].run(pickle.loads(calls), Limits.model_validate(limits))
+        try:
+            async for execution in executions:
+                found.append(_data(execution))
+        except SandboxLostError as e:
+            lost = str(e)
+        except SandboxError as e:
+            return json.dumps({"failed": str(e)}).encode()
+        finally:
+            if (close := getattr(executions, "aclose", None)) is not None:
+                await close()
+        return json.dumps({"executions": found, "lost": lost}).encode()
+
+    async def forget(self, number: int) -> None:
+        """Close a program."""
+        if (program := self._programs.pop(number, None)) is not None:
+            await program.close()
+
+    async def close(self) -> None:
+        """Stop everything that was started here."""
+        sandbox, self._sandbox = self._sandbox, None
+        self._programs.clear()
+        with suppress(asyncio.CancelledError, SandboxError):
+            if sandbox is not None:
+                await sandbox.close()
+        self._files.cleanup()
+
+
+def _data(execution: Execution) -> dict[str, Any]:
+    found = dict(execution)
+    if execution.error is not None:
+        found["error"] = dict(execution.error)
+    return found

@@ -12,6 +12,7 @@ from packaging.specifiers import SpecifierSet
 
 from runner.engine.aggregate import Unscored
 from runner.engine.apart import with_apart
+from runner.engine.batched import BatchedProgram, is_batched
 from runner.engine.batches import BATCH_ROWS, SMALLEST, shared_batch
 from runner.engine.loading import Loading
 from runner.engine.prefetch import Prefetcher
@@ -67,7 +68,8 @@ async def score(
     async def load() -> Program:
         if not evaluator.evaluates:
             return Unscored()
-        return with_apart(evaluator, sandbox, await sandbox.load(program(evaluator), limits))
+        loaded = await sandbox.load(program(evaluator), limits)
+        return BatchedProgram(loaded) if is_batched(evaluator) else with_apart(evaluator, sandbox, loaded)
 
     loading = Loading(load, open)
     try:
@@ -123,7 +125,7 @@ class _Scoring:
         self._loading = loading
         self._limits = limits
         self._results = ResultFactory(evaluator, (known and known.identity) or sandbox.identity)
-        self._fixed = sandbox.isolation == "batch"
+        self._fixed = sandbox.isolation == "batch" or is_batched(evaluator)
         self._most = sandbox.batch
         self._batches = 0
         self._seconds = sandbox.run_seconds

@@ -51,6 +51,8 @@ def read_evaluator(
     path, own = split_entry(path)
     where = printable(whole(str(path)))
     language = LANGUAGES.get(path.suffix.lower())
+    if path.suffix.lower() == ".json":  # a grader
+        language, dialect, own = "python", dialect or "openai", "<json>"
     if language is None:
         _refuse_name(path, where)
     return parse_evaluator(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
-from runner.evaluators.foreign.module import read_python
+from runner.evaluators.foreign.module import ScriptModule, read_python
 from runner.evaluators.foreign.registry import every, find
-from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.evaluators.foreign.types import DATA, ForeignDialect, Found
 from runner.text import listed, printable
 from sandboxes.base import Language
 
@@ -29,6 +29,10 @@ def detect(
     the entry, or that is not of the dialect.
     """
     asked = None if dialect is None else find(dialect)
+    if entry == DATA:
+        from runner.evaluators.foreign.openai import read_grader
+
+        return Reading(find("openai"), read_grader(source, where))
     if asked is not None and language not in asked.languages:
         raise EvaluatorError(f"{where}: {asked.title} is not written in {language}; leave the dialect out")
     candidates = [asked] if asked is not None else [d for d in every() if language in d.languages]
@@ -36,10 +40,9 @@ def detect(
         return None
     module = read_python(source, where)
     readings = [
-        Reading(one, found)
-        for one in candidates
-        if (found := one.read(module, entry, asked is not None or entry is not None)) is not None
+        Reading(one, found) for one in candidates if (found := one.read(module, entry, asked is not None)) is not None
     ]
+    readings = [reading for reading in readings if reading.found.sure] or readings
     if len(readings) > 1:
         names = [reading.dialect.name for reading in readings]
         raise EvaluatorError(
@@ -47,8 +50,17 @@ def detect(
             f'[tool.evalcell], dialect = "{names[0]}"'
         )
     if not readings and (asked is not None or entry is not None):
-        what = f"has no function `{printable(entry, 60)}`" if entry is not None else "has no function that it could be"
-        known = listed([*module.functions, *module.classes], 6) or "nothing"
-        kind = asked.title if asked is not None else "a script of a known dialect"
-        raise EvaluatorError(f"{where} is not {kind}: it {what} (it defines {known})")
+        raise EvaluatorError(_none(module, where, asked, entry))
     return readings[0] if readings else None
+
+
+def _none(module: ScriptModule, where: str, asked: ForeignDialect | None, entry: str | None) -> str:
+    """Why a script is not what was asked for."""
+    known = listed([*module.functions, *module.classes], 6) or "nothing"
+    if entry is not None and module.called(entry) is None and entry not in module.classes:
+        return f"{where} has no function `{printable(entry, 60)}`: it defines {known}"
+    if asked is None:
+        return (
+            f"{where}: `{printable(entry or '', 60)}` could be a script for several tools; say which with `--dialect`"
+        )
+    return f"{where} is not {asked.title}: none of what it defines can be one ({known}); name it: `{where}:NAME`"

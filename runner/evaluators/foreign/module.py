@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -116,6 +116,13 @@ def read_python(source: str, where: str) -> PythonModule:
             case _:
                 module.values[name] = node
     return module
+
+
+def needed(module: PythonModule, stubs: set[str], packages: Mapping[str, str]) -> tuple[str, ...]:
+    """The vendor's packages that the script needs: those of which it imports more than there are stubs for."""
+    more = [name for name in module.imports.values() if name not in stubs]
+    found = [packages[top] for name in more if (top := name.partition(".")[0]) in packages]
+    return tuple(dict.fromkeys(found))
 
 
 def _class(module: PythonModule, node: ast.ClassDef) -> Class:

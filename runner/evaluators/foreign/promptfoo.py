@@ -14,7 +14,8 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     function = module.called(entry or _ENTRY)
     if function is None or not (named or function.names == ("output", "context") or function.name == _ENTRY):
         return None
-    return Found(function.name, signature=function.words, docstring=module.docstring or function.docstring)
+    docstring = module.docstring or function.docstring
+    return Found(function.name, signature=function.words, docstring=docstring, sure=function.name == _ENTRY)
 
 
 def _program(evaluator: Evaluator) -> str:

@@ -12,6 +12,11 @@ from runner.text import listed, printable, suggestion
 
 _MODULES = {
     "promptfoo": "runner.evaluators.foreign.promptfoo",
+    "langsmith": "runner.evaluators.foreign.langsmith",
+    "langfuse": "runner.evaluators.foreign.langfuse",
+    "braintrust": "runner.evaluators.foreign.braintrust",
+    "openai": "runner.evaluators.foreign.openai",
+    "trl": "runner.evaluators.foreign.trl",
 }
 """In the order in which a script is offered to them."""
 

@@ -36,8 +36,10 @@ class Found(NamedTuple):
     signature: str = ""
     """How the script declares it, for people: `get_assert(output, context)`."""
     packages: tuple[str, ...] = ()
-    """The vendor's packages that its imports ask for. None: it runs on the standard library."""
+    """The vendor's packages that its imports ask for; with none it runs on the standard library."""
     docstring: str = ""
+    sure: bool = False
+    """True where nothing else has such a function: it counts more than what looks alike beside it."""
 
 
 @dataclass(frozen=True)

@@ -83,3 +83,80 @@ def mapped(row: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[st
 
 
 _WORDS = ("output", "reference", "input", "metadata")
+
+
+class Record(dict):  # type: ignore[type-arg]
+    """An object whose keys are attributes too."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the key's value. Raises AttributeError."""
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def parameters(function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
+    """A function's parameters, with whether each has a default, and whether it takes any other by its name."""
+    import inspect
+
+    found = inspect.signature(function).parameters.values()
+    kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    own = {one.name: one.default is not one.empty for one in found if one.kind not in kinds}
+    return own, any(one.kind is kinds[0] for one in found)
+
+
+def stub(name: str, **members: Any) -> None:
+    """Make a module, and those above it, that a script may import where the vendor's package is not installed."""
+    above = ""
+    for part in name.split("."):
+        whole = f"{above}.{part}" if above else part
+        if whole not in sys.modules:
+            module = ModuleType(whole)
+            module.__path__ = []  # one that may have others below it
+            sys.modules[whole] = module
+            if above:
+                setattr(sys.modules[above], part, module)
+        above = whole
+    vars(sys.modules[name]).update(members)
+
+
+def score_of(value: Any, comment: Any = None) -> dict[str, Any] | None:
+    """
+    A vendor's value with its comment: a bool is label and score, a number the score, text the label.
+
+    None for what is none of these.
+    """
+    text = None if comment is None else str(comment)
+    if isinstance(value, bool):
+        return {"label": str(value), "score": float(value), "explanation": text}
+    if isinstance(value, int | float):
+        return {"score": value, "explanation": text}
+    if isinstance(value, str):
+        return {"label": value, "explanation": text}
+    return None
+
+
+def abstained(why: str) -> dict[str, Any]:
+    """A result of an evaluator that chose to give none."""
+    return {"score": None, "explanation": why}
+
+
+def several(found: dict[str, Any], why: str) -> Any:
+    """Named results; abstained for none of them, and one that is refused for all."""
+    if not found:
+        return abstained(why)
+    for one in found.values():
+        if "invalid" in one:
+            return one
+    return {"outputs": found}
+
+
+def as_object(value: Any, key: str) -> Any:
+    """The object, or one that has what is no object under the key."""
+    return value if isinstance(value, dict) else {} if value is None else {key: value}
+
+
+def defaults(given: dict[str, Any], own: Mapping[str, bool], known: tuple[str, ...]) -> dict[str, Any]:
+    """What was set for parameters of the function that its vendor does not fill, such as `threshold`."""
+    return {name: given[name] for name in given if name in own and name not in known and name not in _WORDS}

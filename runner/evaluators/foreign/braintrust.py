@@ -1,0 +1,77 @@
+"""Braintrust's scorers: a `handler`, any function, and scorers of autoevals."""
+
+from __future__ import annotations
+
+from runner.evaluators.foreign.guest import python_program
+from runner.evaluators.foreign.module import ScriptModule, needed
+from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.types import Evaluator
+
+_ENTRY = "handler"
+_BASES = {"autoevals.Scorer", "autoevals.score.Scorer", "braintrust.Scorer", "braintrust.score.Scorer"}
+_STUBS = {
+    *("braintrust", "braintrust.Score", "braintrust.Scorer", "braintrust.score.Score", "braintrust.score.Scorer"),
+    *("braintrust_core.score.Score", "braintrust_core.score.Scorer", "autoevals", "autoevals.Score"),
+    *("autoevals.Scorer", "autoevals.score.Score", "autoevals.score.Scorer"),
+    "autoevals.serializable_data_class.SerializableDataClass",
+}
+_PACKAGES = {"autoevals": "autoevals", "braintrust": "braintrust", "braintrust_core": "braintrust"}
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    packages = needed(module, _STUBS, _PACKAGES)
+    name = _seen(module, named) if entry is None else _asked(module, entry, named)
+    if name is None:
+        return None
+    function = module.called(name)
+    words = f"{name}(output, expected)" if function is None else function.words
+    docstring = module.docstring or ("" if function is None else function.docstring)
+    return Found(name, signature=words, packages=packages, docstring=docstring, sure=name == _ENTRY)
+
+
+def _asked(module: ScriptModule, entry: str, named: bool) -> str | None:
+    """The entry: a function, a method, a scorer's class, or a scorer that is imported."""
+    function, scorers = module.called(entry), _scorers(module)
+    if entry in scorers or (function is not None and "expected" in function.names):
+        return entry
+    return entry if named and (function is not None or entry in module.values) else None
+
+
+def _seen(module: ScriptModule, named: bool) -> str | None:
+    if _ENTRY in module.functions:
+        return _ENTRY
+    scorers = _scorers(module)
+    own = [name for name, one in module.functions.items() if {"output", "expected"} <= {*one.names}]
+    found = own or [name for name in scorers if name in module.classes] or scorers
+    if not found and named:
+        found = list(module.functions)
+    return found[0] if len(found) == 1 else None
+
+
+def _scorers(module: ScriptModule) -> list[str]:
+    """The script's classes that are scorers, and the package's own that it imports."""
+    own = {name: one.bases for name, one in module.classes.items()}
+    found = [name for name, bases in own.items() if any(base in _BASES for base in bases)]
+    found += [name for name, bases in own.items() if any(base in found for base in bases) and name not in found]
+    brought = [name for name, what in module.imports.items() if _is_scorer(what)]
+    return [*found, *brought]
+
+
+def _is_scorer(name: str) -> bool:
+    """A class of autoevals itself, which is imported by its name."""
+    return name.startswith("autoevals.") and name not in _STUBS and name.rpartition(".")[2][:1].isupper()
+
+
+def _program(evaluator: Evaluator) -> str:
+    real = any(package.startswith(tuple(_PACKAGES)) for package in evaluator.packages)
+    return python_program("braintrust", evaluator.entry or _ENTRY, evaluator.source, real=real)
+
+
+DIALECT = ForeignDialect(
+    name="braintrust",
+    title="a Braintrust scorer",
+    version=1,
+    read=_read,
+    program=_program,
+    arguments={"output": "output", "reference": "expected", "input": "input", "metadata": "metadata"},
+)

@@ -1,0 +1,65 @@
+"""Langfuse's evaluators: `evaluate(ctx)` of its page, and functions of its SDK."""
+
+from __future__ import annotations
+
+from runner.evaluators.foreign.guest import python_program
+from runner.evaluators.foreign.module import Function, ScriptModule, needed
+from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.types import Evaluator
+
+PAGE = "evaluate"
+_MARKS = ("observation", "experiment", "EvaluationContext")
+_STUBS = {"langfuse", "langfuse.Evaluation", "langfuse.experiment", "langfuse.experiment.Evaluation"}
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    page = _of_page(module, named) if entry in (None, PAGE) else None
+    function = page or _of_sdk(module, entry, named)
+    if function is None:
+        return None
+    packages = () if page else needed(module, _STUBS, {"langfuse": "langfuse"})
+    docstring = module.docstring or function.docstring
+    sure = page is not None
+    return Found(function.name, signature=function.words, packages=packages, docstring=docstring, sure=sure)
+
+
+def _of_page(module: ScriptModule, named: bool) -> Function | None:
+    """`evaluate` of one parameter that nobody else fills, in a script that uses what Langfuse gives."""
+    function = module.functions.get(PAGE)
+    if function is None or len(function.required) != 1 or function.decorators:
+        return None
+    return function if named or any(mark in module.source for mark in _MARKS) else None
+
+
+def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> Function | None:
+    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    found = [one for one in some if one is not None and "." not in one.name and _is_ours(one)]
+    if not found and named and len(some) == 1:
+        return some[0]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_ours(function: Function) -> bool:
+    own = set(function.names)
+    return "output" in own and bool({"expected_output"} & own or (function.accepts_any and {"input"} & own))
+
+
+def _program(evaluator: Evaluator) -> str:
+    entry = evaluator.entry or PAGE
+    real = any(package.startswith("langfuse") for package in evaluator.packages)
+    return python_program("langfuse", entry, evaluator.source, page=entry == PAGE, real=real)
+
+
+DIALECT = ForeignDialect(
+    name="langfuse",
+    title="a Langfuse evaluator",
+    version=1,
+    read=_read,
+    program=_program,
+    arguments={
+        "output": "observation.output (output)",
+        "reference": "experiment.item_expected_output (expected_output)",
+        "input": "observation.input (input)",
+        "metadata": "observation.metadata and experiment.item_metadata (metadata)",
+    },
+)

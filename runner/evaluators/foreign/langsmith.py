@@ -1,0 +1,71 @@
+"""LangSmith's evaluators: `perform_eval` of its page, and functions of its SDK."""
+
+from __future__ import annotations
+
+from runner.evaluators.foreign.guest import python_program
+from runner.evaluators.foreign.module import Function, ScriptModule, needed
+from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.types import Evaluator
+
+PAGE = "perform_eval"
+_SUPPORTED = {"run", "example", "inputs", "outputs", "reference_outputs", "attachments"}
+_STUBS = {
+    *("langsmith", "langsmith.schemas", "langsmith.schemas.Run", "langsmith.schemas.Example"),
+    *("langsmith.evaluation", "langsmith.evaluation.evaluator"),
+    *(
+        f"langsmith.evaluation{module}.{name}"
+        for module in ("", ".evaluator")
+        for name in ("EvaluationResult", "EvaluationResults", "run_evaluator", "RunEvaluator")
+    ),
+}
+"""What a script may import where the package is not installed."""
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    function = _function(module, entry, named)
+    if function is None:
+        return None
+    docstring = module.docstring or function.docstring
+    packages = needed(module, _STUBS, {"langsmith": "langsmith"})
+    sure = function.name == PAGE
+    return Found(function.name, signature=function.words, packages=packages, docstring=docstring, sure=sure)
+
+
+def _function(module: ScriptModule, entry: str | None, named: bool) -> Function | None:
+    """The function that is asked for, or the only one that is written for LangSmith."""
+    if entry is None and PAGE in module.functions:
+        return module.functions[PAGE]
+    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    found = [one for one in some if one is not None and _is_ours(one)]
+    if not found and named and len(some) == 1 and some[0] is not None and len(some[0].required) == 2:
+        return some[0]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_ours(function: Function) -> bool:
+    names = set(function.required)
+    if not names or "." in function.name:
+        return False
+    marks = {"run", "example"} if names == {"run", "example"} else names & {"outputs", "reference_outputs"}
+    return bool(marks) and names <= _SUPPORTED and function.names[0] in _SUPPORTED
+
+
+def _program(evaluator: Evaluator) -> str:
+    entry = evaluator.entry or PAGE
+    real = any(package.startswith("langsmith") for package in evaluator.packages)
+    return python_program("langsmith", entry, evaluator.source, page=entry == PAGE, real=real)
+
+
+DIALECT = ForeignDialect(
+    name="langsmith",
+    title="a LangSmith evaluator",
+    version=1,
+    read=_read,
+    program=_program,
+    arguments={
+        "output": "run.outputs",
+        "reference": "example.outputs (reference_outputs)",
+        "input": "example.inputs (inputs)",
+        "metadata": "example.metadata",
+    },
+)

@@ -1,0 +1,149 @@
+"""OpenAI's graders: `grade(sample, item)`, and graders that are JSON."""
+
+from __future__ import annotations
+
+import ast
+import json
+from typing import Any
+
+from runner.errors import EvaluatorError
+from runner.evaluators.foreign.guest import python_program
+from runner.evaluators.foreign.module import ScriptModule, read_python
+from runner.evaluators.foreign.types import DATA, ForeignDialect, Found
+from runner.text import listed, printable, shown, suggestion
+from runner.types import Evaluator
+
+_ENTRY = "grade"
+_KINDS = ("python", "string_check", "text_similarity", "multi")
+_OPERATIONS = ("eq", "ne", "like", "ilike")
+_METRICS = ("fuzzy_match", "bleu", "gleu", "rouge_1", "rouge_2", "rouge_3", "rouge_4", "rouge_5", "rouge_l")
+_LACKING = {
+    "score_model": "it asks a model, and evalcell calls none",
+    "label_model": "it asks a model, and evalcell calls none",
+    "endpoint": "it calls an address of its own",
+    "cosine": "it needs a model of embeddings",
+    "meteor": "it needs WordNet",
+}
+_FUNCTIONS = {"min", "max", "abs", "floor", "ceil", "exp", "sqrt", "log"}
+_DEPTH = 8
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    function = module.called(entry or _ENTRY)
+    if function is None or not ((named and entry is not None) or function.names[:2] == ("sample", "item")):
+        return None
+    docstring = module.docstring or function.docstring
+    return Found(function.name, signature=function.words, docstring=docstring, sure=function.name == _ENTRY)
+
+
+def read_grader(text: str, where: str) -> Found:
+    """A grader that is JSON. Raises EvaluatorError for one that evalcell cannot run, by its name."""
+    grader = _parsed(text, where)
+    _check(grader, where, "the grader", 0)
+    name = grader.get("name")
+    words = f"a grader of the type {grader['type']}"
+    return Found(DATA, signature=words, docstring=name if isinstance(name, str) else "")
+
+
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    try:
+        grader = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise EvaluatorError(f"{where} is no JSON ({printable(str(error), 100)}); a grader is one object") from None
+    if isinstance(grader, dict) and isinstance(grader.get("grader"), dict):
+        grader = grader["grader"]  # as in a request
+    if not isinstance(grader, dict):
+        raise EvaluatorError(f"{where} is no grader: it is {shown(grader, 60)}, not an object with a type")
+    return grader
+
+
+def _check(grader: Any, where: str, what: str, depth: int) -> None:
+    def refuse(why: str) -> EvaluatorError:
+        return EvaluatorError(f"{where}: {what} {why}")
+
+    if not isinstance(grader, dict) or depth > _DEPTH:
+        raise refuse("must be an object with a type")
+    kind = grader.get("type")
+    if kind in _LACKING:
+        raise refuse(f"is of the type {kind}, which cannot be run: {_LACKING[kind]}; take another")
+    if kind not in _KINDS:
+        near = suggestion(kind, _KINDS) if isinstance(kind, str) else ""
+        raise refuse(f"has the type {shown(kind, 60)}{near}; known are {listed(_KINDS)}")
+    needs = {
+        "python": ("source",),
+        "string_check": ("input", "reference", "operation"),
+        "text_similarity": ("input", "reference", "evaluation_metric"),
+        "multi": ("calculate_output",),
+    }
+    for key in needs[kind]:
+        if not isinstance(grader.get(key), str):
+            raise refuse(f"of the type {kind} needs `{key}`, which is text")
+    if kind == "python" and "grade" not in read_python(grader["source"], where).functions:
+        raise refuse("has a source without the function `grade(sample, item)`")
+    if kind == "string_check" and grader["operation"] not in _OPERATIONS:
+        raise refuse(f"has the operation {shown(grader['operation'], 60)}; known are {listed(_OPERATIONS)}")
+    if kind == "text_similarity" and grader["evaluation_metric"] not in _METRICS:
+        metric = grader["evaluation_metric"]
+        why = f", which cannot be computed here: {_LACKING[metric]}" if metric in _LACKING else ""
+        raise refuse(f"has the metric {shown(metric, 60)}{why}; known are {listed(_METRICS, 12)}")
+    if kind == "multi":
+        _check_several(grader, where, what, depth)
+
+
+def _check_several(grader: dict[str, Any], where: str, what: str, depth: int) -> None:
+    parts = grader.get("graders")
+    if not isinstance(parts, dict) or not 0 < len(parts) <= 64:
+        raise EvaluatorError(f"{where}: {what} needs `graders`, an object with a grader by each name")
+    for name, part in parts.items():
+        _check(part, where, f"the grader `{printable(name, 60)}`", depth + 1)
+    _check_formula(grader["calculate_output"], {*parts}, where)
+
+
+def _check_formula(text: str, names: set[str], where: str) -> None:
+    """Refuse all but arithmetic of the graders' names and a few functions."""
+    fine = (
+        ast.Expression,
+        ast.Load,
+        ast.BinOp,
+        ast.UnaryOp,
+        ast.Constant,
+        ast.Call,
+        ast.Name,
+        ast.operator,
+        ast.unaryop,
+    )
+    try:
+        tree = ast.parse(text[:2000].strip(), mode="eval")
+        nodes = list(ast.walk(tree))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EvaluatorError(f"{where}: `calculate_output` is no formula ({printable(str(error), 80)})") from None
+    for node in nodes:
+        known = isinstance(node, fine)
+        if isinstance(node, ast.Name):
+            known = node.id in names | _FUNCTIONS
+        elif isinstance(node, ast.Constant):
+            known = isinstance(node.value, int | float)
+        if not known or (isinstance(node, ast.Call) and node.keywords):
+            shape = "numbers, + - * / and min, max, abs, floor, ceil, exp, sqrt, log of its graders' names"
+            raise EvaluatorError(f"{where}: `calculate_output` may have {shape}, and not {printable(text, 60)}")
+
+
+def _program(evaluator: Evaluator) -> str:
+    grader = _parsed(evaluator.source, evaluator.name) if evaluator.entry == DATA else None
+    source = "" if grader is not None else evaluator.source
+    return python_program("openai", evaluator.entry or _ENTRY, source, "similarity", grader=grader)
+
+
+DIALECT = ForeignDialect(
+    name="openai",
+    title="a grader of OpenAI",
+    version=1,
+    read=_read,
+    program=_program,
+    arguments={
+        "output": "sample.output_text and sample.output_json",
+        "reference": "item.reference",
+        "input": "item.input",
+        "metadata": "item",
+    },
+)

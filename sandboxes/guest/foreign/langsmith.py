@@ -1,0 +1,185 @@
+"""Calls LangSmith's evaluators: those of its page, and those of its SDK."""
+
+from __future__ import annotations
+
+from .frame import (
+    TYPE_CHECKING,
+    Record,
+    abstained,
+    as_object,
+    defaults,
+    finished,
+    invalid,
+    is_async,
+    load,
+    named,
+    parameters,
+    score_of,
+    several,
+    stub,
+    words,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_SUPPORTED = ("run", "example", "inputs", "outputs", "reference_outputs", "attachments")
+_FIELDS = (
+    *("key", "score", "value", "metadata", "comment", "correction", "evaluator_info", "feedback_config"),
+    *("source_run_id", "target_run_id", "extra"),
+)
+_SHAPES = "return a bool, a number, text, or a dict with key, score or value, and comment"
+
+
+class EvaluationResult(Record):
+    """LangSmith's result of one metric."""
+
+    def __init__(self, **fields: Any) -> None:
+        """Keep the fields. Raises TypeError for one that there is not, and without a key."""
+        for name in fields:
+            if name not in _FIELDS:
+                raise TypeError(f"EvaluationResult has no field {name!r}")
+        if not isinstance(fields.get("key"), str):
+            raise TypeError("EvaluationResult needs a key, which is text")
+        super().__init__({"score": None, "value": None, "comment": None, "metadata": None, **fields})
+
+
+class EvaluationResults(dict):  # type: ignore[type-arg]
+    """LangSmith's results of several metrics."""
+
+
+class Run(Record):
+    """LangSmith's run."""
+
+
+class Example(Record):
+    """LangSmith's example."""
+
+
+class RunEvaluator:
+    """The base class of LangSmith's evaluators."""
+
+
+def wrap(source: str, entry: str, page: bool, real: bool) -> Callable[..., Any]:
+    """The function that takes a row's words. `page`: it was written for the page. `real`: the package is there."""
+    if not real:
+        stub("langsmith")
+        stub("langsmith.schemas", Run=Run, Example=Example)
+        results = {"EvaluationResult": EvaluationResult, "EvaluationResults": EvaluationResults}
+        stub("langsmith.evaluation", **results, run_evaluator=_same, RunEvaluator=RunEvaluator)
+        stub("langsmith.evaluation.evaluator", **results, run_evaluator=_same, RunEvaluator=RunEvaluator)
+    module = load(source)
+    function = named(module, entry)
+    own, _ = parameters(function)
+    others = [name for name in own if name not in _SUPPORTED and not own[name]]
+    by_place = bool(others) or list(own) == ["run", "example"] or page
+    key = entry.rpartition(".")[2]
+
+    def given(row: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        inputs = as_object(row.get("input"), "input")
+        outputs = as_object(row.get("output"), "output")
+        reference = as_object(row.get("reference"), "output")
+        metadata = row.get("metadata") or {}
+        run = Run(inputs=inputs, outputs=outputs, metadata=metadata, extra={"metadata": metadata}, error=None)
+        example = Example(inputs=inputs, outputs=reference, metadata=metadata, attachments={})
+        more = defaults(row, own, _SUPPORTED)
+        if by_place:
+            return (run, example)[: max(1, min(2, len(own)))], more
+        values = {
+            **{"run": run, "example": example, "inputs": inputs, "outputs": outputs},
+            **{"reference_outputs": reference, "attachments": {}},
+        }
+        return (), {name: values[name] for name in values if name in own} | more
+
+    def judged(value: Any) -> Any:
+        return _of_page(value) if page else _of_sdk(value, key)
+
+    def call(**row: Any) -> Any:
+        positional, keywords = given(row)
+        return finished(function(*positional, **keywords), judged)
+
+    async def call_async(**row: Any) -> Any:
+        positional, keywords = given(row)
+        return judged(await function(*positional, **keywords))
+
+    return call_async if is_async(function) else call
+
+
+def _same(function: Any) -> Any:
+    return function
+
+
+def _of_page(value: Any) -> Any:
+    """A dict from metric to value; one with a `key` is a single metric."""
+    if isinstance(value, dict) and ("key" in value or "score" in value):
+        return _single(value, "score")
+    if isinstance(value, dict) and value:
+        return several({str(name): _metric(value[name]) for name in value}, "")
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        return several({str(one.get("key", at)): _one(one) for at, one in enumerate(value)}, "")
+    if isinstance(value, bool | int | float):
+        return score_of(value)
+    return invalid(f"perform_eval returned {words(value)}: return a dict with a value for each metric")
+
+
+def _of_sdk(value: Any, key: str) -> Any:
+    if isinstance(value, bool | int | float) or (isinstance(value, str) and value):
+        return score_of(value)
+    if not isinstance(value, dict | list) and _is_result(value):
+        value = {name: getattr(value, name, None) for name in ("key", "score", "value", "comment", "metadata")}
+    if isinstance(value, list) and value:
+        if any(not isinstance(one, dict) or isinstance(one, EvaluationResult) for one in value):
+            return invalid(f"the evaluator returned {words(value)}: a list must have dicts only")
+        value = {"results": value}
+    if isinstance(value, dict) and value:
+        if "results" not in value:
+            return _single(value, key)
+        return _results(value["results"])
+    return invalid(f"the evaluator returned {words(value)}: {_SHAPES}")
+
+
+def _results(found: Any) -> Any:
+    named_results: dict[str, Any] = {}
+    for one in found if isinstance(found, list) else [found]:
+        one = one if isinstance(one, dict) or not _is_result(one) else dict(vars(one))
+        if not isinstance(one, dict) or not isinstance(one.get("key"), str):
+            return invalid(f"the evaluator's results have {words(one)}: each needs a key")
+        named_results[one["key"]] = _one(one)
+    return several(named_results, "the evaluator gave no results")
+
+
+def _single(value: dict[str, Any], key: str) -> Any:
+    if "key" in value and not isinstance(value["key"], str):
+        return invalid(f"the evaluator returned the key {words(value['key'])}: it must be text")
+    if not any(name in value for name in ("score", "value", "comment")):
+        return invalid(f"the evaluator returned {words(value)}, which has no score and no value: {_SHAPES}")
+    return _one(value)
+
+
+def _one(value: dict[str, Any]) -> dict[str, Any]:
+    """One metric's result."""
+    for name in value:
+        if name not in _FIELDS:
+            return invalid(f"the evaluator returned the unknown key {words(name)}: {_SHAPES}")
+    score, own, comment = value.get("score"), value.get("value"), value.get("comment")
+    if comment is not None and not isinstance(comment, str):
+        return invalid(f"the evaluator returned the comment {words(comment)}: it must be text")
+    if score is not None:
+        if not isinstance(score, bool | int | float):
+            return invalid(f"the evaluator returned the score {words(score)}: it must be a number or a bool")
+        found: dict[str, Any] = score_of(score, comment) or {}
+        return found | {"label": own} if isinstance(own, str) else found
+    if own is None:
+        return abstained(comment or "the evaluator gave no score")
+    return score_of(own, comment) or {"label": words(own), "explanation": comment}
+
+
+def _metric(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return _one(value)
+    return score_of(value) or invalid(f"perform_eval returned the metric {words(value)}: {_SHAPES}")
+
+
+def _is_result(value: Any) -> bool:
+    return type(value).__name__ == "EvaluationResult" and hasattr(value, "key")

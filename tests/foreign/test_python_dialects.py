@@ -1,0 +1,289 @@
+"""Each Python dialect that needs no package, in the shapes that are published, in the wasm sandbox."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.errors import EvaluatorError
+from runner.evaluators.load import parse_evaluator
+from runner.types import InputMapping
+from tests.foreign.published import OBJECTS, ROWS, Published, check
+
+LANGSMITH = [
+    Published(
+        "LangSmith's page, custom code evaluator",
+        "def perform_eval(run, example):\n"
+        "    return {'exact_match': int(run['outputs']['answer'] == example['outputs']['answer'])}\n",
+        [(None, 1.0), (None, 0.0)],
+        OBJECTS,
+    ),
+    Published(
+        "LangSmith's page, online evaluator",
+        "def perform_eval(run):\n    text = run['outputs']['answer']\n"
+        "    return {'long': len(text) > 3, 'n': len(text)}\n",
+        [{"long": ("False", 0.0), "n": (None, 1.0)}] * 2,
+        OBJECTS,
+    ),
+    Published(
+        "LangSmith's docs, evaluate with inputs, outputs and reference outputs",
+        "def correct(inputs: dict, outputs: dict, reference_outputs: dict) -> bool:\n"
+        "    return outputs['answer'] == reference_outputs['answer']\n",
+        [("True", 1.0), ("False", 0.0)],
+        OBJECTS,
+    ),
+    Published(
+        "LangSmith's docs, run and example with the SDK's types",
+        "from langsmith.schemas import Example, Run\n\n\ndef concise(run: Run, example: Example) -> dict:\n"
+        "    shorter = len(run.outputs['output']) <= len(example.outputs['output'])\n"
+        "    return {'key': 'concise', 'score': shorter, 'comment': f'asked {example.inputs[\"question\"]}'}\n",
+        [("True", 1.0), ("True", 1.0)],
+    ),
+    Published(
+        "LangSmith's docs, categorical",
+        "def kind(outputs):\n    return 'digit' if outputs['output'].isdigit() else 'word'\n",
+        [("digit", None), ("word", None)],
+    ),
+    Published(
+        "LangSmith's docs, several metrics from one evaluator",
+        "def both(outputs, reference_outputs):\n    same = outputs['output'] == reference_outputs['output']\n"
+        "    return [{'key': 'same', 'score': same}, {'key': 'length', 'score': len(outputs['output'])}]\n",
+        [{"same": ("True", 1.0), "length": (None, 1.0)}, {"same": ("False", 0.0), "length": (None, 5.0)}],
+    ),
+    Published(
+        "LangSmith's docs, EvaluationResult and a parameter with a default",
+        "from langsmith.evaluation import EvaluationResult, run_evaluator\n\n\n@run_evaluator\n"
+        "def near(run, example, least=0.5):\n    return EvaluationResult(key='near', score=least, comment='set')\n",
+        [(None, 0.25)] * 2,
+        mapping=InputMapping(literals={"least": 0.25}),
+    ),
+    Published(
+        "the SDK's own refusals", "def empty(outputs):\n    return {} if outputs['output'] == '4' else None\n",
+        ["invalid_result"] * 2,
+    ),
+    Published(
+        "any two names are run and example", "def mine(r, e):\n    return r.outputs == e.outputs\n",
+        [("True", 1.0), ("False", 0.0)], dialect="langsmith",
+    ),
+]  # fmt: skip
+
+LANGFUSE = [
+    Published(
+        "Langfuse's page, code evaluator",
+        "def evaluate(ctx: EvaluationContext) -> EvaluationResult:\n"
+        "    same = ctx.observation.output == ctx.experiment.item_expected_output\n"
+        "    return EvaluationResult(scores=[Score(name='exact', value=1 if same else 0, comment='compared')])\n",
+        [(None, 1.0), (None, 0.0)],
+    ),
+    Published(
+        "Langfuse's page, several scores and data types",
+        "def evaluate(ctx):\n    text = ctx.observation.output\n    return {'scores': [\n"
+        "        {'name': 'digits', 'value': 'true' if text.isdigit() else 'false', 'dataType': 'BOOLEAN'},\n"
+        "        {'name': 'kind', 'value': 'short', 'data_type': 'CATEGORICAL'},\n    ]}\n",
+        [
+            {"digits": ("True", 1.0), "kind": ("short", None)},
+            {"digits": ("False", 0.0), "kind": ("short", None)},
+        ],
+    ),
+    Published(
+        "Langfuse's page, awaited, metadata of the observation and of the item",
+        "async def evaluate(ctx):\n    experiment = ctx.experiment\n"
+        "    same = ctx.observation.metadata['topic'] == experiment.item_metadata['topic']\n"
+        "    return EvaluationResult(scores=[Score('same', float(same))])\n",
+        [(None, 1.0)] * 2,
+    ),
+    Published(
+        "the page's own refusals",
+        "def evaluate(ctx):\n    value = ctx.observation.output == '4'\n"
+        "    return EvaluationResult(scores=[Score(name='x', value=value)] if value else [])\n",
+        ["invalid_result"] * 2,
+    ),
+    Published(
+        "Langfuse's docs, experiments with the SDK",
+        "from langfuse import Evaluation\n\n\ndef accuracy(*, input, output, expected_output=None, **kwargs):\n"
+        "    if expected_output and expected_output.lower() in output.lower():\n"
+        "        return Evaluation(name='accuracy', value=1.0, comment='found')\n"
+        "    return Evaluation(name='accuracy', value=0.0)\n",
+        [(None, 1.0)] * 2,
+    ),
+    Published(
+        "Langfuse's docs, several evaluations",
+        "from langfuse import Evaluation\n\n\ndef many(*, output, expected_output, metadata, **kwargs):\n"
+        "    topic = Evaluation(name='topic', value=metadata['topic'])\n"
+        "    return [Evaluation(name='length', value=len(output)), topic]\n",
+        [{"length": (None, 1.0), "topic": ("math", None)}, {"length": (None, 5.0), "topic": ("world", None)}],
+    ),
+    Published(
+        "the SDK leaves out what is no Evaluation",
+        "def nothing(*, output, expected_output, **kwargs):\n    return None if output == '4' else 0.5\n",
+        ["abstained"] * 2,
+    ),
+]
+
+BRAINTRUST = [
+    Published(
+        "Braintrust's page, Python scorer",
+        "def handler(input, output, expected, metadata):\n    return 1.0 if output == expected else 0.0\n",
+        [(None, 1.0), (None, 0.0)],
+    ),
+    Published(
+        "Braintrust's docs, a scorer that returns None",
+        "def handler(output, expected, input=None, **kwargs):\n"
+        "    return None if kwargs['metadata']['topic'] == 'math' else 0.5\n",
+        ["abstained", (None, 0.5)],
+    ),
+    Published(
+        "Braintrust's docs, Score of autoevals",
+        "from autoevals import Score\n\n\ndef equal(output, expected):\n"
+        "    return Score(name='equal', score=int(output == expected), metadata={'n': len(output)})\n",
+        [(None, 1.0), (None, 0.0)],
+    ),
+    Published(
+        "Braintrust's docs, several scores",
+        "from braintrust import Score\n\n\ndef handler(output, expected):\n"
+        "    return [Score(name='a', score=1), {'name': 'b', 'score': 0.5}]\n",
+        [{"a": (None, 1.0), "b": (None, 0.5)}] * 2,
+    ),
+    Published(
+        "autoevals' README, a scorer of one's own",
+        "from autoevals import Score\nfrom autoevals.score import Scorer\n\n\nclass Same(Scorer):\n"
+        "    def __init__(self, least=0):\n        self.least = least\n\n"
+        "    def _run_eval_sync(self, output, expected=None, **kwargs):\n"
+        "        return Score(name=self._name(), score=max(self.least, int(output == expected)))\n",
+        [(None, 1.0), (None, 0.0)],
+    ),
+    Published(
+        "Braintrust's framework, names that it does not know are given by position, input first",
+        "def compare(prediction, expected):\n    return float(prediction['question'] == '2 + 2')\n",
+        [(None, 1.0), (None, 0.0)], dialect="braintrust",
+    ),
+    Published(
+        "the framework's own refusals",
+        "def handler(output, expected):\n    return 1.5 if output == '4' else 'good'\n",
+        ["invalid_result"] * 2,
+    ),
+]  # fmt: skip
+
+OPENAI = [
+    Published(
+        "OpenAI's docs, Python graders",
+        "def grade(sample, item) -> float:\n    return 1.0 if sample['output_text'] == item['reference'] else 0.0\n",
+        [(None, 1.0), (None, 0.0)],
+    ),
+    Published(
+        "OpenAI's docs, structured output",
+        "def grade(sample: dict, item: dict):\n    return float(sample['output_json']['answer'])\n",
+        [(None, 4.0), (None, 7.0)],
+        OBJECTS,
+    ),
+    Published(
+        "OpenAI's docs, string check",
+        '{"type": "string_check", "name": "same", "input": "{{sample.output_text}}", '
+        '"reference": "{{ item.reference }}", "operation": "ilike"}',
+        [("pass", 1.0), ("pass", 1.0)],
+        entry="<json>",
+    ),
+    Published(
+        "OpenAI's docs, text similarity",
+        '{"type": "text_similarity", "name": "near", "input": "{{sample.output_text}}", '
+        '"reference": "{{item.reference}}", "evaluation_metric": "fuzzy_match"}',
+        [(None, 1.0), (None, 0.8)],
+        entry="<json>",
+    ),
+    Published(
+        "OpenAI's docs, a Python grader in a request",
+        '{"grader": {"type": "python", "image_tag": "2025-05-08", '
+        '"source": "def grade(sample, item):\\n    return len(item[\'topic\'])\\n"}}',
+        [(None, 4.0), (None, 5.0)],
+        entry="<json>",
+    ),
+    Published(
+        "OpenAI's docs, multi grader",
+        '{"type": "multi", "calculate_output": "max(0, 0.5 * same + near / 2)", "graders": {'
+        '"same": {"type": "string_check", "input": "{{sample.output_text}}", "reference": "{{item.reference}}", '
+        '"operation": "eq"}, "near": {"type": "text_similarity", "input": "{{sample.output_text}}", '
+        '"reference": "{{item.reference}}", "evaluation_metric": "rouge_l"}}}',
+        [(None, 1.0), (None, 0.5)],
+        entry="<json>",
+    ),
+]
+
+TRL = [
+    Published(
+        "TRL's docs, reward by length",
+        "def reward_len(completions, **kwargs):\n    return [float(len(c)) for c in completions]\n",
+        [(None, 1.0), (None, 5.0)],
+    ),
+    Published(
+        "TRL's docs, columns of the dataset",
+        "def reward(prompts, completions, reference, topic, **kwargs):\n"
+        "    return [float(c == r) if t == 'math' else None for c, r, t in zip(completions, reference, topic)]\n",
+        [(None, 1.0), "abstained"],
+    ),
+    Published(
+        "TRL's docs, a reward that is awaited",
+        "async def reward(completions, **kwargs):\n    return [0.5] * len(completions)\n",
+        [(None, 0.5)] * 2,
+    ),
+    Published(
+        "a batch is called once, and its rows see each other",
+        "def reward(completions, **kwargs):\n    return [len(completions)] * len(completions)\n",
+        [(None, 2.0)] * 2,
+    ),
+    Published(
+        "a row that raises fails alone",
+        "def reward(completions, **kwargs):\n    return [1 / (len(c) - 1) for c in completions]\n",
+        ["raised", (None, 0.25)],
+    ),
+    Published(
+        "a list of another length",
+        "def reward(completions, **kwargs):\n    return [1.0, 2.0, 3.0]\n",
+        ["invalid_result"] * 2,
+    ),
+]
+
+EVERY = {"langsmith": LANGSMITH, "langfuse": LANGFUSE, "braintrust": BRAINTRUST, "openai": OPENAI, "trl": TRL}
+
+
+@pytest.mark.rotating("dialect", "foreign")
+@pytest.mark.parametrize("dialect", EVERY)
+def test_published_scripts_run_as_they_are(dialect: str) -> None:
+    check(dialect, EVERY[dialect])
+
+
+@pytest.mark.parametrize(
+    ("grader", "why"),
+    [
+        ('{"type": "score_model", "name": "x"}', "score_model, which cannot be run: it asks a model"),
+        ('{"type": "label_model"}', "label_model, which cannot be run"),
+        ('{"type": "strng_check"}', "did you mean `string_check`"),
+        ('{"type": "text_similarity", "input": "", "reference": "", "evaluation_metric": "cosine"}', "embeddings"),
+        ('{"type": "multi", "graders": {"a": {"type": "score_model"}}, "calculate_output": "a"}', "grader `a`"),
+        (
+            '{"type": "multi", "graders": {"a": {"type": "python", "source": "def grade(sample, item): return 1"}}, '
+            '"calculate_output": "a.__class__"}',
+            "`calculate_output` may have",
+        ),
+        ("[1]", "not an object"),
+        ("{", "no JSON"),
+    ],
+)
+def test_a_grader_that_cannot_be_run_is_refused_by_its_name(grader: str, why: str) -> None:
+    with pytest.raises(EvaluatorError, match=why):
+        parse_evaluator(grader, "grader.json", entry="<json>")
+
+
+def test_what_could_be_several_is_refused_with_what_to_write() -> None:
+    text = "def one(output, expected): return 1\n\n\ndef two(inputs, outputs, reference_outputs): return 1\n"
+    with pytest.raises(EvaluatorError, match="could be a script for `langsmith`, `braintrust`; say which"):
+        parse_evaluator(text, "graders.py")
+    assert parse_evaluator(text, "graders.py", entry="one").dialect == "braintrust"
+    header = '# /// script\n# [tool.evalcell]\n# dialect = "langsmith"\n# entry = "two"\n# ///\n'
+    assert parse_evaluator(header + text, "graders.py").entry == "two"
+
+
+def test_what_is_more_than_a_type_takes_the_package() -> None:
+    own = parse_evaluator("from autoevals import Levenshtein\n", "one.py", dialect="braintrust")
+    assert (own.entry, own.packages) == ("Levenshtein", ("autoevals",))
+    client = "from langsmith import Client\n\n\ndef ok(run, example): return True\n"
+    assert parse_evaluator(client, "one.py").packages == ("langsmith",)
+    assert ROWS

@@ -12,7 +12,7 @@ from runner.arguments import make_request
 from runner.call import Columns
 from runner.datasets.frames import frame_rows
 from runner.errors import ColumnsError, InputError
-from runner.evaluators.entrypoint import script
+from runner.evaluators.program import program
 from runner.request import Rows, RunRequest, Scorer
 from runner.runs.stored import prepare
 from runner.text import shown, whole
@@ -72,7 +72,7 @@ class BatchScorer:
         self._warm = _Warm(self._prepared.sandbox)
         try:
             evaluator = self._prepared.evaluator
-            self._loop.run(self._warm.warm(script(evaluator.source, evaluator.language), self.request.limits))
+            self._loop.run(self._warm.warm(program(evaluator), self.request.limits))
         except BaseException:
             self._loop.end()
             raise

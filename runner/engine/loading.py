@@ -5,8 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from sandboxes.base import Program
+from runner.engine.aggregate import Unscored
+from runner.engine.apart import with_apart
+from runner.engine.batched import BatchedProgram, is_batched
+from runner.evaluators.program import program
+from runner.types import Evaluator
+from sandboxes.base import Limits, Program, Sandbox
 from sandboxes.shield import finish
+
+
+async def load_evaluator(evaluator: Evaluator, sandbox: Sandbox, limits: Limits) -> Program:
+    """The evaluator's program, in the way in which its function is called. Raises what `Sandbox.load` does."""
+    if not evaluator.evaluates:
+        return Unscored()
+    loaded = await sandbox.load(program(evaluator), limits)
+    return BatchedProgram(loaded) if is_batched(evaluator) else with_apart(evaluator, sandbox, loaded)
 
 
 class Loading:

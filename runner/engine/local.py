@@ -5,24 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
 from packaging.specifiers import SpecifierSet
 
-from runner.engine.aggregate import Unscored
-from runner.engine.apart import with_apart
-from runner.engine.batched import BatchedProgram, is_batched
+from runner.engine.batched import is_batched
 from runner.engine.batches import BATCH_ROWS, SMALLEST, shared_batch
-from runner.engine.loading import Loading
+from runner.engine.loading import Loading, load_evaluator
 from runner.engine.prefetch import Prefetcher
 from runner.engine.row import Known, Row
 from runner.engine.rows import Keep, RowFactory
 from runner.evaluators.given import Fill, Hash, fill_and_hash
-from runner.evaluators.program import program
 from runner.results.outcome import ResultFactory
 from runner.types import Case, Evaluator, InputMapping, Result
-from sandboxes.base import Call, Limits, Program, Sandbox
+from sandboxes.base import Call, Limits, Sandbox
 from sandboxes.errors import SandboxLostError, UnsupportedConfigError
 from sandboxes.shield import finish
 
@@ -65,13 +63,7 @@ async def score(
     fill, hash_given = fill_and_hash(evaluator, mapping)
     refuse_unfit(evaluator, sandbox)
 
-    async def load() -> Program:
-        if not evaluator.evaluates:
-            return Unscored()
-        loaded = await sandbox.load(program(evaluator), limits)
-        return BatchedProgram(loaded) if is_batched(evaluator) else with_apart(evaluator, sandbox, loaded)
-
-    loading = Loading(load, open)
+    loading = Loading(partial(load_evaluator, evaluator, sandbox, limits), open)
     try:
         if known is None:
             await loading.load()

@@ -15,6 +15,9 @@ PAGE := runner/reports/html/page.css $(wildcard runner/server/web/assets/* runne
 
 DOCS := .venv-docs
 
+# The tests start some hundred Pythons. Without bytecode each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help docs ready demo test test-all test-pythons test-newest check lint bench lock picture catalogue reference clean
 
 help:

@@ -3,7 +3,7 @@ Which tests a run leaves out, and which tests one worker keeps together.
 
 pytest runs all that it is asked for. With `--each-commit` it leaves out what other commits try, and says how much:
 
-- of the tests marked `rotating(what, area)` it runs an eighth, another one with each commit, and all of those whose
+- of the tests marked `rotating(what, area)` it runs a twelfth, another one with each commit, and all of those whose
   area or file has changed since `EVALCELL_TEST_SINCE` (a commit), or since the first parent of the tested commit;
 - of the tests marked `thorough(reason)` it runs none: others that it runs stand for them.
 """
@@ -38,6 +38,11 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "cluster": ("sandboxes/cluster/", _VERSIONS),
     "templates": ("templates/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),
+    "engine": ("runner/engine/", "runner/runs/", "runner/api/", _VERSIONS),
+    "data": ("runner/datasets/", "runner/output/", "runner/results/", _VERSIONS),
+    "scripts": ("runner/evaluators/", _VERSIONS),
+    "doors": ("runner/pytest_plugin/", "runner/notebook/", "runner/examples/", "runner/api/", _VERSIONS),
+    "cli": ("runner/cli/", "runner/doctor/", "runner/__main__.py", _VERSIONS),
     "foreign": (
         "runner/evaluators/foreign/",
         "sandboxes/guest/foreign/",
@@ -62,7 +67,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
 }
 """By area, what its rotating tests are about."""
 
-PARTS = 8
+PARTS = 12
 OPENED = re.compile(
     r"(?<=[\[-])(wasm-(restore|instance|workers)|(process|deno)-[AB]-(batch|call)|modal-typescript|e2b|modal|vercel|daytona)"
     r"(?=[\]-])"
@@ -97,7 +102,7 @@ class Rotation:
     def __str__(self) -> str:
         of = f"of commit {self.commit[:8]}" if self.commit else "as no commit is known here"
         why = f"; all of {', '.join(self.changed)} ({self._reason()})" if self.changed else ""
-        return f"eighth {self.part} {of}{why}"
+        return f"twelfth {self.part} {of}{why}"
 
     def _reason(self) -> str:
         if not self.since:

@@ -12,7 +12,7 @@ import pytest
 
 from sandboxes.cache import cache_dir
 
-pytestmark = pytest.mark.rotating("doors of the runner", "runner")
+pytestmark = pytest.mark.rotating("doors of the runner", "doors")
 
 nbclient: Any = pytest.importorskip("nbclient")
 nbformat: Any = pytest.importorskip("nbformat")

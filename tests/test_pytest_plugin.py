@@ -12,7 +12,7 @@ import pytest
 
 from sandboxes.cache import cache_dir
 
-pytestmark = pytest.mark.rotating("doors of the runner", "runner")
+pytestmark = pytest.mark.rotating("doors of the runner", "doors")
 
 pytest_plugins = ["pytester"]
 
@@ -56,7 +56,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def run(pytester: pytest.Pytester, *words: str) -> pytest.RunResult:
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-v", *words)
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:schemathesis", "-v", *words)
 
 
 def test_each_worked_example_is_a_test(pytester: pytest.Pytester, place: Path) -> None:

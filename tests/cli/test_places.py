@@ -19,7 +19,7 @@ EVALCELL = f'"{sys.executable}" -P -c "from runner.__main__ import main; main()"
 RUN = f"{EVALCELL} run json-distance demo --limit 3 -q"
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only there are these limits")
 
-pytestmark = [LINUX, pytest.mark.rotating("odd places", "runner", "packages", "wasm", "process")]
+pytestmark = [LINUX, pytest.mark.rotating("odd places", "cli", "packages", "wasm", "process")]
 
 
 def sh(script: str, *, mounts: bool = False, **env: str | None) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.rotating("other systems", "wasm", "remote", "runner")
+pytestmark = pytest.mark.rotating("other systems", "wasm", "remote")
 
 ROOT = Path(__file__).parents[2]
 SYSTEMS = ["darwin", "win32"]

@@ -216,7 +216,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-@pytest.mark.rotating("bounds of work and memory", "runner")
+@pytest.mark.rotating("bounds of work and memory", "data")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sizes are in other units")
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
 def test_memory_does_not_grow_with_rows(tmp_path: Path, suffix: str) -> None:

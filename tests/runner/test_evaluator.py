@@ -157,7 +157,7 @@ NESTED = {
 }
 
 
-@pytest.mark.rotating("hostile", "runner")
+@pytest.mark.rotating("hostile", "scripts")
 @pytest.mark.parametrize("name", NESTED)
 def test_no_source_brings_the_parser_down(name: str) -> None:
     # In a process of its own, as the failure would be a segmentation fault.

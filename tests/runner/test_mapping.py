@@ -79,7 +79,7 @@ def test_a_header_may_ask_for_some_work(path: str) -> None:
     assert parse_path(path).singular is False
 
 
-@pytest.mark.rotating("bounds of work and memory", "runner")
+@pytest.mark.rotating("bounds of work and memory", "scripts")
 @pytest.mark.parametrize("path", ["$..x", "$..*", "$..[?@.a == 1]", "$" + "[*,*]" * 30, "$" + "..*" * 20])
 def test_work_on_one_row_is_bounded(path: str) -> None:
     row = {"output": [{"a": [1, 2, 3]}] * (MAX_VISITED // 2)}

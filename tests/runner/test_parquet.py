@@ -250,7 +250,7 @@ def test_values_that_are_longer_than_a_row_break_their_rows(tmp_path: Path, base
     assert most < baseline + MOST
 
 
-@pytest.mark.rotating("bounds of work and memory", "runner")
+@pytest.mark.rotating("bounds of work and memory", "data")
 @linux
 def test_what_cannot_be_decoded_in_bounds_is_told_with_its_column(tmp_path: Path, baseline: int) -> None:
     path = tmp_path / "d.parquet"
@@ -274,7 +274,7 @@ def test_a_file_of_many_columns(tmp_path: Path) -> None:
     assert len(case.unread) <= 200
 
 
-@pytest.mark.rotating("bounds of work and memory", "runner")
+@pytest.mark.rotating("bounds of work and memory", "data")
 @linux
 def test_the_bound_holds_where_the_kernel_does_not_keep_it() -> None:
     script = """

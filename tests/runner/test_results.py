@@ -237,7 +237,7 @@ except WriteError as e:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX limits")
-@pytest.mark.rotating("full disks", "runner")
+@pytest.mark.rotating("full disks", "data")
 @pytest.mark.parametrize(("suffix", "rows"), [*((suffix, 400) for suffix in FORMATS[:3]), ("parquet", 12_000)])
 def test_a_full_disk_leaves_whole_rows_in_a_valid_file(tmp_path: Path, suffix: str, rows: int) -> None:
     """A limit on the size of a file stands for the disk: it, too, ends a write in the middle."""
@@ -258,7 +258,7 @@ def test_a_full_disk_leaves_whole_rows_in_a_valid_file(tmp_path: Path, suffix: s
     assert all(20_000 - 300 < size <= 20_013 for size in written) or suffix == "parquet"
 
 
-@pytest.mark.rotating("bounds of work and memory", "runner")
+@pytest.mark.rotating("bounds of work and memory", "data")
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path, suffix: str) -> None:
     one = result(stdout="x" * 2000)

@@ -81,7 +81,7 @@ def test_scores_at_the_end_of_the_range_do_not_overflow() -> None:
     assert stats.median == pytest.approx(1.65e308)
 
 
-@pytest.mark.rotating("bounds of work and memory", "runner")
+@pytest.mark.rotating("bounds of work and memory", "data")
 @pytest.mark.parametrize(("different", "each"), [(150_000, 8), (100, 0)])
 def test_a_score_costs_at_most_8_bytes(different: int, each: int) -> None:
     tally = Tally()

@@ -14,7 +14,7 @@ from runner.errors import EvaluatorError
 from runner.evaluators.load import MAX_SOURCE
 from tests.runner.parsing import parsed
 
-pytestmark = pytest.mark.rotating("hostile", "runner")
+pytestmark = pytest.mark.rotating("hostile", "scripts")
 
 
 def repeated(text: str, before: str = "", after: str = "") -> str:

@@ -20,7 +20,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     One way of each backend is tried with every promise, by each commit.
 
     The other providers have the harness of the one, and are tried with what they carry. Of the other ways of a backend
-    an eighth is tried.
+    a twelfth is tried.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "chosen" not in params:

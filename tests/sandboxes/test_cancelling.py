@@ -105,7 +105,7 @@ def _try(backend: Backend, n: int, way: str, check: Callable[[], None]) -> None:
     assert all(result.score == int(result.id) for result in results)
 
 
-@pytest.mark.rotating("cancelling", "wasm", "process", "deno", "remote", "runner")
+@pytest.mark.rotating("cancelling", "wasm", "process", "deno", "remote", "engine")
 @pytest.mark.parametrize("way", WAYS)
 def test_cancelled_at_some_waits(chosen: Backend, waits: int, nothing_left: Callable[[], None], way: str) -> None:
     # Other waits for each way: at the beginning, where things are started, and later.
@@ -163,7 +163,7 @@ def test_a_time_that_is_over_takes_all_along(chosen: Backend, nothing_left: Call
     asyncio.run(body())
 
 
-@pytest.mark.rotating("cancelling", "wasm", "process", "deno", "remote", "runner")
+@pytest.mark.rotating("cancelling", "wasm", "process", "deno", "remote", "engine")
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_leaves_nothing(chosen: Backend, nothing_left: Callable[[], None], times: int) -> None:
     async def body() -> None:
@@ -178,7 +178,7 @@ def test_ctrl_c_leaves_nothing(chosen: Backend, nothing_left: Callable[[], None]
     nothing_left()
 
 
-@pytest.mark.rotating("cancelling", "wasm", "process", "deno", "remote", "runner")
+@pytest.mark.rotating("cancelling", "wasm", "process", "deno", "remote", "engine")
 @pytest.mark.parametrize("way", ["at each step", "by anyio"])
 def test_a_sandbox_that_is_opened_and_closed_by_hand(
     chosen: Backend, nothing_left: Callable[[], None], way: str
@@ -199,7 +199,7 @@ def test_a_sandbox_that_is_opened_and_closed_by_hand(
         Stopping(n, *WAYS[way]).run(opened, nothing_left)
 
 
-@pytest.mark.rotating("cancelling", "wasm", "process", "deno", "remote", "runner")
+@pytest.mark.rotating("cancelling", "wasm", "process", "deno", "remote", "engine")
 def test_two_sandboxes_that_are_compared(chosen: Backend, waits: int, nothing_left: Callable[[], None]) -> None:
     evaluator = parse_evaluator(SCRIPTS[chosen.language], name="tried", language=chosen.language)
     cases = [*cases_from_rows([{"id": str(n), "output": "x" * n} for n in range(ROWS)])]

@@ -48,7 +48,7 @@ def said(result: Result) -> tuple[Any, ...]:
     return result.id, result.outcome, result.label, result.score, result.explanation
 
 
-@pytest.mark.rotating("templates", "templates", "runner")
+@pytest.mark.rotating("templates", "templates", "engine")
 @pytest.mark.parametrize("way", ways(), ids=str)
 def test_worked_examples_hold(way: Way, opened: Opened) -> None:
     cases = way.cases

@@ -34,21 +34,35 @@ def _python(text: str) -> str:
     bodies: dict[int, list[str]] = {}
     found = _Imports(node for node in tree.body if node not in wanted)
     taken = found.lines
+    taken_in: set[str] = set()
     for node in wanted:
-        part = _part((node.module or "").removeprefix(_MODULE), ".py")
-        module = ast.parse(part)
-        own = _Imports(module.body)
-        found.add(own)
-        docstring = range(1, (module.body[0].end_lineno or 0) + 1) if ast.get_docstring(module) is not None else ()
-        bodies[node.lineno] = _left(part.split("\n"), {*own.lines, *docstring})
+        blocks = _bodies((node.module or "").removeprefix(_MODULE), found, taken_in)
+        bodies[node.lineno] = "\n\n\n".join(blocks).split("\n")
     lines = text.split("\n")
     first = min([*taken, *bodies])
     above, below = lines[: first - 1], lines[first - 1 :]
     rest = _left(below, {line - first + 1 for line in (*taken, *bodies)})
-    blocks = ["\n".join(block) for block in (_left(above, set()), *bodies.values(), rest)]
+    parts = ["\n".join(body) for body in bodies.values()]
+    blocks = ["\n".join(_left(above, set())), *(part for part in parts if part), "\n".join(rest)]
     imports = found.written()
     head = f"{blocks[0]}\n\n{imports}" if imports else blocks[0]
     return "\n\n\n".join([head, *blocks[1:]]) + "\n"
+
+
+def _bodies(name: str, found: _Imports, taken_in: set[str]) -> list[str]:
+    """A part without its docstring and imports, and before it the parts that it needs and that are not there yet."""
+    if name in taken_in:
+        return []
+    taken_in.add(name)
+    part = _part(name, ".py")
+    module = ast.parse(part)
+    needed = [node.module or "" for node in module.body if isinstance(node, ast.ImportFrom)]
+    inner = [one.removeprefix(_MODULE) for one in needed if one.startswith(_MODULE)]
+    before = [body for one in inner for body in _bodies(one, found, taken_in)]
+    own = _Imports(module.body)
+    found.add(own)
+    docstring = range(1, (module.body[0].end_lineno or 0) + 1) if ast.get_docstring(module) is not None else ()
+    return [*before, "\n".join(_left(part.split("\n"), {*own.lines, *docstring}))]
 
 
 def _left(lines: list[str], taken: set[int]) -> list[str]:
@@ -66,7 +80,8 @@ class _Imports:
         self._whole = {_named(alias) for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         self._names: dict[str, set[str]] = {}
         for node in nodes:
-            if isinstance(node, ast.ImportFrom):
+            # A part that needs another one finds it in the same script.
+            if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith(_MODULE):
                 self._names.setdefault(node.module or "", set()).update(_named(alias) for alias in node.names)
 
     def add(self, other: _Imports) -> None:

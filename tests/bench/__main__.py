@@ -12,12 +12,40 @@ from collections.abc import Callable
 from rich.console import Console
 
 from sandboxes import SandboxUnavailableError
-from tests.bench import compare, deno, frames, packages, page, plugin, pool, process, remote, server_start, store, wasm
+from tests.bench import (
+    compare,
+    deno,
+    frames,
+    packages,
+    page,
+    plugin,
+    pool,
+    process,
+    programs,
+    remote,
+    server_start,
+    store,
+    wasm,
+)
 from tests.bench.measure import Figures
 
 FIGURES: dict[str, Callable[[Figures], None]] = {
     name.removeprefix("figure_"): figure
-    for module in (wasm, process, deno, packages, frames, plugin, compare, remote, pool, page, store, server_start)
+    for module in (
+        wasm,
+        process,
+        deno,
+        packages,
+        frames,
+        plugin,
+        compare,
+        remote,
+        pool,
+        page,
+        store,
+        server_start,
+        programs,
+    )
     for name, figure in vars(module).items()
     if name.startswith("figure_")
 }

@@ -16,6 +16,7 @@ from runner.datasets.frames import FrameRows
 from runner.datasets.lacking import Cases, refuse_lacking
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.row_columns import RowColumns, parse_column
+from runner.datasets.slices import Slice
 from runner.datasets.streams import refuse_encoding
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.aggregate import Aggregation
@@ -149,6 +150,8 @@ class Prepared:
     """None: the column `id`."""
     stored: str | None = None
     """The path of a dataset that the store has; the request has its name."""
+    part: Slice | None = None
+    """Some of a dataset's rows, if the run is one part of several."""
 
     @property
     def reading(self) -> Reading:
@@ -213,8 +216,10 @@ class Prepared:
             id_source=self.id_source,
             reading=self.reading,
             name=None if self.stored is None else self.request.dataset,
+            part=self.part,
         ) as dataset:
-            refuse_lacking_columns(dataset.name, dataset, [self])
+            if self.part is None:  # it was looked at in the first part; rows of others may lack them
+                refuse_lacking_columns(dataset.name, dataset, [self])
             yield dataset
 
     def score(

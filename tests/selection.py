@@ -37,6 +37,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "packages": ("sandboxes/packages/", _VERSIONS),
     "cluster": ("sandboxes/cluster/", _VERSIONS),
     "templates": ("templates/", _VERSIONS),
+    "parts": ("runner/parts/", "runner/datasets/", "runner/results/", "runner/output/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),
     "engine": ("runner/engine/", "runner/runs/", "runner/api/", _VERSIONS),
     "data": ("runner/datasets/", "runner/output/", "runner/results/", _VERSIONS),

@@ -17,6 +17,7 @@ ROOMS = (
     ("doctor",),
     ("api",),
     ("project",),
+    ("parts",),
     ("pool",),
     ("runs",),
     ("output", "score_cache", "examples", "notebook", "reports", "compare", "store"),

@@ -35,6 +35,7 @@ RUN = [
     "docs/how-to/compare.md",
     "docs/how-to/containers.md",
     "docs/how-to/packages.md",
+    "docs/how-to/parts.md",
     "docs/how-to/reports.md",
     "docs/how-to/resume-and-cache.md",
     "docs/how-to/store.md",

@@ -155,7 +155,8 @@ def run(**given: Any) -> int:
 
     EVALUATOR is a script that defines `evaluate`, or the name of a template. DATASET is a .jsonl, .json, .csv,
     .tsv, .parquet or .arrow file, text also as .gz or .zst, `-` for JSON lines on stdin, or `demo` for the rows
-    that come with evalcell. NAME@VERSION and store:NAME are what `evalcell add` has kept.
+    that come with evalcell. NAME@VERSION and store:NAME are what `evalcell add` has kept. A pattern in quotes,
+    'rows-*.parquet', is one dataset of several files: they are scored in parts, and -o run/ gets a folder for each.
 
     The suffix of -o FILE sets its format: .jsonl, .json, .csv or .parquet. An existing file is overwritten.
     In .csv, text that a spreadsheet would run as a formula is escaped with an apostrophe. A folder, as in
@@ -173,6 +174,7 @@ def run(**given: Any) -> int:
     Without arguments all runs of evalcell.toml are run; with NAME alone, its run of that name.
     """
     from runner.cli import run
+    from runner.datasets.location import is_pattern
 
     asked = run.Options(**given)
     if asked.project is not None or (asked.dataset is None and not asked.evaluators):
@@ -183,6 +185,10 @@ def run(**given: Any) -> int:
         from runner.cli import several  # nor for one alone
 
         return several.run(asked)
+    if asked.evaluator is not None and asked.dataset is not None and is_pattern(asked.dataset):
+        from runner.cli import parts  # nor for one file
+
+        return parts.run(asked, asked.evaluator, asked.dataset)
     return run.run(asked)
 
 

@@ -34,6 +34,12 @@ class Progress:
         if self._bar is not None and perf_counter() - self._updated > _SECONDS:
             self._update(self._bar)
 
+    def at(self, done: int) -> None:
+        """So many rows are done: several workers count their own."""
+        self._done = done
+        if self._bar is not None and perf_counter() - self._updated > _SECONDS:
+            self._update(self._bar)
+
     def __enter__(self) -> Self:
         if self.shown:
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -23,6 +23,9 @@ from runner.runs.run import Run
 from runner.runs.stored import find, prepare
 from runner.text import rows_of
 from runner.types import Evaluator
+
+if TYPE_CHECKING:
+    from runner.parts.run import PartsRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,9 +121,9 @@ def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
         try:
             interrupted = signals.run(_score(work, progress), quiet=quiet)
         except Exception as e:
-            _end(work, "failed", str(e))
+            end(work, "failed", str(e))
             raise
-        _end(work, "interrupted" if interrupted else "finished")
+        end(work, "interrupted" if interrupted else "finished")
         return interrupted
 
 
@@ -142,12 +145,13 @@ async def _score(work: Run, progress: Progress) -> None:
                 progress.add(result)
 
 
-def _end(work: Run, state: State, error: str | None = None) -> None:
+def end(work: Run | PartsRun, state: State, error: str | None = None) -> None:
+    """Write how it ended."""
     if beside := work.end(state, error):
         render.err().say(render.text(f"evalcell: {beside}", "bold red", render.ERROR))
 
 
-def _kept(work: Run) -> str:
+def _kept(work: Run | PartsRun) -> str:
     """Where the rows are, in words."""
     written, rows = work.written, work.count
     if not written and work.saved:
@@ -164,7 +168,7 @@ def saved_as(run: str) -> str:
     return f"saved as the run {run}: evalcell runs show {run}"
 
 
-def report(work: Run, options: Options, interrupted: bool, of: str = "") -> int:
+def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = "") -> int:
     """Print the figures; return the exit code. `of` begins what is said on stderr: one of several evaluators."""
     summary, err = work.summary("interrupted" if interrupted else "finished"), render.err()
     if not options.quiet:
@@ -190,14 +194,14 @@ def exit_code(summary: Summary) -> int:
     return {"failed": GATE_FAILED, "no verdict": COULD_NOT_JUDGE, "done": DONE}[verdict(summary)]
 
 
-def compared(work: Run) -> dict[str, Any]:
+def compared(work: Run | PartsRun) -> dict[str, Any]:
     """The comparison with the baseline, under its key, if there is one."""
     if work.baseline is None or (made := work.baseline.comparison) is None:
         return {}
     return {"comparison": made.model_dump(mode="json")}
 
 
-def _print(work: Run, summary: Summary, options: Options) -> None:
+def _print(work: Run | PartsRun, summary: Summary, options: Options) -> None:
     out = render.out()
     if options.as_json:
         out.out(json.dumps(summary.model_dump(mode="json") | compared(work), ensure_ascii=True), highlight=False)

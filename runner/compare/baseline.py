@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from runner.compare.files import find_source, read_side
+from runner.compare.files import Source, find_source, read_side
 from runner.compare.gate import refuse_undirected, worse_gate
 from runner.compare.pairs import Wish, compare_sides
 from runner.compare.runs import with_rows
@@ -42,6 +42,10 @@ class Baseline:
     def path(self) -> str:
         """The file that was read."""
         return str(self._source.path)
+
+    def read(self, source: Source) -> None:
+        """Take the rows of a run that has ended, in place of each."""
+        self._new = read_side(source._replace(name=_NAME))
 
     def add(self, result: Result) -> None:
         """Take one row."""

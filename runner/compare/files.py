@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from hashlib import blake2b
 from io import BufferedReader
 from pathlib import Path
@@ -24,7 +24,7 @@ from runner.datasets.rows import Row, columns
 from runner.datasets.streams import as_utf8
 from runner.errors import DatasetError, InputError, NotComparableError
 from runner.output.cells import unescaped
-from runner.output.folder import LOCK, MANIFEST, ROWS
+from runner.output.folder import LOCK, MANIFEST, MOST_PARTS, PARTS, ROWS, part_name
 from runner.results.figures import MOST
 from runner.results.worst import safe
 from runner.text import near, printable, read_bounded, whole, why
@@ -44,10 +44,18 @@ class Source(NamedTuple):
 
     name: str
     path: Path
+    """Of a run in parts, the folder of them."""
     manifest: dict[str, Any]
     """Empty where there is none."""
     lock: str | None
     """A hash of the lock of the run's packages."""
+    parts: tuple[Path, ...] = ()
+    """The files with the rows of a run in parts, in the dataset's order."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files with rows, in order."""
+        return self.parts or (self.path,)
 
     @property
     def state(self) -> str | None:
@@ -97,6 +105,8 @@ def find_source(path: str | os.PathLike[str]) -> Source:
     name = printable(whole(os.fspath(path)))
     try:
         folder = place if place.is_dir() else None
+        if folder is not None and (found := _in_parts(name, folder)) is not None:
+            return found
         file = place if folder is None else place / ROWS
         if not file.is_file():
             if folder is not None:
@@ -116,15 +126,32 @@ def find_source(path: str | os.PathLike[str]) -> Source:
     return Source(name, file, manifest, _lock(lock) if manifest.get("lock") and lock.is_file() else None)
 
 
+def _in_parts(name: str, folder: Path) -> Source | None:
+    """The rows of a run in parts; None for any other folder."""
+    if not (folder / PARTS).is_dir() or not (folder / MANIFEST).is_file():
+        return None
+    manifest = _manifest(folder / MANIFEST)
+    count = manifest.get("parts")
+    if type(count) is not int or not 0 < count <= MOST_PARTS:
+        return None
+    files = tuple(folder / PARTS / part_name(number) / ROWS for number in range(1, count + 1))
+    there = tuple(file for file in files if file.is_file())
+    if not there or (len(there) < count and manifest.get("state") == "finished"):
+        raise NotComparableError(f"{name} lacks {count - len(there):,} of its {count:,} parts; run it again")
+    lock = folder / LOCK
+    return Source(
+        name, folder / PARTS, manifest, _lock(lock) if manifest.get("lock") and lock.is_file() else None, there
+    )
+
+
 def read_side(source: Source, wanted: Sequence[str] = ()) -> Side:
     """Read all rows, and the values of the columns that are wanted. Raises NotComparableError."""
     side = Side(source.name, wanted)
     add = side.add
-    with open_rows(source.path, wanted) as rows:
-        for where, row in rows:
-            if isinstance(row, RowError):
-                raise NotComparableError(f"{where}: {row}; is the file whole, and a results file?")
-            add(where, row)
+    for where, row in source_rows(source, wanted):
+        if isinstance(row, RowError):
+            raise NotComparableError(f"{where}: {row}; is the file whole, and a results file?")
+        add(where, row)
     if not side.ids:
         raise NotComparableError(f"{source.name} has no rows; run it again, and compare then")
     return side
@@ -135,18 +162,15 @@ def read_rows(source: Source, numbers: Collection[int]) -> dict[int, dict[str, A
     wanted, found = set(numbers), {}
     if not wanted:
         return {}
-    if source.path.suffix.lower() == ".jsonl":
-        with source.path.open("rb") as raw:
-            file, _ = as_utf8(raw, source.name, None)
-            every = (line for line in lines(file) if line is None or line.strip())
-            for number, line in enumerate(every):
-                if number in wanted and line is not None:
-                    try:
-                        found[number] = json_row(line)
-                    except RowError:
-                        raise _changed(source) from None
+    if source.files[0].suffix.lower() == ".jsonl":
+        for number, line in enumerate(_lines_of(source)):
+            if number in wanted and line is not None:
+                try:
+                    found[number] = json_row(line)
+                except RowError:
+                    raise _changed(source) from None
         return found
-    with open_rows(source.path, None) as rows:
+    with closing(source_rows(source, None)) as rows:
         for number, (_, row) in enumerate(rows):
             if number in wanted:
                 if isinstance(row, RowError):
@@ -157,10 +181,26 @@ def read_rows(source: Source, numbers: Collection[int]) -> dict[int, dict[str, A
     return found
 
 
+def source_rows(source: Source, wanted: Sequence[str] | None) -> Generator[Row, None, None]:
+    """All rows of a run; see `open_rows`. Raises NotComparableError."""
+    for file in source.files:
+        with open_rows(file, wanted) as rows:
+            yield from rows
+
+
+def _lines_of(source: Source) -> Iterator[bytes | None]:
+    for path in source.files:
+        with path.open("rb") as raw:
+            file, _ = as_utf8(raw, source.name, None)
+            yield from (line for line in lines(file) if line is None or line.strip())
+
+
 @contextmanager
 def open_rows(path: Path, wanted: Sequence[str] | None) -> Iterator[Iterator[Row]]:
     """The rows of a results file, as objects of the keys that `.jsonl` has. `wanted` None: with all columns."""
     suffix, name = path.suffix.lower(), printable(whole(path.name))
+    if path.parent.parent.name == PARTS:
+        name = f"{PARTS}/{path.parent.name}/{name}"
     try:
         if suffix == ".parquet":
             table = ParquetRows(path, None if wanted is None else (*_READ, *wanted))

@@ -17,9 +17,11 @@ from runner.datasets.delimiter import WORDS
 from runner.datasets.formats import csv_rows, jsonl_rows, lines
 from runner.datasets.ids import Ids
 from runner.datasets.json_array import array_rows
+from runner.datasets.location import file_of, is_url, open_url
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.parquet import ParquetRows
 from runner.datasets.rows import Row, cases, cases_from_rows
+from runner.datasets.slices import Slice, in_range, keys_of
 from runner.datasets.streams import BUFFER, PACKED, as_utf8, unpacked
 from runner.errors import DatasetError
 from runner.evaluators.column import Source
@@ -68,7 +70,8 @@ class Dataset:
         self.name = name
         self.header = header
         """The columns, if they are known before the rows are read."""
-        self._rows = rows
+        self.rows = rows
+        """The rows as they are read, in place of the cases."""
         self._cases = Lookahead(self._read())
         self._iterated = False
         self._close = close
@@ -76,6 +79,8 @@ class Dataset:
         self._unread = unread
         self.id_source: Source | None = None
         """Where a row's id is; None: in the column `id`. To be set before the first row is read."""
+        self.part: Slice | None = None
+        """Set for a part of a dataset, whose rows are numbered as in all of it."""
         self.remarks: list[str] = []
         """How the file is read, where it might be read otherwise."""
         self._ids = Ids()
@@ -95,7 +100,12 @@ class Dataset:
         return self._cases.look(at)
 
     def _read(self) -> Iterator[Case]:
-        found = cases(self._watched(self._rows), self._ids, self._unread, self.id_source)
+        first = 1
+        if (part := self.part) is not None:
+            first = part.first
+            if part.taken is not None:
+                self._ids.add_taken(keys_of(part.taken))
+        found = cases(self._watched(self.rows), self._ids, self._unread, self.id_source, first)
         while True:
             with self._reading:
                 try:
@@ -115,11 +125,15 @@ class Dataset:
         """Notes for people about the file, and about the rows that were read so far."""
         found = list(self.remarks)
         if repeated := self._ids.repeated:
-            rows = "1 row repeats an id" if repeated == 1 else f"{repeated:,} rows repeat an id"
-            found.append(f"{rows} that an earlier row has; they are named id#row")
+            found.append(repeated_ids(repeated))
         if not self.complete:
             found.append(f"{self.name} could not be read to its end; it may have more rows")
         return found
+
+    @property
+    def repeated(self) -> int:
+        """The rows so far whose id an earlier row has."""
+        return self._ids.repeated
 
     def _watched(self, rows: Iterable[Row]) -> Iterator[Row]:
         for row in rows:
@@ -145,6 +159,12 @@ class Dataset:
         self.close()
 
 
+def repeated_ids(count: int) -> str:
+    """A note about rows whose id an earlier row has."""
+    rows = "1 row repeats an id" if count == 1 else f"{count:,} rows repeat an id"
+    return f"{rows} that an earlier row has; they are named id#row"
+
+
 def open_dataset(
     path: str | os.PathLike[str],
     *,
@@ -153,9 +173,11 @@ def open_dataset(
     id_source: Source | None = None,
     reading: Reading = _PLAIN,
     name: str | None = None,
+    part: Slice | None = None,
 ) -> Dataset:
     """
     Open a dataset by its suffix; `-` is JSONL on `stdin`. `name` is what messages call it, in place of its file's.
+    With a `part`, its rows alone.
 
     `columns` are those that are needed; others are left out where that saves decoding them. None is all. `id_source` is
     where a row's id is, if not in the column `id`.
@@ -165,30 +187,40 @@ def open_dataset(
     if os.fspath(path) == "-":
         dataset = _standard_input(stdin, reading)
     else:
-        dataset = _open_file(Path(path), columns, reading, name)
-    dataset.id_source = id_source
+        dataset = _open_file(os.fspath(path), columns, reading, name, part)
+    dataset.id_source, dataset.part = id_source, part
     return dataset
 
 
-def _open_file(path: Path, columns: Collection[str] | None, reading: Reading, name: str | None) -> Dataset:
+def _open_file(
+    place: str, columns: Collection[str] | None, reading: Reading, name: str | None, part: Slice | None
+) -> Dataset:
+    path = Path(place)
     name, suffix = printable(whole(path.name)) if name is None else name, path.suffix.lower()
     packed = suffix if suffix in PACKED else None
     if packed:
         suffix = Path(path.stem).suffix.lower()
     table = suffix in (".parquet", ".arrow")
-    if suffix not in SUFFIXES or (packed and table) or path.is_dir():
+    if suffix not in SUFFIXES or (packed and table) or (path.is_dir() and not is_url(place)):
         raise _refusal(path, name)
-    file = _open(path)
+    if part is not None and file_of(place).stamp != part.stamp:
+        raise DatasetError(f"{printable(whole(place))} has changed since the run was planned; start it anew")
     if table:
-        file.close()
         if reading.encoding is not None:
             raise DatasetError(f"{name} has no encoding, as it is no text; leave the encoding out")
-        rows = ParquetRows(path, columns)
+        if not is_url(place):
+            _open(path).close()
+        rows = ParquetRows(place, columns, part)
         return Dataset(name, rows, rows.close, lambda: rows.count, rows.unread, header=rows.header, ends_reads=True)
+    file = open_url(place) if is_url(place) else _open(path)
     try:
         if packed:
             file = unpacked(file, name, packed)
-        return _text_file(file, name, suffix, reading, lambda: None if packed else _lines_with_rows(path))
+        if part is not None and part.end is not None:
+            file = in_range(file, part.start, part.end)
+        counted = packed is None and part is None and not is_url(place)
+        before = 0 if part is None else part.before
+        return _text_file(file, name, suffix, reading, lambda: _lines_with_rows(path) if counted else None, before)
     except OSError as error:
         file.close()
         raise DatasetError(f"{name} cannot be read: {error.strerror or error}") from None
@@ -198,7 +230,12 @@ def _open_file(path: Path, columns: Collection[str] | None, reading: Reading, na
 
 
 def _text_file(
-    file: BufferedReader, name: str, suffix: str, reading: Reading, count: Callable[[], int | None]
+    file: BufferedReader,
+    name: str,
+    suffix: str,
+    reading: Reading,
+    count: Callable[[], int | None],
+    before: int = 0,
 ) -> Dataset:
     file, found = as_utf8(file, name, reading.encoding)
     if suffix == ".json":
@@ -209,7 +246,7 @@ def _text_file(
         if suffix == ".csv" and csv.delimiter != ",":
             dataset.remarks.append(f"the columns of {name} are separated by {WORDS[csv.delimiter]}")
     else:
-        dataset = Dataset(name, jsonl_rows(file, name), file.close, count if found is None else lambda: None)
+        dataset = Dataset(name, jsonl_rows(file, name, before), file.close, count if found is None else lambda: None)
     if found is not None:
         dataset.remarks.append(f"{name} is read as {found}")
     return dataset

@@ -30,9 +30,9 @@ def lines(file: BufferedReader) -> Iterator[bytes | None]:
             yield line
 
 
-def jsonl_rows(file: BufferedReader, name: str) -> Iterator[Row]:
-    """Blank lines are no rows."""
-    for number, line in enumerate(lines(file), 1):
+def jsonl_rows(file: BufferedReader, name: str, before: int = 0) -> Iterator[Row]:
+    """Blank lines are no rows. `before` are the lines of the file that come before."""
+    for number, line in enumerate(lines(file), before + 1):
         if line is not None and not line.strip():
             continue
         where = f"{name}:{number}"

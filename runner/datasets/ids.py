@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from hashlib import blake2b
 
 from runner.errors import DatasetError
+
+KEY = 16
+"""Bytes of a key."""
 
 IN_MEMORY = 50_000
 """Ids held as a set; beyond, they move to a temporary database, which keeps memory flat."""
@@ -19,7 +23,15 @@ class Ids:
         """Rows whose own id stood at an earlier row."""
         self._few: set[bytes] = set()
         self._in_memory = in_memory
+        self._hashed = False
+        """All are kept as keys, to be compared with those of others."""
         self._many: sqlite3.Connection | None = None
+
+    def add_taken(self, keys: Iterable[bytes]) -> None:
+        """Ids that rows before these have, as keys. To be called before the first `take`."""
+        self._hashed = True
+        for key in keys:
+            self._add(key)
 
     def take(self, wanted: str, number: int) -> str:
         """`wanted` if no earlier row has it, else `wanted#number`, else that with more of the same."""
@@ -35,10 +47,16 @@ class Ids:
             self._many.close()
 
     def _new(self, text: str) -> bool:
+        if self._hashed:
+            return self._add(key_of(text))
         key = text.encode("utf-8", "surrogatepass")
         if len(key) > 32:
             # No UTF-8 text begins with this byte, so a digest is never taken for an id.
             key = b"\xff" + blake2b(key, digest_size=16).digest()
+        return self._add(key)
+
+    def _add(self, key: bytes) -> bool:
+        """False if it is there already."""
         if self._many is None:
             if key in self._few:
                 return False
@@ -64,6 +82,11 @@ class Ids:
         except sqlite3.Error as error:
             raise _no_room(error) from None
         self._few = set()
+
+
+def key_of(id: str) -> bytes:
+    """What stands for an id where ids of several parts of a dataset are compared."""
+    return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=KEY).digest()
 
 
 def _no_room(error: sqlite3.Error) -> DatasetError:

@@ -13,8 +13,10 @@ from typing import IO, Any
 from weakref import finalize
 
 from runner.datasets.column_values import MAX_ROW, RowError, UnreadError
+from runner.datasets.location import is_url
 from runner.datasets.parquet_decoder import MEMORY, OVER, STEP, memory_ran_out
 from runner.datasets.rows import Row, read_json
+from runner.datasets.slices import Slice
 from runner.errors import DatasetError
 from runner.text import printable, shown
 
@@ -29,17 +31,22 @@ class ParquetRows:
     """
     The rows of a Parquet or Arrow file, with the columns that are asked for alone, or with all for None.
 
-    Memory is bounded whatever the file says. Raises DatasetError, at once, for a file that cannot be used.
+    With a `part` those of its row groups. Memory is bounded whatever the file says. Raises DatasetError, at once, for a
+    file that cannot be used.
     """
 
-    def __init__(self, path: Path, columns: Collection[str] | None = None) -> None:
+    def __init__(self, path: Path | str, columns: Collection[str] | None = None, part: Slice | None = None) -> None:
+        self._before = 0 if part is None else part.before
+        groups = None if part is None else part.groups
+        place = os.fspath(path) if is_url(os.fspath(path)) else os.path.abspath(path)
+        path = Path(path)
         self.name = printable(path.name)
         self._kind = "Arrow" if path.suffix.lower() == ".arrow" else "Parquet"
         if find_spec("pyarrow") is None:
             raise DatasetError(f'{self.name}: {self._kind} needs pyarrow: pip install "evalcell[parquet]"')
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _BOOT, json.dumps(sys.path), os.path.abspath(path)],
+                [sys.executable, "-I", "-c", _BOOT, json.dumps(sys.path), place],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -56,7 +63,8 @@ class ParquetRows:
         self._lines = self._process.stdout
         self.close = finalize(self, _end, self._process, self._process.stdin, self._lines)
         try:
-            self._process.stdin.write(json.dumps(None if columns is None else sorted(columns)).encode() + b"\n")
+            asked = {"columns": None if columns is None else sorted(columns), "groups": groups}
+            self._process.stdin.write(json.dumps(asked).encode() + b"\n")
             self._process.stdin.close()
         except BrokenPipeError:
             pass  # it has ended, and the next line says so
@@ -70,8 +78,11 @@ class ParquetRows:
         self.header: tuple[str, ...] = (*about["read"], *self.unread)
         """All columns; those that were not asked for may be incomplete. Empty if it is too long."""
 
+        self.groups: list[tuple[int, int]] = [(rows, size) for rows, size in about.get("groups") or ()]
+        """The rows and bytes of each row group of the file; none where it has too many, or is Arrow."""
+
     def __iter__(self) -> Iterator[Row]:
-        number = 0
+        number = self._before
         while (line := self._line()) != b"null\n":
             if not line and not self.close.alive:
                 return

@@ -2,9 +2,9 @@
 Decodes a Parquet file in a process of its own, whose memory the kernel bounds.
 
 What a file says about its sizes may be wrong, and a page of 1 GB fits into a kilobyte, so nothing less is a bound.
-Standard input has one line, the columns that are wanted. Standard output has a line that tells what the file is, a line
-for each row, and `null` after the last one. A row is an object, or text that says why there is none; a list with such a
-text says that nothing behind it can be read either.
+Standard input has one line, the columns and row groups that are wanted. Standard output has a line that tells what the
+file is, a line for each row, and `null` after the last one. A row is an object, or text that says why there is none; a
+list with such a text says that nothing behind it can be read either.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from time import monotonic, sleep
 from typing import Any, BinaryIO
@@ -35,6 +35,8 @@ _AT_ONCE = 16 << 20
 """Bytes in a batch from which on its rows become Python values one by one."""
 _PATIENCE = 0.1
 """Seconds that a row may wait for others before it is passed on."""
+_GROUPS = 10_000
+"""Row groups whose sizes the parent is told."""
 _TRIED = 16
 """Columns that are tried alone to find the one that cannot be decoded."""
 _NAMED = 200
@@ -46,15 +48,17 @@ _HEADER = 1 << 20
 def main(path: str) -> None:
     out = sys.stdout.buffer
     try:
-        asked = json.loads(sys.stdin.readline())
+        wanted = json.loads(sys.stdin.readline())
+        asked, groups = wanted["columns"], wanted["groups"]
         import pyarrow.parquet as parquet
 
+        source = _opened(path)
         bound(MEMORY)
         if path.lower().endswith(".arrow"):
-            _arrow(path, asked, out)
+            _arrow(source, asked, out)
             return
         # Without these, a whole row group is in memory at once.
-        file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
+        file = parquet.ParquetFile(source, pre_buffer=False, buffer_size=1 << 16)
         names = file.schema_arrow.names
         repeated = next((name for name, count in Counter(names).items() if count > 1), None)
         unread = set() if asked is None else set(names).difference(asked)
@@ -69,9 +73,14 @@ def main(path: str) -> None:
     read = [name for name in names if name not in unread]
     if asked is None and sum(map(len, read)) > _HEADER:
         read = []
-    _tell(out, {"rows": max(0, file.metadata.num_rows), "read": read, "unread": others})
+    about, every = file.metadata, range(file.metadata.num_row_groups)
+    some = every if groups is None else every[groups[0] : groups[1]]
+    sizes = [(about.row_group(at).num_rows, about.row_group(at).total_byte_size) for at in every[: _GROUPS + 1]]
+    rows = max(0, about.num_rows if groups is None else sum(about.row_group(at).num_rows for at in some))
+    told = {"rows": rows, "read": read, "unread": others, "groups": sizes if len(every) <= _GROUPS else None}
+    _tell(out, told)
     flush = monotonic()
-    for row in _Rows(file, [name for name in names if name not in unread]):
+    for row in _Rows(file, [name for name in names if name not in unread], some, rows):
         out.write(row.encode("ascii") + b"\n")
         if (now := monotonic()) > flush:
             out.flush()
@@ -79,11 +88,21 @@ def main(path: str) -> None:
     _tell(out, None)
 
 
-def _arrow(path: str, asked: list[str] | None, out: BinaryIO) -> None:
+def _opened(path: str) -> Any:
+    """The file, or the object of a URL, as pyarrow takes it."""
+    if "://" in path:
+        from runner.datasets.location import open_url  # here: few datasets are elsewhere
+
+        return open_url(path)
+    import pyarrow as pa
+
+    return pa.OSFile(path, "rb")
+
+
+def _arrow(source: Any, asked: list[str] | None, out: BinaryIO) -> None:
     """An Arrow IPC file, or a stream, as Hugging Face caches them."""
     import pyarrow as pa
 
-    source = pa.OSFile(path, "rb")
     batches: Iterable[Any]
     try:
         file: Any = pa.ipc.open_file(source)
@@ -142,21 +161,23 @@ def _peak() -> int:
 class _Rows:
     """Each row as a line of JSON."""
 
-    def __init__(self, file: Any, wanted: list[str]) -> None:
+    def __init__(self, file: Any, wanted: list[str], groups: Sequence[int], rows: int) -> None:
         self._file = file
         self._wanted = wanted
+        self._groups = groups
+        self._rows = rows
         self._done = 0
 
     def __iter__(self) -> Iterator[str]:
         if not self._wanted:
             # There is nothing to decode, and pyarrow gives no batches.
-            yield from ("{}" for _ in range(self._file.metadata.num_rows))
+            yield from ("{}" for _ in range(self._rows))
             return
         for size in _BATCHES:
             try:
                 yield from self._of(size)
-                if self._done < self._file.metadata.num_rows:
-                    yield json.dumps([f"it has fewer rows than the {self._file.metadata.num_rows:,} that it names"])
+                if self._done < self._rows:
+                    yield json.dumps([f"it has fewer rows than the {self._rows:,} that it names"])
                 return
             except Exception as error:
                 if isinstance(error, MemoryError) and size != _BATCHES[-1]:
@@ -174,7 +195,7 @@ class _Rows:
     def _batches(self, size: int) -> Iterator[Any]:
         """The rows that are not done yet."""
         first, skip = self._group()
-        groups = list(range(first, self._file.metadata.num_row_groups))
+        groups = list(self._groups[first:])
         for batch in self._file.iter_batches(size, groups, columns=self._wanted, use_threads=False):
             left = min(skip, batch.num_rows)
             skip -= left
@@ -183,17 +204,17 @@ class _Rows:
                 yield batch.slice(left).select(self._wanted)
 
     def _group(self) -> tuple[int, int]:
-        """The row group of the next row, and the number of its rows that are done."""
+        """The place of the next row's group among those wanted, and the number of its rows that are done."""
         about = self._file.metadata
         if not self._done:
             return 0, 0
-        ends = accumulate(about.row_group(at).num_rows for at in range(about.num_row_groups))
+        ends = accumulate(about.row_group(at).num_rows for at in self._groups)
         start = 0
         for at, end in enumerate(ends):
             if self._done < end:
                 return at, self._done - start
             start = end
-        return about.num_row_groups, 0
+        return len(self._groups), 0
 
     def _where(self, error: Exception) -> str:
         """The column that cannot be decoded, found by decoding each alone."""

@@ -145,16 +145,16 @@ _MISSING_DECODER = json.JSONDecoder(parse_constant=_nan_is_null)
 
 
 def cases(
-    rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = (), id_source: Source | None = None
+    rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = (), id_source: Source | None = None, first: int = 1
 ) -> Iterator[Case]:
     """
-    One case for each row, numbered from 1, with ids that differ. `unread` are columns that the rows lack.
+    One case for each row, numbered from `first`, with ids that differ. `unread` are columns that the rows lack.
 
     The id is taken from `id_source`; without it, from the column `id`.
     """
     last: tuple[object, ...] = ()
     present = frozenset[str]()
-    for number, (where, row) in enumerate(rows, 1):
+    for number, (where, row) in enumerate(rows, first):
         name = str(number)
         try:
             if isinstance(row, RowError):
@@ -184,6 +184,18 @@ def cases(
                 "broken": None,
             }
         )
+
+
+def own_id(row: dict[str, Any] | RowError, id_source: Source | None) -> str | None:
+    """The id that a row has of its own, as `cases` finds it; None if it is called by its number."""
+    try:
+        if isinstance(row, RowError):
+            return None
+        value = row.get("id") if id_source is None else _found(id_source, row, _metadata(row, frozenset(COLUMNS)))
+        found = _id(value, -1)
+    except RowError:
+        return None
+    return None if found == "-1" and str(value) != found else found
 
 
 def cases_from_rows(

@@ -6,7 +6,11 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
+
+from runner.datasets.location import file_of, is_url
+from runner.errors import DatasetError
 
 
 class Digests(NamedTuple):
@@ -15,13 +19,21 @@ class Digests(NamedTuple):
     dataset: str | None = None
     files: Mapping[str, str | None] = {}
     """By the name of the variable."""
+    stamp: str | None = None
+    """In place of the dataset's hash, where it is not read for that: another text once it has changed."""
 
 
-def digests(dataset: str | None, files: Mapping[str, str]) -> Digests:
-    """Read them all, once, in bounded memory."""
+def digests(dataset: str | None, files: Mapping[str, str], stamp: str | None = None) -> Digests:
+    """
+    Read them all, once, in bounded memory; not a dataset that has a `stamp`, as a part of one has, nor that of a URL.
+    """
+    if stamp is None and dataset is not None and is_url(dataset):
+        with suppress(DatasetError):  # the run says so
+            stamp = file_of(dataset).stamp
     return Digests(
-        None if dataset is None or dataset == "-" else _digest(dataset),
+        None if dataset is None or dataset == "-" or stamp is not None else _digest(dataset),
         {name: _digest(path) for name, path in files.items()},
+        stamp,
     )
 
 

@@ -26,12 +26,20 @@ if TYPE_CHECKING:
     from runner.output.resume import Resumed
 
 ROWS, MANIFEST, LOCK = "results.jsonl", "manifest.json", "requirements.lock"
+PARTS = "parts"
+"""In the folder of a run in parts: the folders of these, each with rows and a manifest, and the plan."""
+MOST_PARTS = 50_000
 _RESERVED = 64 << 10
 
 
 def is_folder(path: str) -> bool:
     """True if `-o` means a folder: it is one, or ends with a separator."""
     return path.endswith((os.sep, os.altsep or os.sep)) or os.path.isdir(path)
+
+
+def part_name(number: int) -> str:
+    """The name of a part's folder; parts count from 1."""
+    return f"{number:05}"
 
 
 class ResultsFolder:
@@ -55,7 +63,7 @@ class ResultsFolder:
         self._resumed: Resumed | None = None
         self._known = 0
         """Results that are still to come, and whose rows the folder has."""
-        _check_folder(path, self._folder)
+        check_folder(path, self._folder)
         self._keeps_lock = lock is not None and same_file(lock, self.lock)
         for name in (ROWS, MANIFEST):
             self._check(name, self._read)
@@ -207,7 +215,8 @@ class ResultsFolder:
             raise write_error(str(path), e) from e
 
 
-def _check_folder(path: str, folder: Path) -> None:
+def check_folder(path: str, folder: Path) -> None:
+    """Raise OutputError for a folder that cannot be made or written."""
     shown = f"-o {printable(path)}"
     if folder.is_dir():
         if not os.access(folder, os.W_OK | os.X_OK):

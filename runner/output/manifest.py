@@ -72,6 +72,7 @@ def conditions(prepared: Prepared, digests: Digests) -> dict[str, Any]:
         "dataset": {
             "path": request.dataset,
             "sha256": digests.dataset,
+            **({} if digests.stamp is None else {"stamp": digests.stamp}),
             "id": request.id,
             "encoding": request.encoding,
             "empty": request.empty,

@@ -49,7 +49,7 @@ class Resumed(StoredRun):
     def check(self, sandbox: Sandbox) -> None:
         """Raises ResumeError unless the sandbox and its packages are those of the beginning."""
         if sandbox.identity != self.identity:
-            raise _changed(self.folder, [_was("the sandbox", self.identity, sandbox.identity)])
+            raise changed(self.folder, [_was("the sandbox", self.identity, sandbox.identity)])
         if sandbox.lock is not None and sandbox.config.lock is None and sandbox.lock != self._lock():
             raise ResumeError(
                 f"{self.folder} cannot be resumed: the packages resolve to other versions than those of its "
@@ -70,7 +70,7 @@ def find_resumed(folder: str, manifest: Path, rows: Path, prepared: Prepared, di
     """
     What can be resumed; None where nothing was begun. Raises ResumeError if it is not the same run, or not intact.
     """
-    if prepared.dataset is not None and digests.dataset is None:
+    if prepared.dataset is not None and digests.dataset is None and digests.stamp is None:
         named = (
             "standard input" if prepared.dataset == "-" else f"{printable(whole(prepared.dataset))}, no regular file,"
         )
@@ -87,9 +87,9 @@ def find_resumed(folder: str, manifest: Path, rows: Path, prepared: Prepared, di
         if kept.rows:
             raise ResumeError(f"{folder} has rows, but no {manifest.name} that tells what they are of; {_ANEW}")
         return None
-    old = _manifest(manifest)
-    if changes := list(_changes(old, prepared, digests)):
-        raise _changed(folder, changes)
+    old = read_manifest(manifest)
+    if found_changes := list(changes(old, prepared, digests)):
+        raise changed(folder, found_changes)
     evaluator, sandbox = prepared.evaluator, prepared.sandbox
     found = Resumed(folder, rows, kept, old, evaluator)
     if sandbox.isolation == "batch" and not found.finished:
@@ -103,7 +103,7 @@ def _results_of(manifest: dict[str, Any]) -> int | None:
     return rows * manifest["repeat"] if isinstance(rows, int) else None
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest, with the parts that are used. Raises ResumeError."""
     where = printable(whole(str(path)))
     try:
@@ -137,7 +137,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     return made
 
 
-def _changes(old: dict[str, Any], prepared: Prepared, digests: Digests) -> Iterator[str]:
+def changes(old: dict[str, Any], prepared: Prepared, digests: Digests) -> Iterator[str]:
     """What is not as it was, in words."""
     new = conditions(prepared, digests)
     name = old["sandbox"]["sandbox"].partition("/")[0]
@@ -155,7 +155,7 @@ def _changes(old: dict[str, Any], prepared: Prepared, digests: Digests) -> Itera
             yield _was(
                 "the evaluator", f"version {old['evaluator'].get('version')}", f"version {new['evaluator']['version']}"
             )
-        elif spot == ("dataset", "sha256"):
+        elif spot in (("dataset", "sha256"), ("dataset", "stamp")):
             yield "the dataset has another content"
         elif spot[0] == "file_sha256":
             yield f"the file {spot[-1]} has another content"
@@ -192,6 +192,6 @@ def _was(what: str, before: object, now: object) -> str:
     return f"{printable(what, 80)} was {printable(said[0], _SHOWN)} and is {printable(said[1], _SHOWN)}"
 
 
-def _changed(folder: str, changes: list[str]) -> ResumeError:
+def changed(folder: str, changes: list[str]) -> ResumeError:
     more = f", and {len(changes) - 5} more" if len(changes) > 5 else ""
     return ResumeError(f"{folder} cannot be resumed: {', '.join(changes[:5])}{more}; undo that, {_OR}")

@@ -69,7 +69,8 @@ class Outputs:
         """Read the run's files in another thread, so that the manifest tells which they were. Raises StoreError."""
         if self._folder is not None:
             dataset, files = prepared.dataset, dict(prepared.sandbox.config.files)
-            self._digests = Detached(lambda: digests(dataset, files), "evalcell-digests")
+            stamp = None if prepared.part is None else prepared.part.words
+            self._digests = Detached(lambda: digests(dataset, files, stamp), "evalcell-digests")
         if self._save:
             from runner.store.saving import SavedRun  # here: a usual run imports no database
 

@@ -10,11 +10,11 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from runner.compare.files import ANEW, Source, find_source, open_rows
+from runner.compare.files import ANEW, Source, find_source, source_rows
 from runner.datasets.column_values import RowError
 from runner.datasets.rows import Row
 from runner.errors import InputError, NotComparableError
-from runner.output.folder import ROWS
+from runner.output.folder import PARTS, ROWS
 from runner.output.manifest import State
 from runner.output.row_cells import REPEAT, columns_of
 from runner.reports.content import Part, Rows, RunContent, line_of
@@ -73,7 +73,7 @@ def read_parts(
 def _folders(path: str | os.PathLike[str]) -> list[str]:
     """The folders of several evaluators in one folder; any other path itself."""
     folder = Path(path)
-    if not folder.is_dir() or (folder / ROWS).exists():
+    if not folder.is_dir() or (folder / ROWS).exists() or (folder / PARTS).is_dir():
         return [os.fspath(path)]
     return sorted(str(place.parent) for place in folder.glob(f"*/{ROWS}"))[:_MOST_RUNS] or [os.fspath(path)]
 
@@ -83,16 +83,15 @@ def read_run(source: Source, *, worst: int, show: Show, failed: bool, listed: bo
     outputs = source.outputs or _first_output(source.manifest)
     evaluator = Evaluator(name="run", source="", parameters=(), outputs=outputs, version="")
     tally, found, rows = Tally(outputs), Worst(evaluator, worst, show), Rows(outputs, failed=failed, listed=listed)
-    with open_rows(source.path, None) as every:
-        for line, result, carried in _joined(every):
-            found.watch(result, Call(id=result.number, arguments=carried))
-            tally.add(result)
-            found.add(result)
-            rows.add(result, line)
+    for line, result, carried in joined_rows(source_rows(source, None)):
+        found.watch(result, Call(id=result.number, arguments=carried))
+        tally.add(result)
+        found.add(result)
+        rows.add(result, line)
     return _content(source, tally.summary(), found, rows)
 
 
-def _joined(every: Iterable[Row]) -> Iterator[tuple[int | None, Result, dict[str, Any]]]:
+def joined_rows(every: Iterable[Row]) -> Iterator[tuple[int | None, Result, dict[str, Any]]]:
     """Each row of the dataset once, as a run counts them: its line, its result, and the columns that it carries."""
     few: list[Result] = []
     line: int | None = None

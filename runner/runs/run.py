@@ -81,7 +81,8 @@ class Run:
         self.sums = Sums(evaluator, request.repeat, max(request.worst, self._reports.rows), request.show)
         self._scores: ScoreCache | None = None
         self._aggregation = prepared.aggregation() if whole and figures else None
-        self._cases: Iterable[Case] = ()
+        self.cases: Iterable[Case] = ()
+        """The rows, once they are open."""
         self._total: int | None = None
         self._layout = Layout()
         self._seconds = 0.0
@@ -103,7 +104,7 @@ class Run:
             if self._resume:
                 self.resumed = self._outputs.resume(self.prepared)
             with self.prepared.open(rows, stdin) as cases:
-                self._cases = cases
+                self.cases = cases
                 self._layout = self._table(cases)
                 yield
         finally:
@@ -127,12 +128,12 @@ class Run:
     @property
     def notes(self) -> Sequence[str]:
         """Notes about the dataset, for people."""
-        return self._cases.notes if isinstance(self._cases, Dataset) else ()
+        return self.cases.notes if isinstance(self.cases, Dataset) else ()
 
     def total(self) -> int | None:
         """The number of results to come, if it is known before the rows are read."""
         request = self.prepared.request
-        total = self._cases.total() if isinstance(self._cases, Dataset) else self._total
+        total = self.cases.total() if isinstance(self.cases, Dataset) else self._total
         return None if total is None else min(total, request.limit or total) * request.repeat
 
     @property
@@ -177,7 +178,7 @@ class Run:
             await stack.enter_async_context(self._outputs)
             await self._outputs.begin(prepared, self._layout, None if sandbox or not known else known.identity)
             began = perf_counter()
-            cases, reported = self._report_rows.located(self._cases), self._report_rows.wanted
+            cases, reported = self._report_rows.located(self.cases), self._report_rows.wanted
             scored = prepared.score(cases, prepared.sandbox, self._watch, known, needed if known else None)
             async with aclosing(scored) as found:
                 try:
@@ -251,7 +252,7 @@ class Run:
             summary = summary.model_copy(update={"rows_per_second": round(fresh / self._seconds, 1)})
         if state != "finished":
             return summary
-        complete = self._cases.complete if isinstance(self._cases, Dataset) else True
+        complete = self.cases.complete if isinstance(self.cases, Dataset) else True
         judged = judge(summary, self._gates, self._max_failed, self._max_abstained, complete=complete)
         if self.baseline is None:
             return judged

@@ -1,0 +1,63 @@
+"""`evalcell run` of a dataset of several files: scored in parts, each by a worker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runner.cli import render, signals
+from runner.cli.progress import Progress
+from runner.cli.run import Options, end, report, request_of
+from runner.cli.step import tell_step
+from runner.parts.run import PartsRun
+from runner.runs.stored import find, prepare
+from runner.text import rows_of
+
+
+def run(options: Options, named: str, dataset: str) -> int:
+    """Score a dataset in parts; return the exit code. Raises what a run does."""
+    evaluator = find(named, options.language)
+    request = request_of(options, named, dataset, evaluator)
+    # The workers open the sandbox, also those on a cluster.
+    prepared = prepare(request.model_copy(update={"on": None}), evaluator=evaluator, lock=options.lock_named)
+    work = PartsRun(
+        replace(prepared, request=request),
+        files=options.files,
+        reports=options.reports,
+        lock=options.lock,
+        resume=options.resume,
+        save=options.save,
+    )
+    try:
+        interrupted = _execute(work, quiet=options.quiet)
+    finally:
+        if work.state is not None:
+            tell_step(lambda: [work.content(work.state or "finished", work.error)])
+    return report(work, options, interrupted)
+
+
+def _execute(work: PartsRun, *, quiet: bool) -> bool:
+    with work.open():
+        if not quiet:
+            render.err().say(render.text(f"sandbox: {work.prepared.why}", "dim"))
+        progress = Progress(not quiet)
+        try:
+            interrupted = signals.run(_score(work, progress, quiet=quiet), quiet=quiet)
+        except Exception as e:
+            end(work, "failed", str(e))
+            raise
+        end(work, "interrupted" if interrupted else "finished")
+        return interrupted
+
+
+async def _score(work: PartsRun, progress: Progress, *, quiet: bool) -> None:
+    def counted(count: int) -> None:
+        if progress.total is None:
+            progress.total = work.total()
+            if not quiet:
+                there = f", {work.there:,} of them finished" if work.there else ""
+                rows = rows_of((work.total() or 0) // work.prepared.request.repeat)
+                render.err().say(render.text(f"{rows} in {work.parts:,} parts{there}", "dim"))
+        progress.at(count)
+
+    with progress:
+        await work.score(counted)

@@ -1,0 +1,1 @@
+"""Datasets that lie in parts: planned, run by several workers, merged, and gone on with."""

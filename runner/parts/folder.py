@@ -1,0 +1,168 @@
+"""The folder of a run in parts: the plan, the parts, and the manifest of all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from runner.datasets.location import find_files
+from runner.errors import OutputError, ResumeError
+from runner.output.digests import Digests, digests
+from runner.output.files import replace_file, write_error
+from runner.output.folder import LOCK, MANIFEST, PARTS, ROWS, check_folder, part_name
+from runner.output.folder_lock import FolderLock
+from runner.output.manifest import State, begun, elapsed, ended, resumed, seconds_since
+from runner.output.resume import changed, changes, read_manifest
+from runner.parts.types import IDS, PLAN, Begun, PartFigures, Plan
+from runner.parts.work import read_figures
+from runner.request import Prepared
+from runner.results.summary import Summary
+from runner.text import printable, read_bounded
+
+_PLAN = 1 << 30
+_LOCK = 8 << 20
+_ANEW = "to start anew, leave `resume` out"
+
+
+class PartsFolder:
+    """
+    The folder of one run in parts. Nothing is touched before `take`.
+
+    Raises OutputError for a folder that can not, or must not be written.
+    """
+
+    def __init__(self, path: str, prepared: Prepared, *, inputs: Sequence[str], lock: str | None) -> None:
+        self.path = path
+        self.plan: Plan | None = None
+        """The plan of the run that goes on."""
+        self.identity: str | None = None
+        """The sandbox of the run that goes on."""
+        self.lock: str | None = None
+        """The lock of its packages."""
+        self._folder = Path(path)
+        self._prepared = prepared
+        self._given_lock = prepared.request.sandbox.lock
+        self._held = FolderLock(self._folder)
+        self._digests = Digests()
+        self._manifest: dict[str, Any] | None = None
+        self._began = 0.0
+        self._old: dict[str, Any] | None = None
+        check_folder(path, self._folder)
+        parts = os.path.realpath(self._folder / PARTS)
+        if any(os.path.realpath(one).startswith(parts + os.sep) for one in inputs):
+            raise OutputError(f"-o {printable(path)}: the parts in it are what the run reads; choose another folder")
+
+    def take(self, *, resume: bool) -> None:
+        """Let nobody else write there, and look for the run that goes on. Raises OutputError and ResumeError."""
+        try:
+            self._folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"-o {self.path} cannot be made ({error.strerror}); choose another place") from error
+        self._held.take()
+        try:
+            files = dict(self._prepared.sandbox.config.files)
+            found = find_files(self._prepared.request.dataset or "")
+            stamps = "".join(f"{os.path.basename(one.path)} {one.stamp}\n" for one in found)
+            self._digests = digests(None, files, f"{len(found):,} files, {sha256(stamps.encode()).hexdigest()}")
+            if resume:
+                self._find()
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let others write there. Safe twice."""
+        self._held.release()
+
+    def begin(self) -> Path:
+        """Remove what an earlier run left; return the folder for keys of ids. Raises WriteError."""
+        try:
+            for old in (self._folder / ROWS, self._folder / MANIFEST):
+                old.unlink(missing_ok=True)
+            if (parts := self._folder / PARTS).is_dir() and not parts.is_symlink():
+                shutil.rmtree(parts)
+            (parts / IDS).mkdir(parents=True)
+        except OSError as error:
+            raise write_error(str(self._folder / PARTS), error) from error
+        return parts / IDS
+
+    def keep(self, plan: Plan) -> None:
+        """Write the plan, which a run that goes on needs. Raises WriteError."""
+        self.plan = plan
+        self._replace(Path(PARTS, PLAN), plan.model_dump_json())
+
+    def part(self, number: int) -> str:
+        """The path of a part's folder."""
+        return os.path.abspath(self._folder / PARTS / part_name(number))
+
+    def figures(self, plan: Plan) -> dict[int, PartFigures]:
+        """The figures of the parts that are finished, by number."""
+        found = ((number, read_figures(self.part(number))) for number in range(1, len(plan.parts) + 1))
+        return {number: one for number, one in found if one is not None}
+
+    def go_on(self, first: Begun, parts: int) -> None:
+        """Write the manifest of a run that goes on. Raises WriteError."""
+        kept = str(self._folder / LOCK) if first.lock is not None else None
+        if self._old is not None:
+            made = resumed(self._old, self._prepared, self._digests, opened=True)
+            self._began = elapsed() - seconds_since(self._old["started"])
+        else:
+            made, self._began = begun(self._prepared, str(self._folder / LOCK), self._digests), elapsed()
+        made |= {"sandbox": first.manifest, "parts": parts, "lock": kept}
+        if first.lock is not None and self._given_lock is None:
+            self._replace(Path(LOCK), first.lock)
+        self._manifest = made
+        self._replace(Path(MANIFEST), _json(made))
+
+    def end(self, state: State, summary: Summary, notes: Sequence[str], error: str | None) -> None:
+        """Write how the run ended, if it began. Raises WriteError."""
+        manifest = self._manifest
+        if manifest is None:
+            if self._old is None or state != "finished":
+                return
+            manifest, self._began = self._old, elapsed() - seconds_since(self._old["started"])
+            if manifest["state"] == "finished":
+                return
+        last = ended(manifest, state, summary, notes, elapsed() - self._began, error)
+        if state == "finished":
+            shutil.rmtree(self._folder / PARTS / IDS, ignore_errors=True)
+        self._replace(Path(MANIFEST), _json(last))
+
+    def _find(self) -> None:
+        manifest, plan = self._folder / MANIFEST, self._folder / PARTS / PLAN
+        if not plan.is_file():
+            if (self._folder / ROWS).exists():
+                raise ResumeError(f"{self.path} has a run that is not in parts; {_ANEW}")
+            return
+        if not manifest.exists():
+            return  # no row was scored
+        try:
+            with plan.open("rb") as file:
+                found = Plan.model_validate_json(file.read(_PLAN))
+        except (OSError, ValidationError):
+            raise ResumeError(f"{printable(str(plan))} is no plan as a run writes it; {_ANEW}") from None
+        self._old = read_manifest(manifest)
+        if several := list(changes(self._old, self._prepared, self._digests)):
+            raise changed(self.path, several)
+        self.identity = self._old["sandbox"]["sandbox"]
+        if self._old["lock"] is not None and self._given_lock is None:
+            self.lock = read_bounded("the lock", str(self._folder / LOCK), _LOCK)
+        self.plan = found
+
+    def _replace(self, name: Path, content: str) -> None:
+        path = self._folder / name
+        try:
+            replace_file(path, content)
+        except OSError as error:
+            raise write_error(str(path), error) from error
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2, default=str) + "\n"

@@ -1,0 +1,138 @@
+"""A worker of a run in parts, as a process of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pickle
+import sys
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from runner.parts.messages import KINDS, LINE
+from runner.parts.serve import LENGTH
+from runner.parts.types import PartLostError, RunTask, Task
+from runner.parts.work import Progress, Reply, read_figures
+from runner.pool.faults import Fault
+from runner.text import printable
+from sandboxes.base import LOG
+from sandboxes.shield import finish
+
+_FOLDER = str(Path(__file__).parents[2])
+_BOOT = (
+    "import sys; sys.path += [f for f in sys.argv[1:2] if f not in sys.path]; "
+    "from runner.parts.serve import main; main()"
+)
+_START = 120.0  # seconds to import what it needs, on a machine that is busy
+_STOP = 12.0  # seconds in which a worker must have stopped, or it is killed
+
+
+class ProcessWorker:
+    """One worker. Started by the first task, and again by the first after it was lost."""
+
+    def __init__(self, number: int) -> None:
+        self.name = f"worker {number}"
+        self._process: asyncio.subprocess.Process | None = None
+        self._logging: asyncio.Task[None] | None = None
+        self._last: deque[str] = deque(maxlen=3)
+
+    @property
+    def pid(self) -> int | None:
+        """Its process; None where there is none."""
+        return None if self._process is None else self._process.pid
+
+    async def do(self, task: Task, progress: Progress) -> Reply:
+        """Do a task there. Raises what it raises there, and PartLostError."""
+        process = await self._started()
+        assert process.stdin is not None
+        body = pickle.dumps(task)
+        try:
+            process.stdin.write(LENGTH.pack(len(body)) + body)
+            await process.stdin.drain()
+            while True:
+                said = await self._line(process)
+                if "count" in said:
+                    progress(said["count"])
+                elif "fault" in said:
+                    raise Fault.model_validate(said["fault"]).error()
+                elif "figures" in said:
+                    assert isinstance(task, RunTask)
+                    figures = await asyncio.to_thread(read_figures, task.folder)
+                    if figures is None:
+                        raise PartLostError(f"{self.name} wrote no figures of its part")
+                    return figures
+                else:
+                    return KINDS[said["reply"]].model_validate(said["value"])  # type: ignore[return-value]
+        except (OSError, ValidationError, KeyError, asyncio.LimitOverrunError) as error:
+            await self.close()
+            raise PartLostError(f"{self.name} was lost ({printable(str(error), 200)})") from error
+
+    async def _line(self, process: asyncio.subprocess.Process) -> dict[str, Any]:
+        assert process.stdout is not None
+        data = await process.stdout.readline()
+        if not data.endswith(b"\n"):
+            await self.close()
+            why = self._last[-1] if self._last else "it was killed, or died without a word"
+            raise PartLostError(f"{self.name} was lost ({why})")
+        try:
+            found = json.loads(data)
+        except ValueError as error:
+            raise OSError("its reply is no JSON") from error
+        if not isinstance(found, dict):
+            raise OSError("its reply is no object")
+        return found
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        if self._process is not None:
+            return self._process
+        self._last.clear()
+        self._process = process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", _BOOT, _FOLDER),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=LINE,
+            start_new_session=True,
+            cwd=os.getcwd(),
+        )
+        self._logging = asyncio.create_task(self._log(process))
+        try:
+            async with asyncio.timeout(_START):
+                await self._line(process)
+        except TimeoutError:
+            await self.close()
+            raise PartLostError(f"{self.name} did not start within {_START:.0f} s") from None
+        return process
+
+    async def _log(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        with suppress(ValueError):  # a line without an end
+            while data := await process.stderr.readline():
+                if said := printable(data.decode("utf-8", "replace").strip(), 400):
+                    self._last.append(said)
+                    LOG.info("%s: %s", self.name, said)
+
+    async def close(self) -> None:
+        """Stop what it does, and end it. Safe twice."""
+        await finish(self._close)
+
+    async def _close(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(_STOP):
+                await process.wait()
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        if self._logging is not None:
+            self._logging.cancel()

@@ -1,0 +1,298 @@
+"""A run of a dataset that lies in parts: planned, shared out to workers, and summed up as one run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from runner.compare.baseline import baseline_of
+from runner.compare.files import find_source, source_rows
+from runner.datasets.dataset import repeated_ids
+from runner.datasets.location import find_files
+from runner.errors import InputError
+from runner.output.files import WriteError
+from runner.output.folder import part_name
+from runner.output.manifest import State
+from runner.parts.crew import Crew, Worker
+from runner.parts.folder import PartsFolder
+from runner.parts.plan import planned
+from runner.parts.refusals import refuse
+from runner.parts.types import BeginTask, Begun, PartFigures, Plan, RunTask
+from runner.parts.work import Reply
+from runner.parts.workers import workers
+from runner.reports.content import RunContent
+from runner.reports.files import ReportFiles
+from runner.reports.runs import joined_rows, read_run
+from runner.request import Prepared, RunRequest
+from runner.results.allowance import parse_allowed
+from runner.results.gates import judge, parse_gate
+from runner.results.summary import Stats, Summary
+from runner.results.sums import Sums
+from runner.results.tally import labels_of
+from runner.results.worst import ShownRows
+from runner.types import OutputConfig
+from sandboxes.errors import SandboxLostError, SandboxUnavailableError
+
+Counted = Callable[[int], None]
+"""Told how many results there are so far."""
+
+_OWN: Mapping[str, Any] = {
+    **{"gates": (), "require": (), "max_failed": None, "max_abstained": None, "on": None},
+    **{"baseline": None, "fail_if_worse": None, "allow_inconclusive": False},
+}
+"""What the whole run decides, and no part of it."""
+
+
+class PartsRun:
+    """
+    One run of several parts. Use it once: `open`, then `score`, then `end`.
+
+    The results go to a folder, whose parts the workers write themselves. Raises InputError for what a run in parts
+    cannot do, an invalid gate, and a folder that cannot be written.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        *,
+        files: Sequence[str],
+        reports: Sequence[str] = (),
+        lock: str | None = None,
+        resume: bool = False,
+        save: bool = False,
+    ) -> None:
+        request, evaluator = prepared.request, prepared.evaluator
+        refuse(prepared, files, save=save)
+        self.prepared = prepared
+        outputs: Mapping[str, OutputConfig | Stats] = dict(evaluator.outputs)
+        self._gates = [parse_gate(text, outputs, required=True) for text in request.require]
+        self._gates += [parse_gate(text, outputs) for text in request.gates]
+        self._max_failed, self._max_abstained = parse_allowed(request.max_failed, request.max_abstained)
+        self.baseline = baseline_of(request, evaluator)
+        inputs = [*prepared.inputs, *([self.baseline.path] if self.baseline else [])]
+        self._reports = ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])])
+        self.folder = PartsFolder(files[0], prepared, inputs=inputs, lock=lock)
+        self._resume = resume
+        self._sums = Sums(evaluator, request.repeat, max(request.worst, self._reports.rows), request.show)
+        self._plan: Plan | None = None
+        self._begun: Begun | None = None
+        self._begins = asyncio.Lock()
+        self._figures: dict[int, PartFigures] = {}
+        self._notes: tuple[str, ...] = ()
+        self._complete = True
+        self._seconds = 0.0
+        self.state: State | None = None
+        """How it ended. None: it did not."""
+        self.error: str | None = None
+        """What it failed with."""
+        self.there = 0
+        """The parts that were finished before."""
+        self.saved: str | None = None
+        self.resumed = None
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Take the folder. Raises OutputError, and ResumeError if the run there cannot go on."""
+        self.folder.take(resume=self._resume)
+        try:
+            yield
+        finally:
+            self.folder.release()
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Notes about the dataset, for people."""
+        return self._notes
+
+    @property
+    def parts(self) -> int:
+        """The number of parts, once they are planned."""
+        return 0 if self._plan is None else len(self._plan.parts)
+
+    def total(self) -> int | None:
+        """The number of results to come, once that is known."""
+        return None if self._plan is None else self._plan.rows * self.prepared.request.repeat
+
+    @property
+    def count(self) -> int:
+        """The results of finished parts."""
+        return self._sums.count
+
+    @property
+    def written(self) -> dict[str, int]:
+        """The number of whole rows in the folder, by its path."""
+        return {self.folder.path: sum(one.sums.results for one in self._figures.values())}
+
+    async def score(self, counted: Counted = lambda _: None) -> None:
+        """
+        Plan the parts, if that was not done before, and score those that are not finished.
+
+        Raises what a run does, and SandboxLostError for a part that was lost too often.
+        """
+        async with workers(self.prepared.request.on, self._size()) as found:
+            crew: Crew[Any] = Crew(found)
+            began = perf_counter()
+            try:
+                await self._score(crew, counted)
+            finally:
+                self._seconds = perf_counter() - began
+
+    async def _score(self, crew: Crew[Any], counted: Counted) -> None:
+        await asyncio.to_thread(self._look)
+        self._plan = plan = self.folder.plan or await self._planned(crew)
+        self._figures = await asyncio.to_thread(self.folder.figures, plan)
+        self.there = len(self._figures)
+        left = [number for number in range(1, len(plan.parts) + 1) if number not in self._figures]
+        counts = {number: one.sums.results for number, one in self._figures.items()}
+
+        def progress(place: int, count: int) -> None:
+            counts[left[place]] = count
+            counted(sum(counts.values()))
+
+        def take(place: int, reply: Reply) -> None:
+            assert isinstance(reply, PartFigures)
+            self._figures[left[place]] = reply
+            progress(place, reply.sums.results)
+
+        repeat = self.prepared.request.repeat
+        tasks = [
+            RunTask(plan.parts[number - 1].slice, plan.parts[number - 1].rows, self.folder.part(number))
+            for number in left
+        ]
+        if left or not plan.parts:
+            await crew.all(tasks, take, ready=self._ready, progress=progress)
+        for number, one in self._figures.items():
+            if one.sums.results != plan.parts[number - 1].rows * repeat:
+                raise SandboxLostError(
+                    f"part {part_name(number)} has {one.sums.results:,} results, and its rows were counted as "
+                    f"{plan.parts[number - 1].rows:,}; was its file changed meanwhile? Start the run anew"
+                )
+
+    async def _planned(self, crew: Crew[Any]) -> Plan:
+        found = await planned(self.prepared, self.folder.begin(), crew, crew)
+        self.folder.keep(found)
+        return found
+
+    def _look(self) -> None:
+        """Raise ColumnsError if the dataset lacks columns that the run needs, as its first rows show."""
+        first = find_files(self.prepared.request.dataset or "")[0]
+        request = self.prepared.request.model_copy(update={"dataset": first.path})
+        with replace(self.prepared, request=request).open():
+            pass
+
+    def _size(self) -> int:
+        return self.prepared.request.sandbox.jobs or os.cpu_count() or 1
+
+    def _request(self, lock: str | None, **more: Any) -> RunRequest:
+        """What a worker is asked."""
+        request, config = self.prepared.request, self.prepared.request.sandbox
+        chosen: dict[str, Any] = {"backend": self.prepared.sandbox.config.backend, "jobs": 1}
+        if lock is not None:
+            chosen["lock"] = lock
+        worst = max(request.worst, self._reports.rows)
+        update = {**_OWN, "sandbox": config.model_copy(update=chosen), "worst": worst, **more}
+        return request.model_copy(update=update)
+
+    async def _ready(self, worker: Worker) -> None:
+        """Open a worker's sandbox, which must be the same as that of the others. The first one's packages are all's."""
+        async with self._begins:
+            lock = self.folder.lock if self._begun is None else self._begun.lock
+            reply = await worker.do(BeginTask(self._request(lock), self.prepared.evaluator), lambda _: None)
+            assert isinstance(reply, Begun)
+            wanted = self.folder.identity if self._begun is None else self._begun.identity
+            if wanted is not None and reply.identity != wanted:
+                raise SandboxUnavailableError(
+                    f"{reply.where} would score with {reply.identity}, and the run with {wanted}; "
+                    "install the same versions everywhere"
+                )
+            if self._begun is None:
+                self._begun = reply
+                await asyncio.to_thread(self.folder.go_on, reply, self.parts)
+
+    def join(self) -> None:
+        """Sum up the finished parts, in their order."""
+        repeated, remarks = 0, dict[str, None]()
+        for number in sorted(self._figures):
+            one = self._figures[number]
+            self._sums.join(one.sums, partial(self._labels, number))
+            repeated += one.repeated
+            remarks |= dict.fromkeys(one.remarks)
+            self._complete = self._complete and one.complete
+        notes = [*list(remarks)[:20], *([repeated_ids(repeated)] if repeated else [])]
+        if not self._complete:
+            notes.append("a file could not be read to its end; it may have more rows")
+        self._notes = tuple(notes)
+
+    def _labels(self, number: int, name: str) -> Iterator[str]:
+        """The labels of one part, from its rows."""
+        source = find_source(self.folder.part(number))
+        rows = (row for _, row, _ in joined_rows(source_rows(source, None)))
+        return labels_of(rows, name, self.prepared.evaluator.outputs)
+
+    def shown(self) -> ShownRows:
+        """The rows to look at first, so far."""
+        found = self._sums.shown()
+        return found.model_copy(update={"rows": found.rows[: self.prepared.request.worst]})
+
+    def summary(self, state: State = "finished") -> Summary:
+        """The summary of the finished parts. Gates are judged only when all are done."""
+        summary = self._sums.summary(self._seconds, cache=self.prepared.request.cache)
+        if self.there and self._seconds:
+            before = sum(one.sums.results for one in list(self._figures.values())[: self.there])
+            fresh = summary.rows - before // self.prepared.request.repeat
+            summary = summary.model_copy(update={"rows_per_second": round(fresh / self._seconds, 1)})
+        if state != "finished":
+            return summary
+        judged = judge(summary, self._gates, self._max_failed, self._max_abstained, complete=self._complete)
+        if self.baseline is None:
+            return judged
+        return judged.model_copy(update={"gates": (*judged.gates, *self.baseline.gates(self._complete))})
+
+    def content(self, state: State = "finished", error: str | None = None) -> RunContent:
+        """What a report shows of the rows so far; `error` is what the run failed with."""
+        compared = self.baseline if state == "finished" else None
+        made = RunContent(
+            name=self.prepared.evaluator.name,
+            summary=self.summary(state),
+            shown=self._sums.shown(),
+            state=state,
+            error=error,
+            source=self.prepared.request.dataset or "",
+            notes=[*self.notes, *([compared.why] if compared and compared.why else [])],
+            comparison=compared.comparison if compared else None,
+        )
+        if not (self._reports.failed or self._reports.listed) or not self._figures:
+            return made
+        with suppress(InputError):
+            wanted = {"failed": self._reports.failed, "listed": self._reports.listed}
+            read = read_run(find_source(self.folder.path), worst=0, show="worst", **wanted)
+            return replace(made, failed=read.failed, listed=read.listed)
+        return made
+
+    def end(self, state: State, error: str | None = None) -> WriteError | None:
+        """
+        Sum up, and write how the run ended, to the manifest and in reports.
+
+        If that fails, raises WriteError for a finished run, and returns it for a run that failed before.
+        """
+        failures: list[WriteError] = []
+        self.state, self.error = state, error
+        try:
+            self.join()
+            if self.baseline is not None and state == "finished":
+                self.baseline.read(find_source(self.folder.path))
+            self.folder.end(state, self.summary(state), self.notes, error)
+            self._reports.write(
+                [self.content(state, error)] if self._reports.paths else (), patient=state == "finished"
+            )
+        except WriteError as e:
+            failures.append(e)
+        if failures and state == "finished":
+            raise failures[0]
+        return next(iter(failures), None)

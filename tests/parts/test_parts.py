@@ -1,0 +1,108 @@
+"""A dataset in parts gives the rows and the summary of one run over all of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import evalcell
+from tests.parts.conftest import results, rows, summary, write
+
+OPTIONS = ("--seed", "3", "--worst", "9", "--keep", "reference")
+
+
+def score(dataset: str, folder: str, *more: str) -> Any:
+    return evalcell("run", "noisy.py", dataset, "-j", "1", *OPTIONS, *more, "-o", f"{folder}/")
+
+
+def same(joined: str, pattern: str, *more: str) -> list[dict[str, Any]]:
+    """The rows of a run in parts, which must be those of one run over all."""
+    one, parts = score(joined, "one", *more), score(pattern, "parts", *more)
+    assert one.exit_code == parts.exit_code, (parts.output, parts.exception)
+    found = results("parts")
+    assert found == results("one")
+    assert summary("parts") == summary("one")
+    shown = [
+        re.sub(r"(rows-\w|all)\.jsonl:(.*?) *\n", r"\2", run.stdout.partition("evaluator ")[0]) for run in (one, parts)
+    ]
+    assert shown[0] == shown[1]
+    return found
+
+
+def test_files_of_json_lines_are_one_dataset(here: Path) -> None:
+    first, second = [*rows(0, 40), "", '{"id": "a", "output": ', {"output": "no id"}], rows(30, 40, more=[1])
+    write("rows-a.jsonl", first)
+    write("rows-b.jsonl", second)
+    write("all.jsonl", [*first, *second])
+    found = same("all.jsonl", "rows-*.jsonl")
+    assert len(list(Path("parts/parts").glob("0*"))) > 4  # a file is several parts
+    assert sum("#" in row["id"] for row in found) == 10  # and ids that an earlier part has are told apart
+    texts = [path.read_text() for path in Path("parts/parts").glob("*/results.jsonl")]
+    assert any("rows-a.jsonl:42: not JSON" in text for text in texts)  # the place in its own file
+    same("all.jsonl", "rows-*.jsonl", "--limit", "44", "--repeat", "2")
+
+
+@pytest.mark.rotating("ids of parts", "parts")
+@pytest.mark.parametrize("id", ["r1#3", "7"])
+def test_ids_that_look_as_if_they_had_been_renamed(here: Path, id: str) -> None:
+    named = ["r1", id, None, "r1", id, id, None]
+    made: list[Any] = [{"output": f"w{n}", "reference": "", "id": name} for n, name in enumerate(named)]
+    first, second = made[:3], made[3:]
+    write("rows-a.jsonl", first)
+    write("rows-b.jsonl", [*second, *first])
+    write("all.jsonl", [*first, *second, *first])
+    same("all.jsonl", "rows-*.jsonl")
+
+
+@pytest.mark.rotating("kinds of parts", "parts")
+def test_row_groups_and_other_files(here: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    first, second = rows(0, 50), rows(45, 25)
+    pq.write_table(pa.Table.from_pylist(first), "rows-a.parquet", row_group_size=8)
+    Path("rows-b.csv").write_text("id,output,reference\n" + "".join(f'{r["id"]},"{r["output"]}",\n' for r in second))
+    write("all.jsonl", [*first, *({**row, "reference": ""} for row in second)])
+    same("all.jsonl", "rows-*")
+    assert len(list(Path("parts/parts").glob("0*"))) > 3
+
+
+@pytest.mark.rotating("kinds of parts", "parts")
+def test_gates_and_a_baseline_judge_all_parts(here: Path) -> None:
+    write("rows-a.jsonl", rows(0, 40))
+    write("rows-b.jsonl", rows(40, 40))
+    write("all.jsonl", rows(0, 80))
+    gates = ("--require", "mean>=3", "--fail-if", "failed>5", "--max-failed", "50%", "--baseline", "before")
+    assert score("all.jsonl", "before").exit_code == 0
+    same("all.jsonl", "rows-*.jsonl", *gates, "--fail-if-worse", "0.01")
+    compared = evalcell("compare", "one", "parts", "--json")
+    assert (
+        json.loads(compared.stdout)["pairs"] == json.loads(evalcell("compare", "one", "one", "--json").stdout)["pairs"]
+    )
+    for folder in ("one", "parts"):
+        assert evalcell("report", folder, "-o", f"{folder}.md").exit_code == 0
+    texts = [Path(f"{folder}.md").read_text() for folder in ("one", "parts")]
+    assert len(texts[0]) > 500
+    assert texts[0].count("boom") == texts[1].count("boom") > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("rows-*.jsonl",), "add the output run/"),
+        (("rows-*.jsonl", "-o", "x.csv"), "add the output run/"),
+        (("none-*.jsonl", "-o", "x/"), "no file matches none-*.jsonl"),
+        (("rows-*.jsonl", "-o", "x/", "--save"), "leave save out"),
+        (("rows-*.jsonl", "-o", "x/", "--map", "output=nothing"), "no column `nothing`"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_before_anything_is_written(here: Path, words: tuple[str, ...], said: str) -> None:
+    write("rows-a.jsonl", rows(0, 4))
+    found = evalcell("run", "noisy.py", *words)
+    assert found.exit_code == 2
+    assert said in found.stderr
+    assert not Path("x/parts").exists()

@@ -7,17 +7,16 @@ import re
 import stat
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import templates
 from runner.errors import EvaluatorError
-from runner.evaluators.column import BY_NAME
-from runner.evaluators.header import Header, read_header
-from runner.evaluators.python_signature import Signature, read_signature
+from runner.evaluators.header import read_header
+from runner.evaluators.python_signature import Signature
+from runner.evaluators.script_kind import as_read
 from runner.text import CHECK, close_name, printable, shown, suggestion, whole
 from runner.types import DialectFailures, Evaluator, Parameter, ParameterSpec
 from sandboxes.base import Language
-from sandboxes.errors import SandboxUnavailableError
 
 MAX_SOURCE = 256 * 1024
 """Bytes of a script."""
@@ -28,11 +27,13 @@ _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _UTF8 = ("utf-8", "utf8", "u8", "utf-8-sig")
 LANGUAGES: dict[str, Language] = {".py": "python", ".ts": "typescript"}
 """By the suffix of a script."""
+SCRIPTS: dict[str, Language] = LANGUAGES | dict.fromkeys((".js", ".mjs", ".cjs"), "typescript")
+"""Also by those of plain JavaScript, which TypeScript may be."""
 _ENTRY = re.compile(r"(.+\.(?:py|ts|js|mjs|cjs|json)):([\w$]+(?:\.[\w$]+)?)", re.IGNORECASE | re.DOTALL)
 _REFUSED = {
-    **dict.fromkeys((".js", ".mjs", ".mts"), "; rename it to *.ts, which may be plain JavaScript too"),
+    ".mts": "; rename it to *.ts",
     **dict.fromkeys((".tsx", ".jsx"), "; JSX cannot be run"),
-    **dict.fromkeys((".cjs", ".cts"), "; CommonJS cannot be run, write a module"),
+    ".cts": "; rename it to *.cjs, without types",
 }
 
 
@@ -50,7 +51,7 @@ def read_evaluator(
     """
     path, own = split_entry(path)
     where = printable(whole(str(path)))
-    language = LANGUAGES.get(path.suffix.lower())
+    language = SCRIPTS.get(path.suffix.lower())
     if path.suffix.lower() == ".json":  # a grader
         language, dialect, own = "python", dialect or "openai", "<json>"
     if language is None:
@@ -97,7 +98,7 @@ def parse_evaluator(
     if language == "python":
         _refuse_cookie(text, where)
     header = read_header(text, where, language)
-    script = _script(text, where, language, header, dialect or header.dialect, entry or header.entry, failures)
+    script = as_read(text, where, language, header, dialect or header.dialect, entry or header.entry, failures)
     signature = script.signature
     names = [parameter.name for parameter in signature.parameters]
     for mapped in (*header.mapping.paths, *header.mapping.literals):
@@ -131,65 +132,6 @@ def parse_evaluator(
     )
 
 
-class _Script(NamedTuple):
-    """What a script is read as."""
-
-    signature: Signature
-    dialect: str | None = None
-    entry: str | None = None
-    versions: tuple[str, ...] = ()
-    """What decides its results beside its text."""
-    packages: tuple[str, ...] = ()
-
-
-def _script(
-    text: str,
-    where: str,
-    language: Language,
-    header: Header,
-    dialect: str | None,
-    entry: str | None,
-    failures: DialectFailures,
-) -> _Script:
-    """
-    The script's own signature, or what its dialect reads it as.
-
-    A dialect is looked for where it was asked for, and where a row could not fill the script's parameters by name.
-    """
-    native, refused = None, None
-    if dialect in (None, "native") and (entry is None or dialect == "native"):
-        try:
-            native = _signature(text, where, language)
-        except EvaluatorError as error:
-            refused = error
-        if native is not None and (dialect == "native" or not _unknown(native, header)):
-            return _Script(native)
-        if refused is not None and dialect == "native":
-            raise refused
-    from runner.evaluators.foreign.detect import detect  # here: a script of our own needs it not
-
-    reading = detect(text, where, language, dialect, entry)
-    if reading is None:
-        if native is not None:
-            return _Script(native)
-        assert refused is not None
-        raise refused
-    found, kind = reading.found, reading.dialect
-    if failures != "failed" and not kind.zeroes:
-        raise EvaluatorError(f"{where} is {kind.title}, whose exceptions are no scores there either; they stay failed")
-    signature = Signature(found.parameters, found.accepts_any, found.docstring)
-    versions = (kind.name, found.entry, str(kind.version), failures)
-    return _Script(signature, kind.name, found.entry, versions, found.packages)
-
-
-def _unknown(signature: Signature, header: Header) -> bool:
-    """True if a parameter is required that nothing fills by name, nor by the header."""
-    if not signature.evaluates:
-        return False
-    filled = {*BY_NAME, *header.mapping.paths, *header.mapping.literals, *header.parameters}
-    return any(parameter.required and parameter.name not in filled for parameter in signature.parameters)
-
-
 def _refuse_unfilled(signature: Signature, where: str) -> None:
     """Refuse an `aggregate` that needs what no parameter of `evaluate` gives."""
     names = {parameter.name for parameter in signature.parameters}
@@ -200,17 +142,6 @@ def _refuse_unfilled(signature: Signature, where: str) -> None:
                 f"{where}: aggregate needs `{name}`, which nothing gives; give it a default, and to set it, a "
                 f"parameter `{name}` of evaluate too"
             )
-
-
-def _signature(text: str, where: str, language: Language) -> Signature:
-    if language == "python":
-        return read_signature(text, where)
-    try:
-        from runner.evaluators.typescript.signature import read_typescript
-
-        return read_typescript(text, where)
-    except SandboxUnavailableError as error:
-        raise EvaluatorError(f"{where}: {error}") from None
 
 
 def _declared(signature: Signature, declared: dict[str, ParameterSpec], where: str) -> tuple[Parameter, ...]:

@@ -11,6 +11,8 @@ def program(evaluator: Evaluator) -> Script:
     """The evaluator's script, or the part of its dialect with the script in it."""
     if evaluator.dialect is None:
         return script(evaluator.source, evaluator.language)
+    from runner.evaluators.foreign.guest import ENTRY
     from runner.evaluators.foreign.registry import find  # here: a script of our own needs it not
 
-    return Script(find(evaluator.dialect).program(evaluator), evaluator.language, evaluator.entry or NAME)
+    entry = ENTRY if evaluator.language == "typescript" else evaluator.entry or NAME
+    return Script(find(evaluator.dialect).program(evaluator), evaluator.language, entry)

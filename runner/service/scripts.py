@@ -12,7 +12,7 @@ from pathlib import PurePath
 import templates
 from runner.datasets.dataset import SUFFIXES
 from runner.errors import EvaluatorError, InputError
-from runner.evaluators.load import LANGUAGES, parse_evaluator
+from runner.evaluators.load import SCRIPTS, parse_evaluator
 from runner.evaluators.resolve import choose
 from runner.service.types import Checked, Recognised, SandboxFit, Template, line
 from runner.store.names import made, parted
@@ -35,7 +35,7 @@ def stem_of(file_name: str | None) -> str:
 def language_of(file_name: str | None, language: Language | None) -> Language:
     """What a script is written in, as it was said, or by the name of its file."""
     suffix = PurePath(file_name.replace("\\", "/")).suffix.lower() if file_name else ""
-    return language or LANGUAGES.get(suffix, "python")
+    return language or SCRIPTS.get(suffix, "python")
 
 
 def checked(evaluator: Evaluator) -> Checked:
@@ -137,8 +137,8 @@ def recognise(head: bytes, file_name: str) -> Recognised:
     """Tell a script from a dataset by its name, and by the first bytes where the name tells nothing."""
     path = PurePath(file_name.replace("\\", "/"))
     suffix, name = path.suffix.lower(), _name(path.name)
-    if suffix in LANGUAGES:
-        return Recognised(kind="script", name=_name(path.stem), language=LANGUAGES[suffix])
+    if suffix in SCRIPTS:
+        return Recognised(kind="script", name=_name(path.stem), language=SCRIPTS[suffix])
     with suppress(InputError):
         return Recognised(kind="dataset", name=name, suffix=parted(file_name)[1])
     if head.startswith(b"PAR1"):
@@ -149,7 +149,7 @@ def recognise(head: bytes, file_name: str) -> Recognised:
         return Recognised(kind="script", name=_name(path.stem), language="typescript")
     if head.lstrip()[:1] == b"{":
         return Recognised(kind="dataset", name=f"{name}.jsonl", suffix=".jsonl")
-    known = ", ".join((*LANGUAGES, *SUFFIXES))
+    known = ", ".join((*SCRIPTS, *SUFFIXES))
     return Recognised(
         kind="unknown",
         name=name,

@@ -9,6 +9,49 @@ from runner.evaluators.load import parse_evaluator
 from runner.types import InputMapping
 from tests.foreign.published import OBJECTS, ROWS, Published, check
 
+PROMPTFOO = [
+    Published(
+        "promptfoo's docs, a Python file",
+        "from typing import Any, Dict, Union\n\n\n"
+        "def get_assert(output: str, context) -> Union[bool, float, Dict[str, Any]]:\n"
+        "    return {'pass': True, 'score': 0.6, 'reason': f'about {context[\"vars\"][\"topic\"]}'}\n",
+        [("pass", 0.6)] * 2,
+    ),
+    Published(
+        "promptfoo's docs, component results",
+        "def get_assert(output, context):\n    parts = [{'pass': True, 'score': 1, 'reason': 'short'}]\n"
+        "    return {'pass_': False, 'score': 0.5, 'reason': 'mixed', 'component_results': parts}\n",
+        [("fail", 0.5)] * 2,
+    ),
+    Published(
+        "promptfoo's docs, a dataclass as a dict, in a function of its own name",
+        "from dataclasses import asdict, dataclass\n\n\n@dataclass\nclass Grade:\n    pass_: bool\n    score: float\n"
+        "    reason: str\n\n\ndef graded(output, context):\n    return asdict(Grade(output.isdigit(), 1.0, 'r'))\n",
+        [("pass", 1.0), ("fail", 1.0)],
+        entry="graded",
+    ),
+    Published(
+        "promptfoo's docs, inline expression",
+        "output == '{{ expected }}'",
+        [("pass", 1.0), ("fail", 0.0)],
+        entry="<inline>",
+    ),
+    Published(
+        "promptfoo's docs, inline lines",
+        "import math\nif output.isdigit():\n  return math.sqrt(float(output))\nreturn {'pass': False, 'score': 0.5, "
+        "'reason': context['vars']['question']}",
+        [("pass", 2.0), ("fail", 0.5)],
+        entry="<inline>",
+    ),
+    Published(
+        "an apostrophe in a value breaks the code of its row alone, as there",
+        "'{{ quote }}' == output",
+        ["raised", ("pass", 1.0)],
+        rows=[{"output": "x", "quote": "it's"}, {"output": "y", "quote": "y"}],
+        entry="<inline>",
+    ),
+]
+
 LANGSMITH = [
     Published(
         "LangSmith's page, custom code evaluator",
@@ -241,7 +284,14 @@ TRL = [
     ),
 ]
 
-EVERY = {"langsmith": LANGSMITH, "langfuse": LANGFUSE, "braintrust": BRAINTRUST, "openai": OPENAI, "trl": TRL}
+EVERY = {
+    "promptfoo": PROMPTFOO,
+    "langsmith": LANGSMITH,
+    "langfuse": LANGFUSE,
+    "braintrust": BRAINTRUST,
+    "openai": OPENAI,
+    "trl": TRL,
+}
 
 
 @pytest.mark.rotating("dialect", "foreign")

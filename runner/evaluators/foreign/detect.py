@@ -7,7 +7,7 @@ from typing import NamedTuple
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.module import ScriptModule, read_python
 from runner.evaluators.foreign.registry import every, find
-from runner.evaluators.foreign.types import DATA, ForeignDialect, Found
+from runner.evaluators.foreign.types import DATA, INLINE, ForeignDialect, Found
 from runner.text import listed, printable
 from sandboxes.base import Language
 
@@ -35,10 +35,16 @@ def detect(
         return Reading(find("openai"), read_grader(source, where))
     if asked is not None and language not in asked.languages:
         raise EvaluatorError(f"{where}: {asked.title} is not written in {language}; leave the dialect out")
+    if entry == INLINE:
+        from runner.evaluators.foreign.promptfoo import read_inline
+
+        return Reading(find("promptfoo"), read_inline(source, where, language))
     candidates = [asked] if asked is not None else [d for d in every() if language in d.languages]
     if not candidates:
         return None
-    module = read_python(source, where)
+    module = read_python(source, where) if language == "python" else _read_javascript(source, where)
+    if module is None:
+        return None
     readings = [
         Reading(one, found) for one in candidates if (found := one.read(module, entry, asked is not None)) is not None
     ]
@@ -52,6 +58,12 @@ def detect(
     if not readings and (asked is not None or entry is not None):
         raise EvaluatorError(_none(module, where, asked, entry))
     return readings[0] if readings else None
+
+
+def _read_javascript(source: str, where: str) -> ScriptModule | None:
+    from runner.evaluators.foreign.javascript import read_javascript  # here: the parser takes time to import
+
+    return read_javascript(source, where)
 
 
 def _none(module: ScriptModule, where: str, asked: ForeignDialect | None, entry: str | None) -> str:

@@ -1,13 +1,18 @@
-"""The program that a sandbox loads for a Python script of a dialect: a part of ours, with the script in it as data."""
+"""The program that a sandbox loads for a script of a dialect: a part of ours, and the script beside it."""
 
 from __future__ import annotations
 
 import ast
+import json
 from functools import cache
 from importlib.resources import files
 
+from runner.evaluators.foreign.types import INLINE
+
 _FOLDER = files("sandboxes.guest") / "foreign"
 _MODULE = "evalcell_part"
+ENTRY = "evalcellEntry"
+"""The function of a JavaScript program; the script's own exports have other names."""
 HIDDEN = "<evalcell>"
 """The file of our part's frames, which tracebacks leave out."""
 
@@ -26,6 +31,37 @@ def python_program(part: str, entry: str, source: str, *beside: str, **options: 
         f"exec(compile({python_part(*beside, part)!r}, {HIDDEN!r}, 'exec', dont_inherit=True), _part.__dict__)\n"
         f"globals()[{entry!r}] = _part.wrap(**{given!r})\n"
     )
+
+
+def javascript_program(part: str, entry: str, source: str) -> str:
+    """
+    A program that exports the function `ENTRY`, by what `evalcellPart` of a guest part makes of the script.
+
+    The script stands first, with its lines as they are, in a module that has what a CommonJS one expects where it is
+    one. Code of a config (`<inline>`) is data.
+    """
+    text = (_FOLDER / f"{part}.js").read_text("utf-8")
+    name = json.dumps(entry)
+    if entry == INLINE:
+        return f"{text}\nexport const {ENTRY} = evalcellPart({name}, null, {json.dumps(source)});\n"
+    from runner.evaluators.foreign.javascript import BUILT_IN, REQUIRED, read_javascript
+
+    module = read_javascript(source, entry)
+    self, before = "() => import(import.meta.url)", ""
+    if module.is_common:
+        names = {found[2].removeprefix("node:") for found in REQUIRED.finditer(source)}
+        names &= {*BUILT_IN}
+        imports = "".join(f"import evalcell_{each} from 'node:{each}';" for each in sorted(names))
+        known = ",".join(f"{each}:evalcell_{each}" for each in sorted(names))
+        before = (
+            f"{imports}const module={{exports:{{}}}},exports=module.exports,"
+            f"require=(name)=>({{{known}}})[name.replace(/^node:/,'')];"
+        )
+        self = "() => ({ default: module.exports })"
+    own = (
+        f"() => {entry}" if entry in module.functions and entry.isidentifier() and entry != "default" else "() => null"
+    )
+    return f"{before}{source}\n;{text}\nexport const {ENTRY} = evalcellPart({name}, {self}, {own});\n"
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.evaluators.foreign.guest import python_program
+from runner.evaluators.foreign.guest import javascript_program, python_program
 from runner.evaluators.foreign.module import Function, ScriptModule, needed
 from runner.evaluators.foreign.types import ForeignDialect, Found
 from runner.types import Evaluator
@@ -14,7 +14,7 @@ _STUBS = {"langfuse", "langfuse.Evaluation", "langfuse.experiment", "langfuse.ex
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     page = _of_page(module, named) if entry in (None, PAGE) else None
-    function = page or _of_sdk(module, entry, named)
+    function = page or (_of_sdk(module, entry, named) if module.language == "python" else None)
     if function is None:
         return None
     packages = () if page else needed(module, _STUBS, {"langfuse": "langfuse"})
@@ -26,7 +26,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
 def _of_page(module: ScriptModule, named: bool) -> Function | None:
     """`evaluate` of one parameter that nobody else fills, in a script that uses what Langfuse gives."""
     function = module.functions.get(PAGE)
-    if function is None or len(function.required) != 1 or function.decorators:
+    if function is None or len(function.required) != 1 or function.decorators or function.names[0] == "{…}":
         return None
     return function if named or any(mark in module.source for mark in _MARKS) else None
 
@@ -46,6 +46,8 @@ def _is_ours(function: Function) -> bool:
 
 def _program(evaluator: Evaluator) -> str:
     entry = evaluator.entry or PAGE
+    if evaluator.language == "typescript":
+        return javascript_program("langfuse", entry, evaluator.source)
     real = any(package.startswith("langfuse") for package in evaluator.packages)
     return python_program("langfuse", entry, evaluator.source, page=entry == PAGE, real=real)
 
@@ -56,6 +58,7 @@ DIALECT = ForeignDialect(
     version=1,
     read=_read,
     program=_program,
+    languages=("python", "typescript"),
     arguments={
         "output": "observation.output (output)",
         "reference": "experiment.item_expected_output (expected_output)",

@@ -1,15 +1,16 @@
-"""A Python script as dialects see it: what its top level defines and imports. Nothing of it is run."""
+"""A script as dialects see it: what its top level defines and imports. Nothing of it is run."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from runner.evaluators.python_signature import definitions, parameters, parse
 from runner.text import whole
 from runner.types import Parameter
+from sandboxes.base import Language
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -55,8 +56,8 @@ class Class(NamedTuple):
 
 
 @dataclass
-class PythonModule:
-    """The top level of a Python script."""
+class ScriptModule:
+    """The top level of a script."""
 
     source: str
     where: str
@@ -68,7 +69,9 @@ class PythonModule:
     values: dict[str, ast.AST] = field(default_factory=dict)
     """By name, what else is assigned."""
     docstring: str = ""
-    language = "python"
+    language: Language = "python"
+    is_common: bool = False
+    """True for a CommonJS module."""
 
     def called(self, entry: str) -> Function | None:
         """The function of a name, or the method of `Class.method`."""
@@ -89,14 +92,10 @@ class PythonModule:
         return f"{self.imports.get(first, first)}{dot}{rest}"
 
 
-ScriptModule: TypeAlias = PythonModule
-"""A script of any language."""
-
-
-def read_python(source: str, where: str) -> PythonModule:
+def read_python(source: str, where: str) -> ScriptModule:
     """Parse a script. Raises EvaluatorError for wrong syntax."""
     tree = parse(source, where)
-    module = PythonModule(source, where, docstring=whole(ast.get_docstring(tree) or ""))
+    module = ScriptModule(source, where, docstring=whole(ast.get_docstring(tree) or ""))
     for name, node in definitions(tree.body):
         for kind in (module.functions, module.classes, module.values):
             kind.pop(name, None)  # what is defined last is what there is
@@ -118,14 +117,14 @@ def read_python(source: str, where: str) -> PythonModule:
     return module
 
 
-def needed(module: PythonModule, stubs: set[str], packages: Mapping[str, str]) -> tuple[str, ...]:
+def needed(module: ScriptModule, stubs: set[str], packages: Mapping[str, str]) -> tuple[str, ...]:
     """The vendor's packages that the script needs: those of which it imports more than there are stubs for."""
     more = [name for name in module.imports.values() if name not in stubs]
     found = [packages[top] for name in more if (top := name.partition(".")[0]) in packages]
     return tuple(dict.fromkeys(found))
 
 
-def _class(module: PythonModule, node: ast.ClassDef) -> Class:
+def _class(module: ScriptModule, node: ast.ClassDef) -> Class:
     methods = {}
     for inner in node.body:
         if isinstance(inner, _FUNCTIONS):

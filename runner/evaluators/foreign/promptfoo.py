@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from runner.evaluators.foreign.guest import python_program
+from runner.errors import EvaluatorError
+from runner.evaluators.foreign.guest import javascript_program, python_program
 from runner.evaluators.foreign.module import ScriptModule
-from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.evaluators.foreign.types import INLINE, ForeignDialect, Found
 from runner.types import Evaluator
+from sandboxes.base import Language
 
 _ENTRY = "get_assert"
+_DEFAULT = "default"
+_CONTEXT = ("context", "ctx", "_context", "{…}")
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
-    function = module.called(entry or _ENTRY)
-    if function is None or not (named or function.names == ("output", "context") or function.name == _ENTRY):
+    function = module.called(entry or (_ENTRY if module.language == "python" else _DEFAULT))
+    if function is None:
         return None
-    docstring = module.docstring or function.docstring
-    return Found(function.name, signature=function.words, docstring=docstring, sure=function.name == _ENTRY)
+    by_name = len(function.names) == 2 and function.names[0] == "output" and function.names[1] in _CONTEXT
+    sure = function.name == _ENTRY or module.is_common
+    if not (named or sure or by_name):
+        return None
+    return Found(function.name, signature=function.words, docstring=module.docstring or function.docstring, sure=sure)
+
+
+def read_inline(source: str, where: str, language: Language) -> Found:
+    """Code of a config file: an expression, or lines that return. Raises EvaluatorError for what is not filled here."""
+    if "{%" in source:
+        raise EvaluatorError(
+            f"{where} has a tag of a template ({{% … %}}); evalcell fills names and filters: write it out"
+        )
+    words = "an expression" if "\n" not in source.strip() else "lines that return"
+    return Found(INLINE, signature=f"{words} of output and context")
 
 
 def _program(evaluator: Evaluator) -> str:
-    return python_program("promptfoo", evaluator.entry or _ENTRY, evaluator.source)
+    entry = evaluator.entry or _ENTRY
+    if evaluator.language == "typescript":
+        return javascript_program("promptfoo", entry, evaluator.source)
+    return python_program("promptfoo", entry, evaluator.source, "template")
 
 
 DIALECT = ForeignDialect(
@@ -28,6 +48,7 @@ DIALECT = ForeignDialect(
     version=1,
     read=_read,
     program=_program,
+    languages=("python", "typescript"),
     arguments={
         "output": "output",
         "reference": "context.vars.expected",

@@ -108,6 +108,11 @@ class Module:
         # A function is there before the first statement runs; what is assigned later replaces it.
         self.bindings = self._hoisted | self.bindings
 
+    @property
+    def exported(self) -> dict[str, Node]:
+        """By its exported name, what is exported."""
+        return self._exported
+
     def function(self, name: str) -> Found | None:
         """The function to call, or what may be one. Something that certainly is no function is none of it."""
         places: tuple[tuple[How, Node | None], ...] = (

@@ -21,6 +21,11 @@ SCRIPT = "evaluator.py"
 _COROUTINE = 0x80  # inspect.CO_COROUTINE
 
 
+def show(source: str) -> None:
+    """Have tracebacks show the lines of this text."""
+    linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
+
+
 def load(source: str, **names: Any) -> ModuleType:
     """Execute a script as the module `evaluator`, with these names in it. Raises what it raises."""
     module = ModuleType("evaluator")
@@ -28,7 +33,7 @@ def load(source: str, **names: Any) -> ModuleType:
     module.__dict__["__builtins__"] = vars(builtins)
     module.__dict__.update(names)
     sys.modules["evaluator"] = module
-    linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
+    show(source)
     exec(compile(source, SCRIPT, "exec", dont_inherit=True), module.__dict__)
     return module
 

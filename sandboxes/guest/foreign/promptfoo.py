@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, finished, invalid, is_async, load, mapped, named, words
+from .frame import SCRIPT, TYPE_CHECKING, finished, invalid, is_async, load, mapped, named, show, words
+from .template import MARKS, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,9 @@ _SHAPES = "return a bool, a number, or a dict with pass, score and reason"
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words."""
+    """The function that takes a row's words. The entry `<inline>`: the source is an expression, or lines."""
+    if entry == "<inline>":
+        return _inline(source)
     function = named(load(source), entry)
 
     def call(**row: Any) -> Any:
@@ -28,6 +31,42 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         return result(await function(row.get("output"), context_of(row)))
 
     return call_async if is_async(function) else call
+
+
+def _inline(source: str) -> Callable[..., Any]:
+    """Code of a config: filled for each row where it is a template."""
+    ready = None if MARKS.search(source) else _compiled(source)
+
+    def call(**row: Any) -> Any:
+        context = context_of(row)
+        function = ready or _compiled(render(source, context["vars"]))
+        return finished(function(row.get("output"), context), result)
+
+    return call
+
+
+def _compiled(code: str) -> Callable[..., Any]:
+    """The code as a function of its own, with its lines as they are: one expression, or lines that return."""
+    import ast
+    import json
+    import re
+
+    lines = code.split("\n")
+    if len(lines) == 1:
+        text = f"def main(output, context):\n    return {code}\n"
+    else:
+        found = re.search(r"^(?!\s*$)\s+", code, re.MULTILINE)
+        indent = found[0] if found else "    "
+        text = "def main(output, context):\n" + "".join(f"{indent}{line}\n" for line in lines)
+    module = load("", json=json)
+    show(code)
+    try:
+        tree = ast.parse(text, SCRIPT)
+    except SyntaxError as error:
+        error.lineno = None if error.lineno is None else max(1, error.lineno - 1)
+        raise
+    exec(compile(ast.increment_lineno(tree, -1), SCRIPT, "exec", dont_inherit=True), vars(module))
+    return named(module, "main")
 
 
 def context_of(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,85 @@
+"""Say what a script is read as: one of our own, or one of a dialect."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from runner.errors import EvaluatorError
+from runner.evaluators.column import BY_NAME
+from runner.evaluators.header import Header
+from runner.evaluators.python_signature import Signature, read_signature
+from runner.types import DialectFailures
+from sandboxes.base import Language
+from sandboxes.errors import SandboxUnavailableError
+
+
+class AsRead(NamedTuple):
+    """What a script is read as."""
+
+    signature: Signature
+    dialect: str | None = None
+    entry: str | None = None
+    versions: tuple[str, ...] = ()
+    """What decides its results beside its text."""
+    packages: tuple[str, ...] = ()
+
+
+def as_read(
+    text: str,
+    where: str,
+    language: Language,
+    header: Header,
+    dialect: str | None,
+    entry: str | None,
+    failures: DialectFailures,
+) -> AsRead:
+    """
+    The script's own signature, or what its dialect reads it as.
+
+    A dialect is looked for where it was asked for, and where a row could not fill the script's parameters by name.
+    """
+    native, refused = None, None
+    if dialect in (None, "native") and (entry is None or dialect == "native"):
+        try:
+            native = _signature(text, where, language)
+        except EvaluatorError as error:
+            refused = error
+        # A script of Langfuse takes one object, as our own may do.
+        plain = native is not None and not (language == "typescript" and "observation" in text)
+        if native is not None and (dialect == "native" or (plain and not _unknown(native, header))):
+            return AsRead(native)
+        if refused is not None and dialect == "native":
+            raise refused
+    from runner.evaluators.foreign.detect import detect  # here: a script of our own needs it not
+
+    reading = detect(text, where, language, dialect, entry)
+    if reading is None:
+        if native is not None:
+            return AsRead(native)
+        assert refused is not None
+        raise refused
+    found, kind = reading.found, reading.dialect
+    if failures != "failed" and not (kind.zeroes and (language == "python" or found.entry == "<inline>")):
+        raise EvaluatorError(f"{where} is {kind.title}, whose exceptions are no scores there either; they stay failed")
+    signature = Signature(found.parameters, found.accepts_any, found.docstring)
+    versions = (kind.name, found.entry, str(kind.version), failures)
+    return AsRead(signature, kind.name, found.entry, versions, found.packages)
+
+
+def _unknown(signature: Signature, header: Header) -> bool:
+    """True if a parameter is required that nothing fills by name, nor by the header."""
+    if not signature.evaluates:
+        return False
+    filled = {*BY_NAME, *header.mapping.paths, *header.mapping.literals, *header.parameters}
+    return any(parameter.required and parameter.name not in filled for parameter in signature.parameters)
+
+
+def _signature(text: str, where: str, language: Language) -> Signature:
+    if language == "python":
+        return read_signature(text, where)
+    try:
+        from runner.evaluators.typescript.signature import read_typescript
+
+        return read_typescript(text, where)
+    except SandboxUnavailableError as error:
+        raise EvaluatorError(f"{where}: {error}") from None

@@ -1,0 +1,84 @@
+// @ts-check
+/** Calls Langfuse's TypeScript evaluators. It stands behind the script, in the same module. */
+
+/**
+ * What takes a row's words. `self` gives what the script exports, `own` the function where it exports none.
+ * @param {string} entry @param {() => any} self @param {() => any} own
+ */
+function evalcellPart(entry, self, own) {
+  const shapes = "return { scores: [{ name, value }] }";
+  const types = ["NUMERIC", "CATEGORICAL", "BOOLEAN", "TEXT"];
+  /** @type {any} */
+  let ready = null;
+
+  /** @param {any} value */
+  function short(value) {
+    let text;
+    try {
+      text = JSON.stringify(value) ?? String(value);
+    } catch {
+      text = typeof value;
+    }
+    return text.length > 120 ? text.slice(0, 119) + "…" : text;
+  }
+
+  /** @param {string} message */
+  const invalid = (message) => ({ invalid: message });
+
+  /** @param {any} row */
+  function contextOf(row) {
+    const metadata = row.metadata ?? null;
+    const calls = metadata?.tool_calls ?? metadata?.toolCalls;
+    const toolCalls = Array.isArray(calls) ? calls : [];
+    return {
+      observation: { input: row.input ?? null, output: row.output ?? null, metadata, toolCalls },
+      experiment: "reference" in row ? { itemExpectedOutput: row.reference, itemMetadata: metadata } : undefined,
+    };
+  }
+
+  /** @param {any} one @returns {any} */
+  function scored(one) {
+    const { name, value, comment } = one, kind = one.dataType ?? one.data_type;
+    const text = comment === undefined || comment === null ? null : String(comment);
+    if (kind !== undefined && kind !== null && !types.includes(kind)) {
+      return invalid(`the score ${name} has the data type ${short(kind)}: known are ${types.join(", ")}`);
+    }
+    if (kind === "BOOLEAN") {
+      const truth = /** @type {any} */ ({ true: true, 1: true, false: false, 0: false })[String(value).toLowerCase()];
+      if (truth === undefined) return invalid(`the score ${name} is BOOLEAN, and its value ${short(value)} is neither`);
+      return { label: truth ? "True" : "False", score: truth ? 1 : 0, explanation: text };
+    }
+    if (typeof value === "number" && (kind === "NUMERIC" || !kind)) return { score: value, explanation: text };
+    if (kind === "NUMERIC") return invalid(`the score ${name} is NUMERIC, and its value ${short(value)} is no number`);
+    if (kind === "TEXT" && typeof value === "string") return { explanation: text === null ? value : `${value}\n${text}` };
+    if (typeof value === "string") return { label: value, explanation: text };
+    return invalid(`the score ${name} has the value ${short(value)}: give it its data type, or a number`);
+  }
+
+  /** @param {any} value */
+  function judged(value) {
+    const scores = value?.scores;
+    if (!Array.isArray(scores) || !scores.length) {
+      return invalid(`the evaluator returned ${short(value)}, which has no scores: ${shapes}`);
+    }
+    /** @type {any} */
+    const outputs = {};
+    for (const one of scores) {
+      if (typeof one?.name !== "string" || !one.name) {
+        return invalid(`the evaluator returned the score ${short(one)}, which has no name: ${shapes}`);
+      }
+      const found = scored(one);
+      if (found.invalid !== undefined) return found;
+      outputs[one.name] = found;
+    }
+    return { outputs };
+  }
+
+  return async (/** @type {any} */ row) => {
+    if (ready === null) {
+      const found = await self();
+      ready = found[entry] ?? found.default ?? own();
+    }
+    return judged(await ready(contextOf(row)));
+  };
+}

@@ -1,0 +1,122 @@
+"""promptfoo's and Langfuse's JavaScript and TypeScript, in the shapes that are published, in the deno sandbox."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.errors import EvaluatorError
+from runner.evaluators.load import parse_evaluator
+from tests.foreign.published import ROWS, Published, check
+
+PROMPTFOO = [
+    Published(
+        "promptfoo's docs, external script",
+        "module.exports = (output, context) => {\n  return output === context.vars.expected;\n};\n",
+        [("pass", 1.0), ("fail", 0.0)],
+    ),
+    Published(
+        "promptfoo's docs, a grading result",
+        "export default (output, context) => ({\n  pass: output.length < 3,\n  score: 0.5,\n"
+        "  reason: `asked ${context.vars.question}`,\n  namedScores: { length: output.length },\n});\n",
+        [
+            {"overall": ("pass", 0.5), "length": (None, 1.0)},
+            {"overall": ("fail", 0.5), "length": (None, 5.0)},
+        ],
+    ),
+    Published(
+        "promptfoo's docs, a named function of a file",
+        "const { strictEqual } = require('node:assert');\n\nfunction equal(output, { vars }) {\n"
+        "  strictEqual(typeof vars, 'object');\n  return output === vars.expected ? 1 : 0;\n}\n\n"
+        "module.exports = { equal, other: () => 1 };\n",
+        [("pass", 1.0), ("fail", 0.0)],
+        entry="equal",
+    ),
+    Published(
+        "promptfoo's docs, TypeScript, awaited",
+        "type Context = { vars: Record<string, string> };\n\n"
+        "export default async function check(output: string, context: Context): Promise<number> {\n"
+        "  return context.vars.topic === 'math' ? 0.25 : -1;\n}\n",
+        [("pass", 0.25), ("fail", -1.0)],
+    ),
+    Published(
+        "promptfoo's docs, a named export",
+        "export function near(output: string, context: any) {\n  return output.toLowerCase() === 'paris';\n}\n",
+        [("fail", 0.0), ("pass", 1.0)],
+        entry="near",
+    ),
+    Published(
+        "promptfoo's docs, inline expression, filled as a template",
+        "output.toLowerCase() === '{{ expected | lower }}'",
+        [("pass", 1.0), ("pass", 1.0)],
+        entry="<inline>",
+    ),
+    Published(
+        "promptfoo's docs, inline lines and declarations",
+        "const n = output.length; n > 2",
+        [("fail", 0.0), ("pass", 1.0)],
+        entry="<inline>",
+    ),
+    Published(
+        "promptfoo's docs, inline lines that return",
+        "const wanted = context.vars.expected;\nreturn { pass: output === wanted, score: 1, reason: 'a;b' };",
+        [("pass", 1.0), ("fail", 1.0)],
+        entry="<inline>",
+    ),
+    Published(
+        "what promptfoo refuses, and an exception",
+        "module.exports = (output, context) => {\n  if (output === '4') return 'good';\n  throw new Error('no');\n};\n",
+        ["invalid_result", "raised"],
+    ),
+]
+
+LANGFUSE = [
+    Published(
+        "Langfuse's page, TypeScript",
+        "export function evaluate(ctx: EvaluationContext): EvaluationResult {\n"
+        "  const same = ctx.observation.output === ctx.experiment?.itemExpectedOutput;\n"
+        "  return { scores: [{ name: 'exact', value: same ? 1 : 0, comment: 'compared' }] };\n}\n",
+        [(None, 1.0), (None, 0.0)],
+    ),
+    Published(
+        "Langfuse's page, several scores, awaited, not exported",
+        "async function evaluate(ctx) {\n  const text = ctx.observation.output as string;\n  return { scores: [\n"
+        "    { name: 'short', value: text.length < 3, dataType: 'BOOLEAN' },\n"
+        "    { name: 'topic', value: ctx.observation.metadata.topic, dataType: 'CATEGORICAL' },\n  ] };\n}\n",
+        [
+            {"short": ("True", 1.0), "topic": ("math", None)},
+            {"short": ("False", 0.0), "topic": ("world", None)},
+        ],
+    ),
+    Published(
+        "what the page refuses",
+        "export default function evaluate(ctx) {\n"
+        "  return { scores: ctx.observation.output === '4' ? [] : [{}] };\n}\n",
+        ["invalid_result"] * 2,
+    ),
+]
+
+
+@pytest.mark.rotating("dialect", "foreign")
+@pytest.mark.parametrize(("dialect", "every"), [("promptfoo", PROMPTFOO), ("langfuse", LANGFUSE)])
+def test_published_scripts_run_as_they_are(dialect: str, every: list[Published]) -> None:
+    check(dialect, [one._replace(language="typescript") for one in every], "deno")
+
+
+def test_a_native_script_stays_native() -> None:
+    own = "export function evaluate({ output, metadata }) {\n  return metadata.observation;\n}\n"
+    assert parse_evaluator(own, "own.ts", language="typescript").dialect is None
+    plain = "export function evaluate(row) {\n  return row.output;\n}\n"
+    assert parse_evaluator(plain, "own.ts", language="typescript").dialect is None
+
+
+def test_what_a_script_cannot_have_is_named() -> None:
+    text = "const lodash = require('lodash');\nmodule.exports = (output, context) => true;\n"
+    with pytest.raises(EvaluatorError, match=r"checks.cjs:1: 'lodash' cannot be required"):
+        parse_evaluator(text, "checks.cjs", language="typescript")
+    with pytest.raises(EvaluatorError, match="tag of a template"):
+        parse_evaluator("{% if x %}1{% endif %}", "inline", language="typescript", entry="<inline>")
+    with pytest.raises(EvaluatorError, match="exceptions are no scores there either"):
+        parse_evaluator(
+            "module.exports = (output, context) => true;\n", "a.cjs", language="typescript", failures="as-zero"
+        )
+    assert ROWS

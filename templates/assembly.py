@@ -46,7 +46,9 @@ def _python(text: str) -> str:
     blocks = ["\n".join(_left(above, set())), *(part for part in parts if part), "\n".join(rest)]
     imports = found.written()
     head = f"{blocks[0]}\n\n{imports}" if imports else blocks[0]
-    return "\n\n\n".join([head, *blocks[1:]]) + "\n"
+    # As ruff has it: two blank lines before a function or a class, else one after imports.
+    defines = blocks[1].startswith(("def ", "class ", "async ", "@", "#"))
+    return head + ("\n\n\n" if defines else "\n\n") + "\n\n\n".join(blocks[1:]) + "\n"
 
 
 def _bodies(name: str, found: _Imports, taken_in: set[str]) -> list[str]:

@@ -143,8 +143,7 @@ class _UnknownError(Exception):
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else text[:200] + "…"
+    return repr(value)[:200]
 
 
 def _replace(place: Any, value: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from tests.browser import CHROMIUM, WAYS
-from tests.page.served import Served
+from tests.server.served import Served
 
 
 def main(folder: Path, every: bool) -> None:
@@ -35,7 +35,7 @@ def main(folder: Path, every: bool) -> None:
                 context.close()
         finally:
             browser.close()
-            served.close()
+            served.end()
 
 
 def _pages(served: Served) -> dict[str, str]:

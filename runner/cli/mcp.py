@@ -32,7 +32,7 @@ def mcp() -> int:
     from runner.mcp.stdio import serve
     from runner.pool.pool import Pool
     from runner.server import logs
-    from runner.server.alone import alone, taken
+    from runner.server.alone import close_to_others, placed, taken
     from runner.service.service import Service
     from runner.store import open_store
     from sandboxes.remote.ledger import state_dir
@@ -40,9 +40,10 @@ def mcp() -> int:
     folder = state_dir() / "store"
     with ExitStack() as stack:
         store = stack.enter_context(open_store(folder=folder))
-        stack.enter_context(alone(folder))
+        close_to_others()
+        place = stack.enter_context(placed(folder, store.servers))
         stack.callback(tracing.begin())
         pool = Pool(environment=taken())
         logs.begin("text", verbose=False)
-        signals.run(serve(Service(store, pool, folder=folder / "incoming")), quiet=True)
+        signals.run(serve(Service(store, pool, folder=place.incoming, server=place.server)), quiet=True)
     return DONE

@@ -83,7 +83,7 @@ def _serve(folders: tuple[Path, ...], given: dict[str, Any]) -> int:
     from runner.cli import signals
     from runner.pool.pool import Pool
     from runner.server import logs
-    from runner.server.alone import alone, taken
+    from runner.server.alone import close_to_others, placed, taken
     from runner.server.app import create_app
     from runner.server.listen import bind, serve
     from runner.service.service import Service
@@ -99,10 +99,11 @@ def _serve(folders: tuple[Path, ...], given: dict[str, Any]) -> int:
             stack.callback(end_of_spans)
         entry, made = _entry(given, host)
         store = stack.enter_context(open_store(folder=folder))
-        stack.enter_context(alone(folder))
+        close_to_others()
+        place = stack.enter_context(placed(folder, store.servers))
         pool = Pool(environment=taken(), allowed=settings.env, runs=settings.runs)
         logs.begin(given["log"], verbose=given["log_rows"])
-        app = create_app(Service(store, pool, settings, folder=folder / "incoming"), entry)
+        app = create_app(Service(store, pool, settings, folder=place.incoming, server=place.server), entry)
         shown = _address(given["host"], host, port)
 
         def ready() -> None:

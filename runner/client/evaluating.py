@@ -48,6 +48,7 @@ def evaluate(
     cache: bool = False,
     language: Language | None = None,
     limit: int | None = None,
+    keep: str | Iterable[str] = (),
     worst: int = WORST,
     show: Show = "worst",
     require: str | Iterable[str] = (),
@@ -63,8 +64,9 @@ def evaluate(
     `evaluator` is the name of one that the server keeps, such as `polite@3`; or one of this machine, which it then
     keeps: a path, a template's name, a function or an `Evaluator`. `dataset` is the name of one that the server keeps;
     or a file, `demo`, a data frame or rows, which are sent. Up to 100 rows are scored at once, and nothing of them is
-    kept; all else is a run of the server with this `title`, and each result carries the columns that the evaluator was
-    given. `watch` is called with each event of the run. `sandbox` may also be the name of a preset. The other
+    kept; all else is a run of the server with this `title`, and each result carries the columns in `keep`, or else
+    those that the evaluator was given, input, output and reference. `watch` is called with each event of the run.
+    `sandbox` may also be the name of a preset. The other
     parameters are those of `evaluate`. Who stops waiting stops the run.
 
     Raises what `evaluate` does, for the same reasons, and ServerError.
@@ -78,7 +80,7 @@ def evaluate(
             return (yield from _run(found, name, settings, worst, show, watch))
         rows = yield from worked(lambda: spooled(dataset, few=MOST_TRIED))
         with rows:
-            plain = repeat == 1 and not (cache or require or gates or max_failed or max_abstained or title)
+            plain = repeat == 1 and not (cache or keep or require or gates or max_failed or max_abstained or title)
             script = found if isinstance(found, Evaluator) else found.evaluator()
             if plain and rows.few is not None and script.aggregate is None:
                 return (yield from _tried(found, rows.few[:limit], settings, worst, show))
@@ -87,11 +89,11 @@ def evaluate(
 
 
 def report(run: str, *, worst: int = WORST, show: Show = "worst") -> Operation[Report]:
-    """All results of a run that has ended, with its summary. Raises ServerError for one without a summary."""
+    """All results of a run that has ended, with its summary. Raises ServerError for one that was cancelled."""
     info = yield from status(run)
-    if info.summary is None:
+    if info.summary is None or info.state == "cancelled":
         why = f": {printable(info.error, 600)}" if info.error else "; `wait` for its end"
-        raise ServerError(f"the run {run} is {info.state} and has no summary{why}", type="run-state")
+        raise ServerError(f"the run {run} is {info.state} and has no report{why}", type="run-state")
     results: list[Result] = []
     while some := (yield from page(run, {}, len(results), _RESULTS, info.summary.repeat)):
         results += some

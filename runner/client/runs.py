@@ -15,7 +15,7 @@ from runner.client.steps import Ask, Item, Listen, Operation, Pause, as_model, a
 from runner.compare.types import Comparison, Flip, Flips
 from runner.errors import InputError, ServerError
 from runner.service.types import Progress, RunEvent, StateChange
-from runner.store.types import Order, Page, RunInfo, RunSpec, RunState, Selected
+from runner.store.types import OVER, Order, Page, RunInfo, RunSpec, Selected
 from runner.text import shown
 from runner.types import ErrorKind, Outcome, Result
 from sandboxes.base import Limits, SandboxConfig
@@ -31,6 +31,7 @@ class Settings(TypedDict):
     repeat: int
     cache: bool
     limit: int | None
+    keep: str | Iterable[str]
     require: str | Iterable[str]
     gates: str | Iterable[str]
     max_failed: int | str | None
@@ -43,7 +44,6 @@ def settings_of(arguments: Mapping[str, Any]) -> Settings:
     return cast("Settings", {name: arguments[name] for name in Settings.__annotations__})
 
 
-DONE: tuple[RunState, ...] = ("finished", "failed", "cancelled")
 Watch = Callable[[RunEvent], object]
 
 _NO_MORE = 204
@@ -64,6 +64,7 @@ def run(
     repeat: int = 1,
     cache: bool = False,
     limit: int | None = None,
+    keep: str | Iterable[str] = (),
     require: str | Iterable[str] = (),
     gates: str | Iterable[str] = (),
     max_failed: int | str | None = None,
@@ -86,7 +87,7 @@ def started(evaluator: str, dataset: str, settings: Settings) -> Operation[RunIn
     wanted["mapping"] = as_mapping(settings["mapping"])
     if isinstance(wanted.get("sandbox"), str):
         wanted["sandbox"] = config_or_preset(wanted["sandbox"])
-    for name in ("require", "gates"):
+    for name in ("keep", "require", "gates"):
         wanted[name] = (wanted[name],) if isinstance(wanted[name], str) else tuple(wanted[name])
     for name in ("max_failed", "max_abstained"):
         if isinstance(wanted.get(name), int):
@@ -169,7 +170,7 @@ def _followed(run: str, tell: Callable[[RunEvent], Operation[None]]) -> Operatio
                     found = _event(event)
                     last, silent = event.id or last, 0
                     if isinstance(found.data, StateChange):
-                        over = found.data.state in DONE
+                        over = found.data.state in OVER
                     yield from tell(found)
             if over:  # the rows before its end may come after it
                 return

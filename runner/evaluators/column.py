@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 BY_NAME = ("output", "reference", "input", "metadata", "id")
 """Parameters of these names bind by themselves. Other columns are keys of `metadata`."""
 
+TEXTS = ("input", "output", "reference")
+"""What people know a row by."""
+
 MAX_NAME = 1000
 """Characters of a column's name."""
 

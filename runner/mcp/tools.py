@@ -14,10 +14,9 @@ from runner.mcp.replies import as_reply
 from runner.pool.types import MOST_TRIED, TriedRow
 from runner.results.tally import Tally
 from runner.service.errors import ServiceError
-from runner.service.feed import OVER
 from runner.service.service import Service
 from runner.service.types import CheckRequest, EvaluateRequest, EvaluatorInput, Progress, RunEvent, StateChange
-from runner.store.types import Order, RunInfo, RunSpec, Selection
+from runner.store.types import OVER, Order, RunInfo, RunSpec, Selection
 from runner.text import printable
 from runner.types import ErrorKind, InputMapping, Outcome
 from sandboxes.base import Language, Limits
@@ -172,6 +171,8 @@ class Tools:
         paths: Paths | None = None,
         values: Values | None = None,
         limit: Annotated[int | None, Field(ge=1, le=1 << 40, description="Only so many rows, from the first.")] = None,
+        keep: Annotated[list[str], Field(max_length=100, description="Columns that results carry, or all.")]
+        | None = None,
         repeat: Annotated[int, Field(ge=1, le=100)] = 1,
         seed: Annotated[int | None, Field(ge=-(1 << 63), lt=1 << 63)] = None,
         sandbox: Sandbox = None,
@@ -189,6 +190,7 @@ class Tools:
             seed=seed,
             repeat=repeat,
             limit=limit,
+            keep=tuple(keep or ()),
             require=tuple(require or ()),
             title=title,
         )

@@ -15,9 +15,10 @@ from pydantic import TypeAdapter
 from runner.errors import InputError
 from runner.pool.faults import unreadable
 from runner.pool.frames import PAYLOAD, FrameError
-from runner.pool.process import Job, WorkerProcess
+from runner.pool.jobs import Job
+from runner.pool.process import WorkerProcess
 from runner.pool.streams import RunStream, Stored
-from runner.pool.types import BusyError, PoolClosedError, PoolStatus, RunJob, RunPart, TryJob, TryReply
+from runner.pool.types import LOCAL, BusyError, PoolClosedError, PoolStatus, RunJob, RunPart, TryJob, TryReply
 from runner.pool.variables import local_variables, provider_variables, runs_elsewhere
 from runner.request import RunRequest
 from runner.types import Evaluator
@@ -32,7 +33,6 @@ RUNS = 4
 """Runs under way, in fair turns, if nobody says otherwise; others wait for one of them to end."""
 PATIENCE = 20.0
 """Seconds in which runs must have handed out what they have when the pool is closed."""
-LOCAL = "local"
 
 _PROBLEMS = TypeAdapter(list[Problem])
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from pydantic import ValidationError
 
 from runner.pool import frames
-from runner.pool.faults import error_of
 from runner.pool.frames import Frame, FrameError
+from runner.pool.jobs import FINAL, HELD, Job
 from runner.pool.types import PoolClosedError, PoolStatus, WorkerLostError
 from runner.text import printable
 from sandboxes.base import LOG
@@ -34,39 +35,11 @@ _START = 60.0  # seconds to import what it needs, on a machine that is busy
 _STOP = 10.0  # seconds in which a job must have stopped, or the worker is killed
 _CLOSE = 15.0  # seconds in which a worker must have closed its sandboxes
 _END = 2.0  # seconds from the end of its pipe to its own
+_GLANCE = 0.25  # seconds between looks at what is held
 _LINE = 4096  # bytes of a line of its log
 _STATUS = 4096  # bytes of a worker's word on itself
 
 _write = writer(ascii=True, compact=True, nan=True)
-
-FINAL = ("done", "fault", "cancelled")
-
-
-class Job:
-    """One request to a worker, and what came back so far: `ahead` parts at most, and the last message."""
-
-    def __init__(self, number: int, ahead: int = 0) -> None:
-        self.number = number
-        self.ended = asyncio.Event()
-        self._ahead = ahead
-        self._frames: asyncio.Queue[Frame | Exception] = asyncio.Queue()
-
-    def put(self, item: Frame | Exception) -> None:
-        """Take what arrived. Raises FrameError for more parts than may wait here."""
-        if isinstance(item, Exception) or item.header.get("kind") in FINAL:
-            self.ended.set()
-        elif self._frames.qsize() >= self._ahead:
-            raise FrameError("more parts than it may send before they are taken")
-        self._frames.put_nowait(item)
-
-    async def next(self) -> Frame:
-        """The next message. Raises what the job failed with, and WorkerLostError."""
-        item = await self._frames.get()
-        if isinstance(item, Exception):
-            raise item
-        if item.header.get("kind") == "fault":
-            raise error_of(item.payload)
-        return item
 
 
 class WorkerProcess:
@@ -79,6 +52,8 @@ class WorkerProcess:
         self._variables = dict(variables)
         self._numbers = itertools.count(1)
         self._jobs: dict[int, Job] = {}
+        self._holding = WeakSet[Job]()
+        self._taken = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
         self._starting: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -100,7 +75,8 @@ class WorkerProcess:
         """
         await self._started()
         payload = _write(asked).encode()
-        job = Job(next(self._numbers), ahead)
+        job = Job(next(self._numbers), ahead, self._taken)
+        self._holding.add(job)
         self._jobs[job.number] = job
         try:
             await self._send({"do": do, "job": job.number}, payload)
@@ -183,7 +159,7 @@ class WorkerProcess:
         passed = () if host is None else (host,)
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-c", _BOOT, _FOLDER, *map(str, passed)),
+                *(sys.executable, "-P", "-c", _BOOT, _FOLDER, self.name, *map(str, passed)),
                 stdin=-1,
                 stdout=-1,
                 stderr=-1,
@@ -208,6 +184,7 @@ class WorkerProcess:
         try:
             while True:
                 self._take(await frames.read(process.stdout))
+                await self._room(process)
         except (EOFError, OSError):
             with suppress(TimeoutError):  # it ends by itself, and to kill it in that moment confuses who waits for it
                 await asyncio.wait_for(process.wait(), _END)
@@ -221,6 +198,13 @@ class WorkerProcess:
             with suppress(TimeoutError):
                 await asyncio.wait_for(logging, 1)
             self._lost()
+
+    async def _room(self, process: asyncio.subprocess.Process) -> None:
+        """Wait until there is room for another message: a worker that was taken over fills no memory here."""
+        while process.returncode is None and sum(job.held for job in self._holding) > HELD:
+            self._taken.clear()
+            with suppress(TimeoutError):  # a job that nobody has any more tells nothing
+                await asyncio.wait_for(self._taken.wait(), _GLANCE)
 
     def _take(self, frame: Frame) -> None:
         kind = frame.header.get("kind")

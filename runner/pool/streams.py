@@ -10,7 +10,8 @@ from typing import Any
 
 from runner.pool.faults import unreadable
 from runner.pool.frames import Frame
-from runner.pool.process import Job, WorkerProcess
+from runner.pool.jobs import Job
+from runner.pool.process import WorkerProcess
 from runner.pool.types import (
     AHEAD,
     PoolClosedError,

@@ -18,6 +18,8 @@ from sandboxes.packages.lock import MAX_CHARS
 
 MOST_TRIED = 100
 """Rows of a dry run."""
+LOCAL = "local"
+"""The worker of all sandboxes that run here; each provider has one of its own, of its name."""
 AHEAD = 2
 """Parts of a run that a worker may send before they are taken."""
 _NUMBER = 1 << 53

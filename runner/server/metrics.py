@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runner.server.traced import METHODS
 from runner.service.service import Service
+from runner.store.types import GOING
 
 _SECONDS = (0.002, 0.004, 0.008, 0.016, 0.04, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 
@@ -36,7 +37,7 @@ class Metrics:
     async def look(self, service: Service) -> None:
         """Bring the figures up to date that are not counted as they come."""
         states = service.queue.states()
-        for state in ("queued", "running"):
+        for state in GOING:
             self.runs.labels(state).set(states[state])
         for name, value in service.status():
             self.pool.labels(name).set(value)

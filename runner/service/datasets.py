@@ -14,7 +14,7 @@ from anyio import to_thread
 from runner.errors import DatasetError
 from runner.service.errors import ServiceError
 from runner.service.part import Part, threaded
-from runner.service.rows import looked_at, some_rows
+from runner.service.rows import looked_at
 from runner.service.types import DatasetRows
 from runner.store.names import parted
 from runner.store.types import DatasetInfo, Page, Preset
@@ -84,7 +84,7 @@ class Datasets(Part):
 
     async def dataset_rows(self, name: str, first: int = 1, count: int = 5) -> DatasetRows:
         """Some rows of a dataset. Raises NotStoredError and DatasetError."""
-        return await threaded(some_rows, self.store, name, first, count)
+        return await self._rows(name, first, count)
 
     async def delete_dataset(self, name: str, *, force: bool = False) -> int:
         """Delete it; the bytes that the disk gets back. Raises NotStoredError, and InUseError if runs use it."""

@@ -9,7 +9,6 @@ from runner.request import RunRequest
 from runner.service import scripts
 from runner.service.errors import ServiceError
 from runner.service.part import Part, threaded
-from runner.service.rows import some_rows
 from runner.service.types import (
     Checked,
     CheckRequest,
@@ -73,7 +72,7 @@ class Evaluators(Part):
         if (rows is None) is (request.dataset is None):
             raise ServiceError("invalid-request", "name either `rows` or a `dataset`")
         if rows is None:
-            found = await threaded(some_rows, self.store, request.dataset or "", request.first, request.count)
+            found = await self._rows(request.dataset or "", request.first, request.count)
             rows = [row.row for row in found.rows if row.row is not None]
         asked = RunRequest(
             evaluator=script, sandbox=config, limits=request.limits, mapping=request.mapping, seed=request.seed

@@ -10,11 +10,9 @@ from contextlib import suppress
 from math import inf, isfinite
 
 from runner.service.types import Progress, RunEvent, StateChange
-from runner.store.types import RunInfo
+from runner.store.types import OVER, RunInfo
 from runner.types import Outcome
 
-OVER = ("finished", "failed", "cancelled")
-"""States in which nothing more comes."""
 _LATELY = 30.0
 """Seconds by which the rate is found."""
 

@@ -13,8 +13,10 @@ from typing import ParamSpec, TypeVar
 from runner.evaluators.load import parse_evaluator
 from runner.pool.pool import Pool
 from runner.service.errors import ServiceError
+from runner.service.rows import FIRST_ROWS, some_rows
 from runner.service.scripts import Machine, language_of, stem_of
 from runner.service.settings import Settings
+from runner.service.types import DatasetRows
 from runner.store.store import Store
 from runner.store.types import EvaluatorVersion
 from runner.types import Evaluator
@@ -26,6 +28,8 @@ _SLOW = 4
 """Things that may take long, at once: the threads of all other requests are not theirs to take."""
 _THREADS = ThreadPoolExecutor(40, "evalcell")
 """Of all other calls that block. A thread is taken until its call ends, also if nobody waits for that any more."""
+_NEAR = 8
+"""Looks at the first rows of datasets, at once."""
 
 
 class Part:
@@ -37,6 +41,7 @@ class Part:
         self.pool = pool
         self._machine = Machine(self.settings.active)
         self._slow = ThreadPoolExecutor(_SLOW, "evalcell slow")
+        self._near = ThreadPoolExecutor(_NEAR, "evalcell rows")
 
     @property
     def incoming(self) -> Path | None:
@@ -46,6 +51,16 @@ class Part:
     async def _slowly(self, call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
         """As `threaded`, but few at once: others find a thread meanwhile."""
         return await _in_thread(self._slow, partial(call, *args, **more))
+
+    async def _rows(self, name: str, first: int, count: int) -> DatasetRows:
+        """
+        Rows of a dataset. Raises what `some_rows` does.
+
+        It may take long to read up to them, however few they are: others find a thread meanwhile, also to look at the
+        first rows of something else.
+        """
+        call = partial(some_rows, self.store, name, first, count)
+        return await _in_thread(self._near if first + count <= FIRST_ROWS else self._slow, call)
 
     async def _config(self, wanted: str | SandboxConfig | None) -> SandboxConfig:
         """The config, or that of the preset, if this server allows it. Raises ServiceError and NotStoredError."""

@@ -6,23 +6,26 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
 
 from runner import tracing
+from runner.errors import InputError
 from runner.pool.pool import Pool
 from runner.pool.types import RunEnded, RunJob, RunSegment, RunStarted
+from runner.service.claims import keep_claims
 from runner.service.errors import ServiceError, translated
-from runner.service.feed import OVER, Feed
+from runner.service.feed import Feed
 from runner.service.part import threaded
 from runner.service.request import job_of
 from runner.service.settings import Settings
-from runner.store.errors import NotStoredError, StoreDamagedError, StoreError, StoreFullError
+from runner.store.errors import ClaimLostError, StoreDamagedError, StoreError, StoreFullError
+from runner.store.runs import Changes
 from runner.store.segments import Segment, entries, sum_of
 from runner.store.store import Store
-from runner.store.types import RunInfo, RunState
+from runner.store.types import OVER, RunInfo, RunState
 
 LOG = logging.getLogger("evalcell.runs")
 _PATIENCE = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -41,12 +44,16 @@ class _Going:
     feed: Feed
     task: asyncio.Task[None] | None = None
     cancelled: bool = False
+    lost: bool = False
+    """Another server does it by now."""
 
 
 class Queue:
     """The runs of this server that are not over. Next begins one whose evaluator has the fewest that go on."""
 
-    def __init__(self, store: Store, pool: Pool, settings: Settings) -> None:
+    def __init__(self, store: Store, pool: Pool, settings: Settings, server: str) -> None:
+        self.server = server
+        """The name by which this server claims its runs."""
         self._store = store
         self._pool = pool
         self._settings = settings
@@ -54,19 +61,44 @@ class Queue:
         self._most = settings.runs + settings.waiting
         self._runs: dict[str, _Going] = {}
         self._coming: list[str | None] = []
-        self._stopping = False
+        self.stopping = False
+        """Whether nothing begins any more."""
+        self._claiming: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Go on with what an earlier server left. Raises StoreError."""
-        after: str | None = None
-        found: list[RunInfo] = []
-        while True:
-            page = await threaded(self._store.runs, after, 100, states=("queued", "running", "parked"))
-            found += [info for info in page.items if info.owner == "server"]
-            if (after := page.next) is None:
-                break
-        for info in reversed(found):
+        for info in await threaded(self._store.claim, self.server, begins=True):
             self.add(info)
+        self._claiming = asyncio.create_task(keep_claims(self, self._store), name="claims")
+
+    def room_left(self) -> int:
+        """The number of runs that may come."""
+        return 0 if self.stopping else self._most - len(self._runs) - len(self._coming)
+
+    def ids(self) -> list[str]:
+        """The runs that are here."""
+        return list(self._runs)
+
+    def let_go(self, id: str) -> None:
+        """Stop a run here that another server does, or that was deleted."""
+        going = self._runs.get(id)
+        if going is None:
+            return
+        going.lost = True
+        if going.task is None:
+            going.task = asyncio.create_task(self._gone(going), name=f"run {id}")
+        else:
+            going.task.cancel()
+
+    async def _gone(self, going: _Going) -> None:
+        """Tell those who watch it that this server does no longer; they see at the store how it goes on."""
+        LOG.warning("another server does the run", extra={"run": going.info.id})
+        self._runs.pop(going.info.id, None)
+        try:
+            info = await threaded(self._store.run, going.info.id)
+        except (StoreError, InputError):
+            info = going.info
+        going.feed.become(info, close=True)
 
     @contextmanager
     def room(self, id: str | None = None) -> Iterator[None]:
@@ -75,7 +107,7 @@ class Queue:
 
         Raises ServiceError.
         """
-        if self._stopping:
+        if self.stopping:
             raise ServiceError("stopping", "the server is stopping; start the run when it is back")
         if id is not None and (id in self._runs or id in self._coming):
             raise ServiceError("run-state", "the run goes on already")
@@ -90,16 +122,13 @@ class Queue:
 
     def add(self, info: RunInfo) -> None:
         """Let a run begin, or go on, when its turn comes."""
-        if self._stopping:
+        if self.stopping:
             raise ServiceError("stopping", "the server is stopping; the run goes on when it is back")
+        if info.id in self._runs:
+            return
         self._runs[info.id] = _Going(info, Feed(info))
         LOG.info("run queued", extra={"run": info.id, "rows": info.rows})
         self._begin()
-
-    @property
-    def stopping(self) -> bool:
-        """Whether nothing begins any more."""
-        return self._stopping
 
     def feed(self, id: str) -> Feed | None:
         """How far the run is; None if it is over, or not this server's."""
@@ -129,7 +158,9 @@ class Queue:
 
     async def close(self) -> None:
         """Park what goes on; it goes on at the next start. Safe twice."""
-        self._stopping = True
+        self.stopping = True
+        if self._claiming is not None:
+            self._claiming.cancel()
         for going in list(self._runs.values()):
             if going.task is None:
                 going.feed.become(going.info.model_copy(update={"state": "parked"}), close=True)
@@ -142,10 +173,14 @@ class Queue:
             if late:
                 await asyncio.wait(late)
         self._runs.clear()
+        if self._claiming is not None:
+            self._claiming = None
+            with suppress(StoreError):  # without it they are taken over somewhat later
+                await threaded(self._store.let_go, self.server)
 
     def _begin(self) -> None:
         """Begin as many as may go on at once, in fair turns."""
-        while not self._stopping:
+        while not self.stopping:
             busy = Counter(going.info.evaluator for going in self._runs.values() if going.task is not None)
             waiting = [going for going in self._runs.values() if going.task is None and not going.cancelled]
             if not waiting or busy.total() >= self._at_once:
@@ -160,7 +195,12 @@ class Queue:
                 await self._attempts(going)
                 span.set({"evalcell.rows": going.feed.rows})
         except asyncio.CancelledError:
-            await self._over(going, "cancelled" if going.cancelled else "parked")
+            if going.lost:
+                await self._gone(going)
+            else:
+                await self._over(going, "cancelled" if going.cancelled else "parked")
+        except ClaimLostError:
+            await self._gone(going)
         except Exception as error:
             known = translated(error)
             if known is None:
@@ -199,6 +239,7 @@ class Queue:
                     going.info = await threaded(
                         store.set_run,
                         id,
+                        self.server,
                         state="running",
                         total=part.total,
                         sandbox=part.sandbox,
@@ -214,7 +255,7 @@ class Queue:
 
     async def _keep(self, going: _Going, segment: Segment) -> None:
         id = going.info.id
-        await threaded(self._store.add_segment, id, segment)
+        await threaded(self._store.add_segment, id, segment, self.server)
         found = list(entries(segment.index))
         scores = [entry.score for entry in found if entry.score is not None]
         going.feed.add(segment.rows, dict(segment.counts), sum_of(scores), len(scores))
@@ -235,12 +276,12 @@ class Queue:
         self, going: _Going, state: RunState, error: str | None = None, part: RunEnded | None = None
     ) -> None:
         id = going.info.id
+        ended: Changes = {"state": state, "error": error}
         try:
             if part is not None and part.summary is not None:
-                info = await threaded(self._store.set_run, id, state=state, error=error, summary=part.summary)
-            else:
-                info = await threaded(self._store.set_run, id, state=state, error=error)
-        except (StoreError, NotStoredError) as failure:
+                ended["summary"] = part.summary
+            info = await threaded(self._store.set_run, id, self.server, **ended)
+        except (StoreError, InputError) as failure:
             # It is as a run of a server that was killed: the next start goes on with it.
             LOG.error("the end of a run cannot be stored: %s", failure, extra={"run": id})
             info = going.info.model_copy(update={"state": "parked"})

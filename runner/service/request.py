@@ -35,6 +35,7 @@ def request_of(spec: RunSpec, evaluator: Evaluator, config: SandboxConfig, path:
         seed=spec.seed,
         repeat=spec.repeat,
         cache=spec.cache,
+        keep=spec.keep,
         limit=spec.limit,
         require=spec.require,
         gates=spec.gates,

@@ -17,6 +17,8 @@ from runner.types import Case
 
 FURTHEST = 100_000
 """The last row that can be looked at: those before it are read each time."""
+FIRST_ROWS = 1000
+"""Rows that are soon found."""
 _COUNTED = 64 << 20
 """Bytes of a file whose rows are counted one by one."""
 _SECONDS = 2.0

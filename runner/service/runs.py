@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -18,16 +18,18 @@ from runner.compare.runs import check_tolerance, compare_sources, compare_with_f
 from runner.compare.types import Comparison, Flips
 from runner.errors import InputError
 from runner.runs.stored import source_of
+from runner.service.claims import RENEWED
 from runner.service.downloads import Download, Format, as_table, joined, table
 from runner.service.errors import ServiceError
-from runner.service.feed import OVER, Feed
+from runner.service.feed import Feed
 from runner.service.folders import Folders
 from runner.service.part import Part, threaded
 from runner.service.queue import Queue
 from runner.service.request import checked, job_of, request_of
+from runner.service.summaries import summary_of
 from runner.service.types import RunEvent
-from runner.store.errors import NotStoredError, StoreError
-from runner.store.types import Page, RunInfo, RunSpec, RunState, Selected, Selection
+from runner.store.errors import InUseError, NotStoredError, StoreError
+from runner.store.types import OVER, Page, RunInfo, RunSpec, RunState, Selected, Selection
 
 T = TypeVar("T")
 LOG = logging.getLogger("evalcell.runs")
@@ -35,6 +37,8 @@ BEAT = 15.0
 """Seconds without an event after which a watcher is told that the connection lives."""
 _LOOK = 2.0
 """Seconds between looks at a run that another process does."""
+_STOPPED = 2 * RENEWED
+"""Seconds in which another server has noticed that a run of its is to be stopped."""
 _FIRST = FlipPage()
 
 
@@ -43,6 +47,8 @@ class Runs(Part):
 
     queue: Queue
     folders: Folders
+    _summaries: dict[str, asyncio.Future[RunInfo]]
+    """Those that are being made, by run."""
 
     async def start_run(self, spec: RunSpec) -> RunInfo:
         """
@@ -60,7 +66,8 @@ class Runs(Part):
             path = self.store.dataset_path(dataset)
             request = self.settings.permitted(request_of(pinned, script, config, path))
             words = checked(request, version.reference, dataset.name)
-            return self.store.create_run(pinned.model_copy(update={"sandbox": request.sandbox}), command=words)
+            kept = pinned.model_copy(update={"sandbox": request.sandbox})
+            return self.store.create_run(kept, server=self.queue.server, command=words)
 
         with self.queue.room():
             info = await to_thread.run_sync(make)  # to its end: nobody would begin a run that is only kept
@@ -99,7 +106,23 @@ class Runs(Part):
         """One run. Raises NotStoredError."""
         if self.folders.has(id):
             return await threaded(self.folders.run, id)
-        return await self._kept(id)
+        info = await self._kept(id)
+        return await self._summed(info) if info.summary is None and info.state in OVER and info.rows else info
+
+    async def _summed(self, info: RunInfo) -> RunInfo:
+        """The run with a summary of what is stored: one that was cancelled or lost its server has none of its own."""
+        making = self._summaries.get(info.id)
+        if making is None:
+            making = self._summaries[info.id] = asyncio.ensure_future(self._slowly(self._sum, info))
+            making.add_done_callback(lambda _: self._summaries.pop(info.id, None))
+        return await asyncio.shield(making)
+
+    def _sum(self, info: RunInfo) -> RunInfo:
+        try:
+            return self.store.set_summary(info.id, info.rows, summary_of(self.store, info, self.incoming))
+        except (InputError, StoreError) as error:
+            LOG.warning("its results cannot be summed up: %s", error, extra={"run": info.id})
+            return info
 
     async def _kept(self, id: str) -> RunInfo:
         """A run of the store; one whose command was killed has failed."""
@@ -114,18 +137,25 @@ class Runs(Part):
         info = await self._own(id)
         if info.state in OVER:
             raise ServiceError("run-state", f"the run is {info.state} already; nothing is left to cancel")
-        if not await self.queue.cancel(id):
-            raise ServiceError("run-state", "another process does this run; stop it there")
+        await self._stop(info)
         return await threaded(self.store.run, id)
+
+    async def _stop(self, info: RunInfo) -> None:
+        """Stop a run, also at another server that has the same store. Raises ServiceError for that of a command."""
+        if await self.queue.cancel(info.id):
+            return
+        if info.owner == "cli":
+            raise ServiceError("run-state", "another process does this run; stop it there")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOPPED):
+                while (await threaded(self.store.ask_to_stop, info.id)).state not in OVER:
+                    await asyncio.sleep(_LOOK / 4)
 
     async def resume(self, id: str) -> RunInfo:
         """Let a run that failed or was cancelled go on after its last stored row. Raises ServiceError."""
         await self._own(id)
         with self.queue.room(id):
             info = await self._own(id)  # as it is now that nobody else changes it
-            if info.state not in ("failed", "cancelled", "parked"):
-                why = f"the run is {info.state}; only one that failed or was cancelled goes on"
-                raise ServiceError("run-state", why)
             if info.owner == "cli":
                 raise ServiceError("run-state", f"a command did this run; run it again: {info.command}")
             try:
@@ -133,7 +163,10 @@ class Runs(Part):
             except NotStoredError as error:
                 raise ServiceError("run-state", str(error)) from None
             await threaded(self.settings.permitted, request)
-            queued = await to_thread.run_sync(lambda: self.store.set_run(id, state="queued", error=None))
+            try:
+                queued = await to_thread.run_sync(self.store.requeue, id, self.queue.server)
+            except InUseError as error:
+                raise ServiceError("run-state", str(error)) from None
             self.queue.add(queued)
         return queued
 
@@ -141,9 +174,7 @@ class Runs(Part):
         """Delete a run with its results; the bytes that the disk gets back. With `force` it is cancelled before."""
         info = await self._own(id)
         if force and info.state not in OVER:
-            gone = await self.queue.cancel(id)
-            if not gone and _of_a_command(info):
-                raise ServiceError("run-state", "another process does this run; stop it there")
+            await self._stop(info)
         return await threaded(self.store.delete_run, id, force=force)
 
     async def results(self, id: str, selection: Selection | None = None) -> Selected:

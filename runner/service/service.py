@@ -6,6 +6,7 @@ import shutil
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
+from uuid import uuid4
 
 from runner.errors import InputError
 from runner.pool.pool import Pool
@@ -25,17 +26,25 @@ class Service(Evaluators, Datasets, Runs):
     """
     Every operation of the server. Used by HTTP, pages and MCP alike; open it with `async with`.
 
-    It closes the pool, and leaves the store open. `folder` is for files that are not accepted yet. All raises
+    It closes the pool, and leaves the store open. `folder` is for files that are not accepted yet; `server` is the name
+    by which it claims runs, and goes on with them when it begins again. All raises
     ServiceError, or an exception that `runner.service.errors.translated` makes one of.
     """
 
     def __init__(
-        self, store: Store, pool: Pool, settings: Settings | None = None, *, folder: Path | None = None
+        self,
+        store: Store,
+        pool: Pool,
+        settings: Settings | None = None,
+        *,
+        folder: Path | None = None,
+        server: str | None = None,
     ) -> None:
         super().__init__(store, pool, settings)
-        self.queue = Queue(store, pool, self.settings)
+        self.queue = Queue(store, pool, self.settings, server or uuid4().hex)
         self.folders = Folders(self.settings.folders)
         self._folder = folder
+        self._summaries = {}
         self._opened = AsyncExitStack()
 
     async def __aenter__(self) -> Self:

@@ -47,6 +47,10 @@ class SegmentError(InputError):
     """A segment of results cannot be added to the run."""
 
 
+class ClaimLostError(InputError):
+    """Another server does the run by now."""
+
+
 class InUseError(InputError):
     """What should be deleted is used. `runs` are the ids of those that use it, at most 100 of them."""
 

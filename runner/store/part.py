@@ -14,12 +14,10 @@ from runner.store.errors import InUseError, StoreFullError
 from runner.store.files import SEGMENT, Files
 from runner.store.limits import STORE
 from runner.store.schema import datasets, runs, segments
-from runner.store.types import MOST_COUNT, Page
+from runner.store.types import ACTIVE, MOST_COUNT, Page
 
 T = TypeVar("T")
 _CURSOR = 128  # characters
-ACTIVE = ("queued", "running", "parked")
-"""States of a run that is not over."""
 NAMED = 100
 """Ids that a message or an error names."""
 

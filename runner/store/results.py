@@ -14,7 +14,7 @@ from runner.store.errors import NotStoredError, SegmentError, StoreDamagedError,
 from runner.store.files import SEGMENT
 from runner.store.limits import RUN
 from runner.store.part import Part, refuse_full
-from runner.store.runs import unknown
+from runner.store.runs import refuse_others, unknown
 from runner.store.schema import runs, segments
 from runner.store.segments import MOST, OUTCOMES, Entry, Segment, check, entries, sum_of
 from runner.store.selection import Chosen, Numbered, Search, matches
@@ -38,12 +38,13 @@ class _Line(NamedTuple):
 class Results(Part):
     """The results of runs. All raises StoreError."""
 
-    def add_segment(self, run: str, segment: Segment) -> int:
+    def add_segment(self, run: str, segment: Segment, server: str | None = None) -> int:
         """
         Keep the next results of a run; the number of its results now.
 
         First the file, then its row: a run that is killed has whole segments. Raises SegmentError for one that does not
-        begin with the run's next result, so that none is ever there twice, StoreFullError, and NotStoredError.
+        begin with the run's next result, so that none is ever there twice, StoreFullError, NotStoredError, and
+        ClaimLostError if another server than `server` claims the run.
         """
         check(segment)
         with self._files.written(segment.data, SEGMENT) as new, self._database.write() as connection:
@@ -51,6 +52,7 @@ class Results(Part):
             row = connection.execute(so_far).first()
             if row is None:
                 raise NotStoredError(unknown(run))
+            refuse_others(connection, run, server)
             if segment.first != row.rows + 1:
                 raise SegmentError(
                     f"the run {run} has {row.rows} results, so that a segment from {segment.first} on is not the next"

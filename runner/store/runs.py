@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime, timedelta
 from math import isfinite
 from typing import Any, TypedDict, Unpack
 
-from filelock import BaseFileLock, FileLock, Timeout
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from runner.results.summary import Summary
 from runner.store.datasets import exact_dataset, find_dataset, find_preset
-from runner.store.errors import InUseError, NotStoredError
+from runner.store.errors import ClaimLostError, InUseError, NotStoredError
 from runner.store.evaluators import exact, find
 from runner.store.files import SEGMENT
-from runner.store.names import is_run, split
+from runner.store.names import split
 from runner.store.part import Part, now, paged
 from runner.store.schema import runs, segments
 from runner.store.segments import OUTCOMES
-from runner.store.types import DatasetInfo, EvaluatorVersion, Owner, Page, RunInfo, RunSpec, RunState
+from runner.store.types import GOING, OVER, DatasetInfo, EvaluatorVersion, Owner, Page, RunInfo, RunSpec, RunState
 from runner.text import printable
 from sandboxes.base import SandboxConfig
 
-_KILLED = "the command that ran it was ended from outside; run it again"
-_SHOWS_ITSELF = timedelta(minutes=1)
+LEASE = timedelta(seconds=30)
+"""The time for which a server claims a run; it renews the claim long before."""
 _ERROR = 4000  # characters that are kept of what a run failed with
 _FIGURES = (*OUTCOMES, "scores", "score_sum")
-_INFO = [column for column in runs.c if column.name not in ("spec", "direction", *_FIGURES)]
+_CLAIM = ("server", "lease", "stop")
+_INFO = [column for column in runs.c if column.name not in ("spec", "direction", *_FIGURES, *_CLAIM)]
 _COUNTS = [runs.c[name] for name in _FIGURES]
 
 
@@ -55,12 +54,14 @@ class Runs(Part):
         dataset: DatasetInfo | None = None,
         state: RunState = "queued",
         owner: Owner = "server",
+        server: str | None = None,
         command: str = "",
     ) -> RunInfo:
         """
         Keep a run before it begins, pinned to the exact version, dataset and sandbox config that it names.
 
-        `dataset` is one that the store does not have. Raises NotStoredError, and InputError for what is no name.
+        `dataset` is one that the store does not have; `server` is the one that claims the run.
+        Raises NotStoredError, and InputError for what is no name.
         """
         name, wanted = split(spec.evaluator)
         with self._database.write() as connection:
@@ -92,6 +93,7 @@ class Runs(Part):
                 "started": made if state == "running" else None,
                 "spec": pinned.model_dump_json(),
                 "command": command,
+                **claimed(connection, server),
                 **dict.fromkeys(("rows", "bytes", *OUTCOMES), 0),
             }
             connection.execute(insert(runs).values(values))
@@ -139,12 +141,12 @@ class Runs(Part):
             info = _run(connection, id)
             return exact_dataset(connection, info.dataset, info.digest)
 
-    def set_run(self, id: str, **changes: Unpack[Changes]) -> RunInfo:
+    def set_run(self, id: str, server: str | None = None, **changes: Unpack[Changes]) -> RunInfo:
         """
         Change what is known of a run. The times of its beginning and end follow from its state.
 
         `lock` is that of the packages it has; the run has the same when it goes on. None: it has none, or its own.
-        Raises NotStoredError.
+        Raises NotStoredError, and ClaimLostError if another server than `server` claims it.
         """
         values: dict[str, Any] = dict(changes)
         lock = values.pop("lock", None)
@@ -154,15 +156,25 @@ class Runs(Part):
             values["error"] = error[:_ERROR]
         with self._database.write() as connection:
             before = _run(connection, id)
+            refuse_others(connection, id, server)
             if lock is not None:
                 values["spec"] = _locked(_spec(connection, id), lock).model_dump_json()
             state = changes.get("state")
             if state == "running":
                 values |= {"started": before.started or now(), "ended": None}
-            elif state in ("finished", "failed", "cancelled"):
+            elif state in OVER:
                 values["ended"] = now()
+            if state in (*OVER, "parked"):
+                values["lease"] = None
             if values:
                 connection.execute(update(runs).where(runs.c.id == id).values(values))
+            return _run(connection, id)
+
+    def set_summary(self, id: str, rows: int, summary: Summary) -> RunInfo:
+        """Keep the summary of a run that is over and has so many results; one that goes on stays without."""
+        with self._database.write() as connection:
+            over = (runs.c.id == id, runs.c.state.in_(OVER), runs.c.rows == rows)
+            connection.execute(update(runs).where(*over).values(summary=summary.model_dump_json()))
             return _run(connection, id)
 
     def delete_run(self, id: str, *, force: bool = False) -> int:
@@ -173,56 +185,10 @@ class Runs(Part):
         """
         with self._database.write() as connection:
             info = _run(connection, id)
-            if info.state in ("queued", "running") and not force:
+            if info.state in GOING and not force:
                 raise InUseError(f"the run {id} is {info.state}; cancel it first", (id,))
             blobs = drop(connection, id)
         return self._free(blobs)
-
-    def hold(self, id: str) -> BaseFileLock:
-        """Show that this process runs it, until `release`, or until the process is gone."""
-        held = FileLock(self._files.locks / f"{_checked(id)}.lock", mode=0o600)
-        held.acquire()
-        return held
-
-    def release(self, id: str, held: BaseFileLock) -> None:
-        """Show that nobody runs it any more."""
-        with suppress(OSError):
-            (self._files.locks / f"{_checked(id)}.lock").unlink(missing_ok=True)
-        held.release()
-
-    def end_abandoned(self, patience: timedelta = _SHOWS_ITSELF) -> list[str]:
-        """
-        Note of runs whose command was killed that they failed; their ids. Those of a server go on with it.
-
-        A command may take so long between making a run and showing that it holds it.
-        """
-        ended = []
-        for path in self._files.locks.glob("*.lock"):
-            if not is_run(path.stem):
-                continue
-            held = FileLock(path, mode=0o600)
-            try:
-                held.acquire(timeout=0)
-            except (Timeout, OSError):
-                continue  # it goes on
-            with suppress(NotStoredError):
-                if self.run(path.stem).state == "running":
-                    self.set_run(path.stem, state="failed", error=_KILLED)
-                    ended.append(path.stem)
-            self.release(path.stem, held)
-        if self._database.sqlite:  # else the command may be on another machine
-            query = select(runs.c.id).where(
-                runs.c.owner == "cli", runs.c.state == "running", runs.c.created <= now() - patience
-            )
-            with self._database.read() as connection:
-                going = list(connection.execute(query).scalars())
-            for id in going:
-                if is_run(id) and (self._files.locks / f"{id}.lock").exists():
-                    continue
-                if self.run(id).state == "running":  # one that ends says so before it lets go
-                    self.set_run(id, state="failed", error=_KILLED)
-                    ended.append(id)
-        return ended
 
 
 def drop(connection: Connection, id: str) -> set[str]:
@@ -234,10 +200,28 @@ def drop(connection: Connection, id: str) -> set[str]:
     return blobs
 
 
-def _checked(id: str) -> str:
-    if not is_run(id):
-        raise NotStoredError(unknown(id))
-    return id
+def claimed(connection: Connection, server: str | None) -> dict[str, Any]:
+    """The columns of a run that this server claims from now on."""
+    if server is None:
+        return {}
+    return {"server": server, "lease": time_of(connection) + LEASE, "stop": 0}
+
+
+def refuse_others(connection: Connection, id: str, server: str | None) -> None:
+    """Raise ClaimLostError if another server has claimed the run since this one did."""
+    if server is None:
+        return
+    holder = connection.execute(select(runs.c.server).where(runs.c.id == id)).scalar()
+    if holder != server:
+        raise ClaimLostError(f"the run {printable(id, 64)} was taken over by another server")
+
+
+def time_of(connection: Connection) -> datetime:
+    """The time by the database: clocks of machines differ."""
+    if connection.dialect.name == "sqlite":
+        return now()
+    found: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+    return found
 
 
 def unknown(id: str) -> str:

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from runner.text import whole
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest revision."""
 
 
@@ -116,6 +116,9 @@ runs = Table(
     Column("why", Clean, nullable=False),
     Column("state", Key(16), nullable=False),
     Column("owner", Key(16), nullable=False),
+    Column("server", Key(64)),
+    Column("lease", Moment),
+    Column("stop", Integer, nullable=False, server_default="0"),
     Column("created", Moment, nullable=False),
     Column("started", Moment),
     Column("ended", Moment),

@@ -9,18 +9,21 @@ from typing import Self
 
 from sqlalchemy import func, select
 
+from runner.store.claims import Claims
 from runner.store.datasets import Datasets, Presets
 from runner.store.evaluators import Evaluators
 from runner.store.limits import STORE
 from runner.store.part import named, now, occupied
 from runner.store.replies import Replies
 from runner.store.results import Results
-from runner.store.runs import Runs, drop
+from runner.store.runs import drop
 from runner.store.schema import datasets, evaluators, runs, versions
-from runner.store.types import Pruned, Usage
+from runner.store.types import OVER, Pruned, Usage
+
+SERVERS = 16
 
 
-class Store(Evaluators, Datasets, Presets, Runs, Results, Replies):
+class Store(Evaluators, Datasets, Presets, Claims, Results, Replies):
     """
     What is kept from run to run. For any number of threads, and beside other processes. Close it when done.
 
@@ -31,6 +34,11 @@ class Store(Evaluators, Datasets, Presets, Runs, Results, Replies):
     def name(self) -> str:
         """The database, for messages: without a password."""
         return self._database.name
+
+    @property
+    def servers(self) -> int:
+        """The most servers that may use this store's folder at a time."""
+        return 1 if self._database.sqlite else SERVERS
 
     def ping(self) -> None:
         """Raises StoreError unless the database answers."""
@@ -106,4 +114,4 @@ class Store(Evaluators, Datasets, Presets, Runs, Results, Replies):
         self.close()
 
 
-_OVER = runs.c.state.in_(("finished", "failed", "cancelled"))
+_OVER = runs.c.state.in_(OVER)

@@ -15,6 +15,12 @@ from sandboxes.base import Language, Limits, Model, SandboxConfig
 
 RunState = Literal["queued", "running", "finished", "failed", "cancelled", "parked"]
 """`parked`: the server stopped; the run goes on by itself when it starts again."""
+OVER: tuple[RunState, ...] = ("finished", "failed", "cancelled")
+"""States in which nothing more comes, unless somebody lets the run go on."""
+GOING: tuple[RunState, ...] = ("queued", "running")
+"""States of a run that somebody does, or will do at once."""
+ACTIVE: tuple[RunState, ...] = (*GOING, "parked")
+"""States of a run that is not over."""
 Owner = Literal["server", "cli"]
 Order = Literal["row", "worst", "best"]
 T = TypeVar("T")
@@ -112,6 +118,8 @@ class RunSpec(Model):
     repeat: int = Field(default=1, ge=1, le=MOST_REPEATS)
     limit: int | None = Field(default=None, ge=1, le=MOST_ROWS)
     cache: bool = False
+    keep: tuple[Annotated[str, Field(max_length=1000)], ...] = Field(default=(), max_length=1000)
+    """Columns that results carry, or `all`. Empty: those that the evaluator is given, input, output and reference."""
     require: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     max_failed: str | None = None

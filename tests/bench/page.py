@@ -17,7 +17,7 @@ from runner.server.web import static
 from sandboxes import SandboxUnavailableError
 from tests.bench.measure import Figures, held
 from tests.browser import CHROMIUM
-from tests.page.served import Served
+from tests.server.served import Served
 
 KEYS = 40
 ROWS = 100_000
@@ -50,7 +50,7 @@ def opened() -> Iterator[tuple[Served, Any]]:
             yield served, browser.new_page()
         finally:
             browser.close()
-            served.close()
+            served.end()
 
 
 def figure_keystrokes(figures: Figures) -> None:

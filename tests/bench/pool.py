@@ -20,7 +20,7 @@ from runner.pool.types import RunJob, RunPart, RunSegment, TryJob
 from runner.request import RunRequest
 from sandboxes.guest.supervisor.procfs import descendants
 from tests.bench.measure import OUTPUT, REFERENCE, Figures, dataset, held, ms, run, score, source, spread, timed
-from tests.server.live import Served
+from tests.server.served import Served
 
 RATE = 50.0
 """Requests in a second."""

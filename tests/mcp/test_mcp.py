@@ -188,6 +188,12 @@ def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": tried},
         {"jsonrpc": "2.0", "id": 3, "method": "nothing/there"},
+        {
+            "jsonrpc": "2.0",
+            "id": 4,
+            "method": "tools/call",
+            "params": {"name": "list", "arguments": {"kind": "\ud800"}},
+        },
     ]
     process = subprocess.Popen(
         [sys.executable, "-m", "runner", "mcp"],
@@ -202,11 +208,11 @@ def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
     for message in messages:
         process.stdin.write((message if isinstance(message, str) else json.dumps(message)) + "\n")
     process.stdin.flush()
-    answers: dict[int, Any] = {}
-    while set(answers) != {1, 2, 3}:
+    answers: dict[int | None, Any] = {}
+    while set(answers) != {None, 1, 2, 3, 4}:
         answer = json.loads(process.stdout.readline())
         assert answer["jsonrpc"] == "2.0"
-        if answer.get("id") is not None:
+        if "method" not in answer:
             answers[answer["id"]] = answer
     rest, error = process.communicate(timeout=60)
     assert (rest, process.returncode) == ("", 0), error
@@ -214,6 +220,8 @@ def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
     assert answers[2]["result"]["structuredContent"]["summary"]["scored"] == 1
     assert "at run" in answers[2]["result"]["structuredContent"]["results"][0]["stdout"]
     assert "error" in answers[3]
+    assert (answers[None]["error"]["code"], answers[4]["error"]["code"]) == (-32700, -32700)
+    assert "half of a surrogate pair" in answers[4]["error"]["message"]
     assert "Traceback" not in error
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser import browser, needs_browser, overflow, violations, watched
-from tests.page.served import Served
+from tests.server.served import Served
 
 __all__ = ["browser"]
 
@@ -65,7 +65,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     try:
         yield server
     finally:
-        server.close()
+        server.end()
 
 
 def drop(page: Any, text: str, name: str) -> None:

@@ -191,6 +191,53 @@ def test_every_row_that_flipped_is_listed(client: httpx.Client) -> None:
     assert "no rows of the kind" in client.get("/compare", params=asked | {"flip": EVIL}).text
 
 
+def test_each_sandbox_says_how_fast_it_is(client: httpx.Client) -> None:
+    page = html.unescape(client.get("/runs/new?evaluator=json-distance&dataset=demo").text)
+    assert page.count("rows a second, by the rows just tried") == 1  # of the one that was chosen
+    others = re.findall(r'hx-get="(/runs/new/speed[^"]*)"', page)
+    assert [re.findall(r"sandbox=(\w+)", one) for one in others] == [["process"]]
+    assert re.search(r"About [\d,]+ rows a second", client.get(others[0]).text)
+    broken = client.get("/runs/new/speed?evaluator=json-distance&dataset=demo&mapping=output%20=%20none&sandbox=wasm")
+    assert "cannot be said" in broken.text
+
+
+def test_the_question_is_found_where_the_evaluator_was_not_given_it(client: httpx.Client) -> None:
+    lines = '{"input": "what is it?", "output": "a", "more": "beside"}\n{"output": "b"}\n'
+    client.post("/v1/datasets?name=asked.jsonl", content=lines)
+    client.post("/v1/evaluators", json={"name": "blind", "source": "def evaluate(output):\n    return 1.0\n"})
+    runs = []
+    for keep in ("", "all"):
+        fields = {"evaluator": "blind", "dataset": "asked", "keep": keep}
+        runs.append(form(client, "/runs/new", **fields).headers["location"])
+        finished(client, runs[-1].removeprefix("/runs/"))
+    page = client.get(f"{runs[0]}?search=WHAT+is").text
+    assert page.count('<article class="result"') == 1
+    assert "what is it?" in page
+    found = [client.get(f"/v1{run}/results").json()["rows"] for run in runs]
+    assert [row["row"] for row in found[0]] == [{"output": "a", "input": "what is it?"}, {"output": "b"}]
+    assert found[1][0]["row"] == {"input": "what is it?", "output": "a", "more": "beside"}
+
+
+def test_a_run_that_was_cancelled_has_its_figures_and_charts(client: httpx.Client, server: Live) -> None:
+    source = "import time\ndef evaluate(output):\n    time.sleep(0.01 if output < 40 else 600)\n    return output / 7\n"
+    client.post("/v1/datasets?name=long.jsonl", content="".join(f'{{"output": {n}}}\n' for n in range(50)))
+    client.post("/v1/evaluators", json={"name": "endless", "source": source})
+    spec = {"evaluator": "endless", "dataset": "long", "limits": {"timeout": 600}}
+    run = client.post("/v1/runs", json=spec).json()["id"]
+    with client.stream("GET", f"/v1/runs/{run}/events") as events:
+        assert any('"rows":' in line for line in events.iter_lines())
+    assert form(client, f"/runs/{run}/cancel").status_code == 303
+    found = client.get(f"/v1/runs/{run}").json()
+    assert found["state"] == "cancelled"
+    assert found["summary"]["rows"] == found["rows"] == found["summary"]["scored"] > 0
+    assert (found["summary"]["min"], found["summary"]["gates"]) == (0.0, [])
+    assert server.service.store.run(run).summary is not None  # it is made once
+    page = client.get(f"/runs/{run}").text
+    assert '<svg class="histogram"' in page
+    assert client.post(f"/v1/runs/{run}/resume").json()["summary"] is None
+    assert client.post(f"/v1/runs/{run}/cancel").json()["state"] == "cancelled"
+
+
 def test_a_script_that_loops_is_not_waited_for_long(client: httpx.Client) -> None:
     fields = {"source": "def evaluate(output):\n    while True: pass\n", "rows": '{"output": 1}'}
     page = client.post("/evaluators/try", data=fields, headers={"x-evalcell-part": "tried", "x-evalcell": "1"})

@@ -11,7 +11,8 @@ import pytest
 from runner.errors import ColumnsError, DatasetError, InputError
 from runner.pool.faults import Fault
 from runner.pool.frames import HEADER, PAYLOAD, Frame, FrameError, pack, read
-from runner.pool.process import Job
+from runner.pool.jobs import Job
+from runner.pool.process import WorkerProcess
 from runner.pool.streams import _part
 from runner.pool.types import AHEAD, RunEnded, RunSegment, RunStarted
 from sandboxes.errors import SandboxError, SandboxUnavailableError, UnsupportedConfigError
@@ -111,6 +112,44 @@ def test_no_more_parts_wait_than_may_be_sent_ahead() -> None:
         assert dry.ended.is_set()
 
     asyncio.run(body())
+
+
+FLOODS = """
+import struct, sys
+def send(head, size=0):
+    sys.stdout.buffer.write(struct.pack("<II", len(head), size) + head + bytes(size))
+    sys.stdout.buffer.flush()
+send(b'{"kind": "ready"}')
+for _ in range(4):
+    sys.stdin.buffer.read(sum(struct.unpack("<II", sys.stdin.buffer.read(8))))
+for job in range(1, 5):
+    for kind in (b"segment", b"segment", b"done"):
+        send(b'{"kind": "%s", "job": %d}' % (kind, job), 1 << 20)
+sys.stdin.read()
+"""
+
+
+def test_a_worker_that_sends_as_much_as_it_may_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.pool.process._BOOT", FLOODS)
+    monkeypatch.setattr("runner.pool.process.HELD", 2 << 20)
+    seen: list[int] = []
+
+    async def body() -> int:
+        worker = WorkerProcess("floods", {})
+        jobs = [await worker.submit("run", {}, ahead=AHEAD) for _ in range(4)]
+        count = 0
+        for job in jobs:
+            for _ in range(3):
+                while sum(one.held for one in jobs) <= 2 << 20 and not all(one.ended.is_set() for one in jobs):
+                    await asyncio.sleep(0.01)
+                seen.append(sum(one.held for one in jobs))
+                await job.next()
+                count += 1
+        await worker.close()
+        return count
+
+    assert asyncio.run(body()) == 12
+    assert max(seen) == 3 << 20
 
 
 def test_errors_keep_their_kind_and_their_fields() -> None:

@@ -1,13 +1,8 @@
-"""A server in a thread of its own, with real workers, and one in a process that can be killed."""
+"""A server in a thread of its own, with real workers."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -23,8 +18,7 @@ from runner.server.listen import bind, serve
 from runner.service.service import Service
 from runner.service.settings import Settings
 from runner.store import open_store
-
-PATIENCE = 90.0
+from tests.server.served import PATIENCE
 
 
 @dataclass
@@ -81,42 +75,6 @@ def live(folder: Path, settings: Settings | None = None, entry: Entry | None = N
                 one()
             thread.join(PATIENCE)
             assert not thread.is_alive()
-
-
-class Served:
-    """`evalcell serve` in a process."""
-
-    def __init__(self, state: Path, *words: str, **variables: str) -> None:
-        environment = os.environ | {"EVALCELL_STATE_DIR": str(state)} | variables
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "runner", "serve", "--port", "0", *words],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.printed: list[str] = []
-        assert self.process.stdout is not None
-        while line := self.process.stdout.readline():
-            self.printed.append(line)
-            if found := re.search(r"http://\S+", line):
-                self.url = found[0].rstrip("/")
-                return
-        raise AssertionError(self.end())
-
-    def client(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=PATIENCE)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate(timeout=PATIENCE)
-
-    def end(self) -> tuple[int, str]:
-        """Its exit code after SIGTERM, and what it said."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        out, error = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, "".join(self.printed) + out + error
 
 
 def finished(client: httpx.Client, id: str, *states: str) -> dict[str, object]:

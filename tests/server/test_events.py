@@ -13,7 +13,8 @@ import pytest
 from runner.service.feed import Feed
 from runner.service.types import Progress, RunEvent
 from runner.store.types import RunSpec
-from tests.server.live import PATIENCE, Live, finished
+from tests.server.live import Live, finished
+from tests.server.served import PATIENCE
 
 ROWS = 6000
 

@@ -18,7 +18,8 @@ from runner.server.connection import Connection
 from runner.server.entry import LOCAL, Entry
 from runner.service.settings import Settings
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, DISTANCE, SHELL, Hostile, scripts
-from tests.server.live import PATIENCE, Live, finished, live
+from tests.server.live import Live, finished, live
+from tests.server.served import PATIENCE
 
 pytestmark = pytest.mark.rotating("hostile requests", "server")
 

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from tests.postgres import postgres
-from tests.server.live import PATIENCE, Served, finished
+from tests.server.live import finished
+from tests.server.served import PATIENCE, Served
 
 __all__ = ["postgres"]
 ROWS = 4000

@@ -11,7 +11,8 @@ import pytest
 
 from runner.service.settings import Settings
 from runner.store.types import RunSpec
-from tests.server.live import PATIENCE, Live, live
+from tests.server.live import Live, live
+from tests.server.served import PATIENCE
 
 LOOPS = "def evaluate(output):\n    while True:\n        pass\n"
 

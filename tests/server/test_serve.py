@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import socket
 import stat
 import subprocess
@@ -20,7 +21,7 @@ from runner.server import token
 from runner.server.alone import taken
 from runner.store import open_store
 from runner.store.errors import StoreFullError
-from tests.server.live import Served
+from tests.server.served import Served
 
 
 def refused(state: Path, *words: str, **variables: str) -> tuple[int, str]:
@@ -84,6 +85,23 @@ def test_the_token_of_the_environment_leaves_it(tmp_path: Path) -> None:
     finally:
         server.end()
     assert not (tmp_path / "token").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("setpriv") is None, reason="needs Linux and setpriv")
+def test_other_processes_of_its_user_cannot_look_into_it(tmp_path: Path) -> None:
+    # Root with this capability may look into everything, and root without it only into its equals.
+    plain = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"] if os.geteuid() == 0 else []
+    server = Served(tmp_path, before=plain)
+    try:
+        body = {"source": "def evaluate(output): return 1", "rows": [{"output": 1}]}
+        server.post("/v1/evaluate", json=body)
+        (worker,) = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        seen = [
+            subprocess.run([*plain, "cat", f"/proc/{pid}/environ"], capture_output=True) for pid in (worker, server.pid)
+        ]
+        assert [one.returncode for one in seen] == [0, 1], seen
+    finally:
+        server.end()
 
 
 @pytest.mark.rotating("refused starts of the server", "server")

@@ -6,10 +6,38 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+import httpx
 import pytest
 
 from runner.service import part
-from tests.server.live import PATIENCE, Live
+from runner.service.rows import some_rows
+from runner.service.types import DatasetRows
+from runner.store.store import Store
+from tests.server.live import Live
+from tests.server.served import PATIENCE
+
+
+def test_rows_that_take_long_to_find_hold_up_nothing_else(
+    server: Live, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+
+    def rows(store: Store, name: str, first: int, count: int) -> DatasetRows:
+        assert first == 1 or ended.wait(PATIENCE)
+        return some_rows(store, name, 1, count)
+
+    async def look() -> list[DatasetRows]:
+        return await asyncio.gather(*(server.service.dataset_rows("demo", 90_000) for _ in range(60)))
+
+    monkeypatch.setattr("runner.service.part.some_rows", rows)
+    looking = asyncio.run_coroutine_threadsafe(look(), server.loop)
+    try:
+        for path in ("/v1/evaluators", "/v1/datasets/demo/rows", "/v1/evaluators/json-distance"):
+            assert client.get(path).status_code == 200
+        assert not looking.done()
+    finally:
+        ended.set()
+    assert len(looking.result(PATIENCE)) == 60
 
 
 @pytest.mark.parametrize(("slow", "most"), [(True, 4), (False, 40)])

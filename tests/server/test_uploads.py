@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from runner.server.v1.parts import StrictRequest
-from tests.server.live import PATIENCE, Live
+from tests.server.live import Live
+from tests.server.served import PATIENCE
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/octet-stream"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.datasets.row_columns import RowColumns
-from runner.evaluators.column import BY_NAME, is_bare
+from runner.evaluators.column import BY_NAME, TEXTS, is_bare
 from runner.evaluators.mapping import Binding
 from runner.output.stored_rows import stored_rows, whole_lines
 from runner.output.stored_run import Part, StoredRun
@@ -133,15 +133,14 @@ class RunTask:
 
 
 class GivenColumns(RowColumns):
-    """The columns that the evaluator is given, so that a result can be read without its dataset."""
+    """The columns that the evaluator is given, and input, output and reference, so that a result can be read alone."""
 
     @classmethod
-    def of_binding(cls, binding: Binding) -> GivenColumns | None:
-        """None if it is given no column but the id."""
+    def of_binding(cls, binding: Binding) -> GivenColumns:
+        """Those that a script's parameters are bound to."""
         texts = binding.mapping.paths.values()
         names = [text[2:] if text.startswith("$.") and is_bare(text[2:]) else text for text in texts]
-        found = [name for name in names if name != "id"]
-        return cls(found) if found else None
+        return cls([*(name for name in names if name != "id"), *TEXTS])
 
     def needs(self) -> dict[str, str]:
         """Nothing: a parameter without its column is left to its default."""

@@ -20,7 +20,7 @@ from runner.errors import InputError
 from runner.pool import frames
 from runner.pool.faults import Fault
 from runner.pool.frames import Frame
-from runner.pool.types import PoolStatus, RunJob, RunSegment, RunStarted, TryJob
+from runner.pool.types import LOCAL, PoolStatus, RunJob, RunSegment, RunStarted, TryJob
 from runner.pool.worker.memory import held
 from runner.pool.worker.programs import BYTES, Programs
 from runner.pool.worker.runs import RunTask
@@ -37,8 +37,12 @@ _BUFFER = 1 << 20
 _write = writer(ascii=True, compact=True, nan=False)
 
 
-def main(host: str = "") -> None:
-    """Serve until standard input ends. `host` is a handle on the process that serves."""
+def main(name: str, host: str = "") -> None:
+    """Serve until standard input ends. `name` is the worker's, and `host` a handle on the process that serves."""
+    if name != LOCAL and sys.platform == "linux":
+        from sandboxes.guest.box.confine import closed_to_others  # here: it needs a Unix
+
+        closed_to_others()  # it has a provider's key
     # A Ctrl-C goes to the whole group, and a service's stop to all its processes: the one that serves decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -14,10 +14,9 @@ from runner.compare.types import Comparison, Flip, Flips
 from runner.server.idempotency import Once
 from runner.server.v1.parts import After, Count, Force, Here, RunId, StrictRoute, problems, while_there
 from runner.service.downloads import MEDIA, Format
-from runner.service.feed import OVER
 from runner.service.runs import BEAT
 from runner.service.types import RunEvent
-from runner.store.types import MOST_COUNT, MOST_DEEP, Order, Page, RunInfo, RunSpec, RunState, Selected, Selection
+from runner.store.types import MOST_COUNT, MOST_DEEP, OVER, Order, Page, RunInfo, RunSpec, RunState, Selected, Selection
 from runner.types import ErrorKind, Finite, Outcome
 
 router = APIRouter(prefix="/v1", tags=["runs"], route_class=StrictRoute)

@@ -76,6 +76,7 @@ def card(run: RunInfo, row: Mapping[str, Any], *, whole: bool = False) -> Markup
         verdict=_verdict(run.summary, result),
         names=pair,
         differences=differences,
+        asked=None if "input" in pair or whole else columns.get("input"),
         sides=_sides(pair, values, whole=whole),
         more=more,
     )

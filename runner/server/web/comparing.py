@@ -16,7 +16,7 @@ from runner.server.v1.parts import Here, while_there
 from runner.server.web import forms
 from runner.server.web.render import page
 from runner.service.errors import problem_or_raise
-from runner.store.types import MOST_DEEP, RunInfo
+from runner.store.types import GOING, MOST_DEEP, RunInfo
 from runner.text import printable
 
 router = APIRouter()
@@ -57,7 +57,7 @@ async def compare(
         except Exception as error:
             detail = problem_or_raise(error).detail
     runs = (await service.runs(count=_LISTED)).items
-    ended = [run for run in runs if run.state not in ("queued", "running")]
+    ended = [run for run in runs if run.state not in GOING]
     return page(
         request,
         "compare.html",

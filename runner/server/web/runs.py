@@ -14,7 +14,7 @@ from runner.errors import InputError
 from runner.reports.content import RunContent
 from runner.reports.html import figures
 from runner.results.worst import ShownRows
-from runner.server.v1.parts import Here
+from runner.server.v1.parts import Here, while_there
 from runner.server.web import cards, charts, forms
 from runner.server.web import draft as drafts
 from runner.server.web.draft import EMPTY, Draft
@@ -22,7 +22,7 @@ from runner.server.web.render import duration, fragment, link, page
 from runner.service.errors import ServiceError, problem_or_raise
 from runner.service.service import Service
 from runner.service.types import Progress
-from runner.store.types import RunInfo, RunSpec, Selection
+from runner.store.types import GOING, EvaluatorVersion, RunInfo, RunSpec, Selection
 from runner.types import Outcome
 from sandboxes.base import SandboxConfig
 
@@ -32,7 +32,7 @@ _ROWS = 20
 _ERRORS = 5
 _GLANCE = 0.05
 """Seconds in which a run that goes on tells how fast it is, or else the page does without."""
-_FORM = ("mapping", "timeout", "memory", "limit", "title", "require", "sandbox")
+_FORM = ("mapping", "timeout", "memory", "limit", "keep", "title", "require", "sandbox")
 
 
 @router.get("/runs")
@@ -46,6 +46,15 @@ async def new(request: Request, service: Here) -> Response:
     """Choose evaluator, dataset and sandbox, with the first rows tried. The address may have each field of the form."""
     form = dict(request.query_params)
     return await _new(request, service, form.get("evaluator", ""), form.get("dataset", ""), form)
+
+
+@router.get("/runs/new/speed")
+async def speed(request: Request, service: Here) -> Response:
+    """The rows a second that a sandbox scores, by trying the first rows in it: a part of the page."""
+    form = dict(request.query_params)
+    version = await service.evaluator(form.get("evaluator", ""))
+    found = await while_there(request, drafts.tried, service, _draft(version, form.get("dataset", ""), form))
+    return page(request, "speed.html", **found)
 
 
 @router.post("/runs/new")
@@ -65,7 +74,7 @@ def _to(run_id: str) -> Response:
 
 
 def _spec(form: dict[str, str]) -> RunSpec:
-    require = tuple(filter(None, (each.strip() for each in form.get("require", "").split(","))))
+    require, keep = (tuple(filter(None, map(str.strip, form.get(name, "").split(",")))) for name in ("require", "keep"))
     limit = form.get("limit", "").strip()
     try:
         return RunSpec(
@@ -75,6 +84,7 @@ def _spec(form: dict[str, str]) -> RunSpec:
             limits=forms.limits(form),
             mapping=forms.mapping(form.get("mapping", "")),
             limit=forms.whole_number(limit, "the number of rows") if limit else None,
+            keep=keep,
             require=require,
             title=form.get("title", "").strip(),
         )
@@ -98,8 +108,7 @@ async def _new(
     version = await service.evaluator(evaluator) if evaluator else None
     tried, fits, speeds = EMPTY, [], {}
     if version and dataset:
-        shown = {name: form.get(name, "") for name in ("mapping", "timeout", "memory", "sandbox")}
-        draft = Draft(version.name, version.language, version.source, dataset=dataset, **shown)
+        draft = _draft(version, dataset, form)
         fits = await drafts.fits(service, draft)
         tried = await drafts.tried(service, draft)
         if tried["reply"] and tried["speed"]:
@@ -120,11 +129,16 @@ async def _new(
     )
 
 
+def _draft(version: EvaluatorVersion, dataset: str, form: dict[str, str]) -> Draft:
+    shown = {name: form.get(name, "") for name in ("mapping", "timeout", "memory", "sandbox")}
+    return Draft(version.name, version.language, version.source, dataset=dataset, **shown)
+
+
 @router.get("/runs/{run_id}")
 async def shown(request: Request, service: Here, run_id: str) -> Response:
     """One run: its progress while it goes on, its figures, and its rows, the worst first."""
     run = await service.run(run_id)
-    going = run.state in ("queued", "running")
+    going = run.state in GOING
     query = dict(request.query_params)
     path = request.url.path
     context: dict[str, Any] = {"errors": (), "rate": None, "left": "", "rows": (), "selected": None, "charts": ""}
@@ -160,7 +174,7 @@ async def shown(request: Request, service: Here, run_id: str) -> Response:
         query=query,
         chosen=_chosen(path, query),
         summary=_summary(run),
-        others=[one for one in others if one.id != run.id and one.rows and one.state not in ("queued", "running")],
+        others=[one for one in others if one.id != run.id and one.rows and one.state not in GOING],
         **context,
     )
 

@@ -1,0 +1,36 @@
+"""A server says again and again which runs are its own, and takes over those whose server is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from runner.service.part import threaded
+from runner.store.errors import StoreError
+from runner.store.store import Store
+
+if TYPE_CHECKING:
+    from runner.service.queue import Queue
+
+LOG = logging.getLogger("evalcell.runs")
+RENEWED = 5.0
+"""Seconds from one time to the next: a few of them fit into a claim."""
+
+
+async def keep_claims(queue: Queue, store: Store) -> None:
+    """Renew the claims of a queue's runs until cancelled; stop what others want stopped, and leave what others do."""
+    while True:
+        await asyncio.sleep(RENEWED)
+        try:
+            renewed = await threaded(store.renew, queue.server, queue.ids())
+            for id in renewed.lost:
+                queue.let_go(id)
+            for id in renewed.stop:
+                await queue.cancel(id)
+            if (room := queue.room_left()) > 0:
+                for info in await threaded(store.claim, queue.server, room):
+                    LOG.info("run taken over", extra={"run": info.id})
+                    queue.add(info)
+        except StoreError as error:
+            LOG.warning("the store cannot be used: %s", error)

@@ -83,6 +83,16 @@ def whole(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
+def size_of(count: float) -> str:
+    """A number of bytes, as people say it."""
+    units = ["bytes", "KB", "MB", "GB"]
+    while count >= 999.5 and len(units) > 1:
+        count /= 1000
+        units.pop(0)
+    text = f"{count:,.1f}" if count < 9.95 else f"{count:,.0f}"
+    return f"{text.removesuffix('.0')} {units[0]}"
+
+
 def rows_of(count: int) -> str:
     """A number of rows, in words."""
     return f"{count:,} row{'' if count == 1 else 's'}"

@@ -20,7 +20,7 @@ from runner.evaluators.resolve import STORED, find_evaluator
 from runner.store import open_store
 from runner.store.names import parted
 from runner.store.types import DatasetInfo, EvaluatorInfo
-from runner.text import rows_of
+from runner.text import rows_of, size_of
 from sandboxes.base import Language
 
 _LOOKED_AT = 1000  # rows for the names of columns
@@ -87,7 +87,7 @@ def list_datasets(count: int, *, as_json: bool) -> int:
         made.add_row(
             Text(f"{STORED}{one.name}"),
             Text("" if one.rows is None else f"{one.rows:,}"),
-            Text(size(one.bytes)),
+            Text(size_of(one.bytes)),
             Text(f"{one.created.astimezone():%Y-%m-%d %H:%M}"),
             render.text(", ".join(one.columns), limit=80),
         )
@@ -119,10 +119,5 @@ def delete_dataset(name: str, *, force: bool) -> int:
     """Delete one. Raises NotStoredError, InUseError and StoreError."""
     with open_store() as store:
         freed = store.delete_dataset(name.removeprefix(STORED), force=force)
-    render.out().say(render.text(f"deleted {name}; {size(freed)} are free again"))
+    render.out().say(render.text(f"deleted {name}; {size_of(freed)} are free again"))
     return DONE
-
-
-def size(count: int) -> str:
-    """Bytes, in words."""
-    return f"{count / (1 << 20):,.1f} MB" if count >= 1 << 20 else f"{count / 1024:,.1f} KB"

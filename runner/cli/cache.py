@@ -9,6 +9,7 @@ from rich.text import Text
 
 from runner.cli import render
 from runner.cli.exit_codes import DONE
+from runner.text import size_of
 from sandboxes.cache import VARIABLE, cache_dir
 from sandboxes.packages import CacheEntry, entries, prune
 
@@ -27,7 +28,7 @@ def list_cache() -> int:
         made.columns[2].no_wrap = made.columns[3].no_wrap = True
         for (kind, holds), group in sorted(alike.items(), key=lambda item: -_bytes(item[1])):
             times = f" ({len(group)} times)" if len(group) > 1 else ""
-            made.add_row(render.text(kind), render.text(holds + times), _size(_bytes(group)), _age(group))
+            made.add_row(render.text(kind), render.text(holds + times), size_of(_bytes(group)), _age(group))
         out.print(made)
     out.say(render.text(f"{_sum(found) if found else 'nothing'} in {cache_dir()}, which {VARIABLE} can move"))
     if found:
@@ -49,19 +50,11 @@ def prune_cache(days: int) -> int:
 
 def _sum(found: Sequence[CacheEntry]) -> str:
     things = "1 thing" if len(found) == 1 else f"{len(found):,} things"
-    return f"{things}, {_size(_bytes(found))}"
+    return f"{things}, {size_of(_bytes(found))}"
 
 
 def _bytes(found: Sequence[CacheEntry]) -> int:
     return sum(entry.bytes for entry in found)
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "KB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
 
 
 def _age(group: Sequence[CacheEntry]) -> str:

@@ -8,13 +8,12 @@ from datetime import timedelta
 from rich.text import Text
 
 from runner.cli import render
-from runner.cli.add import size
 from runner.cli.exit_codes import DONE
 from runner.results.worst import Worst
 from runner.runs.stored import found_run
 from runner.store import open_store
 from runner.store.types import RunInfo, Selection
-from runner.text import rows_of
+from runner.text import rows_of, size_of
 from runner.types import Result
 
 _STYLES = {"failed": "red", "running": "green", "queued": "dim", "parked": "dim", "cancelled": "yellow"}
@@ -68,7 +67,7 @@ def show_run(id: str, worst: int, *, as_json: bool) -> int:
         ("sandbox", run.sandbox or "not open yet"),
         ("state", run.state if run.error is None else f"{run.state}: {run.error}"),
         ("began", f"{(run.started or run.created).astimezone():%Y-%m-%d %H:%M:%S}"),
-        ("results", f"{rows_of(run.rows)} in {size(run.bytes)}"),
+        ("results", f"{rows_of(run.rows)} in {size_of(run.bytes)}"),
         *([("same as", run.command)] if run.command else []),
     ]
     out.print(render.facts([(name, render.text(words, limit=1000)) for name, words in facts]))
@@ -89,7 +88,7 @@ def delete_runs(ids: tuple[str, ...], *, force: bool) -> int:
         store.end_abandoned()
         for id in dict.fromkeys(ids):
             freed += store.delete_run(id, force=force)
-    render.out().say(Text(f"deleted {len(dict.fromkeys(ids))}; {size(freed)} are free again"))
+    render.out().say(Text(f"deleted {len(dict.fromkeys(ids))}; {size_of(freed)} are free again"))
     return DONE
 
 
@@ -101,7 +100,9 @@ def prune_runs(older_than: timedelta | None, keep: int | None, mb: int | None) -
         left = store.usage()
     runs = f"{len(pruned.runs)} run{'' if len(pruned.runs) == 1 else 's'}"
     out = render.out()
-    out.say(Text(f"deleted {runs}; {size(pruned.bytes)} are free again; {left.runs} are left, in {size(left.bytes)}"))
+    out.say(
+        Text(f"deleted {runs}; {size_of(pruned.bytes)} are free again; {left.runs} are left, in {size_of(left.bytes)}")
+    )
     return DONE
 
 

@@ -35,5 +35,5 @@ def problem(name: str, found: str, step: str) -> Finding:
 
 
 def megabytes(count: int) -> str:
-    """A number of bytes, for people."""
+    """A number of bytes of memory, which limits count in units of 1,024."""
     return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"

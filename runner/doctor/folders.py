@@ -8,7 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from runner.doctor.finding import Finding, megabytes, ok, problem, warning
+from runner.doctor.finding import Finding, ok, problem, warning
+from runner.text import size_of
 from sandboxes.cache import VARIABLE, cache_dir, is_noexec, private_dir
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import ledger
@@ -43,7 +44,7 @@ def cache() -> Iterator[Finding]:
         yield problem("cache", why or step, step)
         return
     room = shutil.disk_usage(path).free
-    found = f"{path}, {megabytes(room)} are free"
+    found = f"{path}, {size_of(room)} are free"
     if is_noexec(path):
         yield problem("cache", f"{path} is on a disk that is mounted noexec", f"set {VARIABLE} to a folder on another")
     elif not os.access(path, os.W_OK):
@@ -79,6 +80,6 @@ def temporary() -> Iterator[Finding]:
         yield problem("temporary folder", f"none can be written to ({error})", "set TMPDIR to one that can")
         return
     room = shutil.disk_usage(path).free
-    found = f"{path}, {megabytes(room)} are free"
+    found = f"{path}, {size_of(room)} are free"
     step = "make room, or set TMPDIR to another folder"
     yield ok("temporary folder", found) if room >= _TEMPORARY else warning("temporary folder", found, step)

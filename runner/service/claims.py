@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from runner.service.part import threaded
 from runner.store.errors import StoreError
 from runner.store.store import Store
-
-if TYPE_CHECKING:
-    from runner.service.queue import Queue
+from runner.store.types import RunInfo
 
 LOG = logging.getLogger("evalcell.runs")
 RENEWED = 5.0
 """Seconds from one time to the next: a few of them fit into a claim."""
 
 
-async def keep_claims(queue: Queue, store: Store) -> None:
+class Claimant(Protocol):
+    """What has the runs of a server."""
+
+    server: str
+
+    def ids(self) -> list[str]:
+        """The runs that are here."""
+
+    def room_left(self) -> int:
+        """The number of runs that may come."""
+
+    def add(self, info: RunInfo) -> None:
+        """Let a run begin, or go on."""
+
+    def let_go(self, id: str) -> None:
+        """Stop a run here that another server does, or that was deleted."""
+
+    async def cancel(self, id: str) -> bool:
+        """Stop a run for good."""
+
+
+async def keep_claims(queue: Claimant, store: Store) -> None:
     """Renew the claims of a queue's runs until cancelled; stop what others want stopped, and leave what others do."""
     while True:
         await asyncio.sleep(RENEWED)

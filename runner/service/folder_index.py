@@ -16,7 +16,7 @@ from runner.datasets.rows import DECODER
 from runner.errors import DatasetError
 from runner.output.stored_rows import MOST as LONGEST
 from runner.store.segments import ERRORS, OUTCOMES, Entry, label_number
-from runner.store.selection import Chosen, Numbered, Search, matches
+from runner.store.selection import Chosen, Piece, Search, matches, matching
 from runner.store.types import Selected, Selection
 from runner.types import Direction
 
@@ -90,7 +90,8 @@ class FolderIndex:
 
             search = Search(selection.search, read) if selection.search else None
             chosen = Chosen(selection, direction)
-            numbers = chosen.page(self._matching(selection, search))
+            pieces = (Piece(part.first, _entries(part), str(part.start), part.size) for part in list(self._parts))
+            numbers = chosen.page(matching(pieces, matches(selection), search))
             rows: list[dict[str, Any]] = []
             size = 0
             for number in numbers:
@@ -101,12 +102,6 @@ class FolderIndex:
                     break
                 rows.append({"number": number} | _row(text, number))
             return Selected(total=chosen.total, rows=tuple(rows), complete=search is None or search.complete)
-
-    def _matching(self, selection: Selection, search: Search | None) -> Iterator[list[Numbered]]:
-        match = matches(selection)
-        for part in list(self._parts):
-            found = [one for one in enumerate(_entries(part), part.first) if match is None or match(one[1])]
-            yield found if search is None else [*search.among(found, str(part.start), part.size)]
 
     def _offset(self, number: int) -> int:
         part = next(one for one in reversed(self._parts) if one.first <= number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from runner.store.part import Part, refuse_full
 from runner.store.runs import refuse_others, unknown
 from runner.store.schema import runs, segments
 from runner.store.segments import MOST, OUTCOMES, Entry, Segment, check, entries, sum_of
-from runner.store.selection import Chosen, Numbered, Search, matches
+from runner.store.selection import Chosen, Piece, Search, matches, matching
 from runner.store.types import SegmentInfo, Selected, Selection
 from runner.text import printable
 from runner.types import Direction
@@ -102,7 +102,7 @@ class Results(Part):
             if match is None and search is None and selection.order == "row":
                 numbers = chosen.whole(connection.execute(select(runs.c.rows).where(runs.c.id == run)).scalar_one())
             else:
-                numbers = chosen.page(_matching(connection, run, match, search))
+                numbers = chosen.page(matching(_pieces(connection, run), match, search))
             rows = self._rows(connection, run, numbers)
             return Selected(total=chosen.total, rows=tuple(rows), complete=search is None or search.complete)
 
@@ -148,17 +148,14 @@ def _direction(connection: Connection, run: str) -> Direction:
     return directions.get(found, "none")
 
 
-def _matching(
-    connection: Connection, run: str, match: Callable[[Entry], bool] | None, search: Search | None
-) -> Iterator[list[Numbered]]:
-    """The results that match, in order, with the index of a few segments at once."""
+def _pieces(connection: Connection, run: str) -> Iterator[Piece]:
+    """The run's segments in order, with the index of a few at once."""
     c, last = segments.c, 0
     query = select(c.first, c.digest, c.bytes, c.entries).where(c.run == run).order_by(c.first).limit(_AT_ONCE)
     while some := connection.execute(query.where(c.first > last)).all():
         for row in some:
             last = row.first
-            found = [one for one in enumerate(_entries(run, row.entries), row.first) if match is None or match(one[1])]
-            yield found if search is None else [*search.among(found, row.digest, min(row.bytes, MOST))]
+            yield Piece(last, _entries(run, row.entries), row.digest, min(row.bytes, MOST))
 
 
 def _entries(run: str, index: bytes) -> Iterator[Entry]:

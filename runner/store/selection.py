@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from heapq import nsmallest
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from runner.datasets.column_values import RowError
 from runner.datasets.rows import DECODER
@@ -38,6 +38,24 @@ def matches(selection: Selection) -> Callable[[Entry], bool] | None:
         )
 
     return match
+
+
+class Piece(NamedTuple):
+    """Results that follow each other, by their index, and the bytes that they are in."""
+
+    first: int
+    entries: Iterable[Entry]
+    name: str
+    size: int
+
+
+def matching(
+    pieces: Iterable[Piece], match: Callable[[Entry], bool] | None, search: Search | None
+) -> Iterator[list[Numbered]]:
+    """The results that match, in order, with their numbers."""
+    for piece in pieces:
+        found = [one for one in enumerate(piece.entries, piece.first) if match is None or match(one[1])]
+        yield found if search is None else [*search.among(found, piece.name, piece.size)]
 
 
 def place(order: str, direction: Direction) -> Callable[[Numbered], tuple[int, float, int]]:

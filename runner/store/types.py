@@ -171,6 +171,11 @@ class RunInfo(Model):
     """Who runs it: only its own runs does the server go on with."""
     source: Literal["store", "folder"] = "store"
 
+    @property
+    def name(self) -> str:
+        """What people know the run by."""
+        return self.title or (f"{self.evaluator}@{self.number}" if self.number else self.evaluator)
+
 
 class SegmentInfo(Model):
     """A part of a run's results, in a file that never changes."""

@@ -16,7 +16,7 @@ from runner.server.v1.parts import Here, while_there
 from runner.server.web import forms
 from runner.server.web.render import page
 from runner.service.errors import problem_or_raise
-from runner.store.types import GOING, MOST_DEEP, RunInfo
+from runner.store.types import GOING, MOST_DEEP
 from runner.text import printable
 
 router = APIRouter()
@@ -29,11 +29,6 @@ _WORDS: dict[Flip, str] = {
     "changed": "another score",
     "better": "better",
 }
-
-
-def name(run: RunInfo) -> str:
-    """What people know a run by."""
-    return run.title or run.evaluator + (f"@{run.number}" if run.number else "")
 
 
 @router.get("/compare")
@@ -52,7 +47,7 @@ async def compare(
             # It escapes everything of a script or a row itself, as the reports do. Its worst rows are among the flips.
             sides = [await service.run(side) for side in (base, new)]
             shown = comparison.model_copy(update={"worst": ()})
-            made = Markup(comparison_html(shown, " and ".join(map(name, sides)), 1))
+            made = Markup(comparison_html(shown, " and ".join(side.name for side in sides), 1))
             found = {"flips": flips, "kinds": _kinds(flips), "first": at}
         except Exception as error:
             detail = problem_or_raise(error).detail

@@ -20,7 +20,7 @@ from runner.reports.html.figures import chip
 from runner.results.gates import figure
 from runner.server.web import static
 from runner.store.types import RunInfo
-from runner.text import printable, rows_of, shown_json, whole
+from runner.text import printable, rows_of, shown_json, size_of, whole
 
 _TEXT = 20_000
 """Characters of a value that a page shows."""
@@ -63,7 +63,7 @@ def _templates() -> Environment:
     )
     made.filters |= {
         "ago": ago,
-        "bytes": size,
+        "bytes": size_of,
         "compact": lambda given: value(given, _TEXT),
         "figure": lambda value: "" if value is None else figure(value),
         "line": lambda text, most=200: printable(whole(" ".join(str(text)[: 4 * most].split())), most),
@@ -133,12 +133,3 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def size(count: float) -> str:
-    """Bytes as people say them."""
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:,.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:,.1f} GB"

@@ -46,8 +46,8 @@ def _python(text: str) -> str:
     blocks = ["\n".join(_left(above, set())), *(part for part in parts if part), "\n".join(rest)]
     imports = found.written()
     head = f"{blocks[0]}\n\n{imports}" if imports else blocks[0]
-    # As ruff has it: two blank lines before a function or a class, else one after imports.
-    defines = blocks[1].startswith(("def ", "class ", "async ", "@", "#"))
+    # As ruff has it: one blank line between imports and what is no function or class.
+    defines = not imports or blocks[1].startswith(("def ", "class ", "async ", "@", "#"))
     return head + ("\n\n\n" if defines else "\n\n") + "\n\n\n".join(blocks[1:]) + "\n"
 
 

@@ -175,11 +175,12 @@ def test_each_python_template_stands_alone(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", sorted((Path(templates.__file__).parent / "parts").glob("*.py")), ids=lambda p: p.stem)
-def test_a_python_part_imports_the_standard_library_alone(part: Path) -> None:
+def test_a_python_part_imports_the_standard_library_and_other_parts_alone(part: Path) -> None:
     imported = [node for node in ast.walk(ast.parse(part.read_text("utf-8"))) if isinstance(node, ast.Import)]
     named = [node for node in ast.walk(ast.parse(part.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
-    modules = [alias.name for node in imported for alias in node.names] + [node.module or "" for node in named]
-    assert {module.split(".")[0] for module in modules} <= sys.stdlib_module_names
+    modules = {alias.name for node in imported for alias in node.names} | {node.module or "" for node in named}
+    parts = {f"templates.parts.{path.stem}" for path in assembly.PARTS.glob("*.py")}
+    assert {module.split(".")[0] for module in modules - parts} <= sys.stdlib_module_names
 
 
 def test_parts_are_no_templates_and_unknown_names_are_refused() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from runner.request import Prepared
 from runner.results.summary import Summary
 from runner.text import printable, read_bounded
 
+_MARK = ".evalcell-mark"
 _PLAN = 1 << 30
 _LOCK = 8 << 20
 _ANEW = "to start anew, leave `resume` out"
@@ -79,6 +82,8 @@ class PartsFolder:
 
     def release(self) -> None:
         """Let others write there. Safe twice."""
+        with suppress(OSError):
+            (self._folder / _MARK).unlink(missing_ok=True)
         self._held.release()
 
     def begin(self) -> Path:
@@ -91,7 +96,18 @@ class PartsFolder:
             (parts / IDS).mkdir(parents=True)
         except OSError as error:
             raise write_error(str(self._folder / PARTS), error) from error
-        return parts / IDS
+        return Path(os.path.abspath(parts / IDS))
+
+    def mark(self) -> tuple[str, str]:
+        """
+        A file that whoever sees this folder sees, and what it has. Raises WriteError.
+
+        `release` removes it.
+        """
+        place = Path(os.path.abspath(self._folder / _MARK))
+        content = secrets.token_hex(16)
+        self._replace(Path(_MARK), content)
+        return str(place), content
 
     def keep(self, plan: Plan) -> None:
         """Write the plan, which a run that goes on needs. Raises WriteError."""

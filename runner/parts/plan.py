@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
@@ -36,7 +37,11 @@ async def planned(prepared: Prepared, folder: Path, crew: Crew[LookTask], counti
     raise.
     """
     request = prepared.request
-    files = find_files(request.dataset or "")
+    # Workers may be in another folder.
+    files = [
+        file if is_url(file.path) else file._replace(path=os.path.abspath(file.path))
+        for file in find_files(request.dataset or "")
+    ]
     slices = await _slices(files, prepared.reading, request.id, crew)
     if len(slices) > MOST_PARTS:
         raise DatasetError(f"{printable(whole(request.dataset or ''))}: more than {MOST_PARTS:,} parts; run some files")

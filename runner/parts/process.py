@@ -33,7 +33,7 @@ _STOP = 12.0  # seconds in which a worker must have stopped, or it is killed
 
 
 class ProcessWorker:
-    """One worker. Started by the first task, and again by the first after it was lost."""
+    """One worker. It may be started again after it was lost."""
 
     def __init__(self, number: int) -> None:
         self.name = f"worker {number}"
@@ -48,8 +48,9 @@ class ProcessWorker:
 
     async def do(self, task: Task, progress: Progress) -> Reply:
         """Do a task there. Raises what it raises there, and PartLostError."""
-        process = await self._started()
-        assert process.stdin is not None
+        process = self._process
+        if process is None or process.stdin is None:
+            raise PartLostError(f"{self.name} was lost")
         body = pickle.dumps(task)
         try:
             process.stdin.write(LENGTH.pack(len(body)) + body)
@@ -87,9 +88,10 @@ class ProcessWorker:
             raise OSError("its reply is no object")
         return found
 
-    async def _started(self) -> asyncio.subprocess.Process:
+    async def start(self) -> None:
+        """Start its process, unless it is there. Raises PartLostError."""
         if self._process is not None:
-            return self._process
+            return
         self._last.clear()
         self._process = process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", _BOOT, _FOLDER),
@@ -107,7 +109,9 @@ class ProcessWorker:
         except TimeoutError:
             await self.close()
             raise PartLostError(f"{self.name} did not start within {_START:.0f} s") from None
-        return process
+        except (OSError, asyncio.LimitOverrunError) as error:
+            await self.close()
+            raise PartLostError(f"{self.name} could not be started ({error})") from None
 
     async def _log(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None

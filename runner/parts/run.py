@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -135,7 +134,7 @@ class PartsRun:
 
         Raises what a run does, and SandboxLostError for a part that was lost too often.
         """
-        async with workers(self.prepared.request.on, self._size()) as found:
+        async with workers(self.prepared, self.folder) as found:
             crew: Crew[Any] = Crew(found)
             began = perf_counter()
             try:
@@ -185,9 +184,6 @@ class PartsRun:
         request = self.prepared.request.model_copy(update={"dataset": first.path})
         with replace(self.prepared, request=request).open():
             pass
-
-    def _size(self) -> int:
-        return self.prepared.request.sandbox.jobs or os.cpu_count() or 1
 
     def _request(self, lock: str | None, **more: Any) -> RunRequest:
         """What a worker is asked."""

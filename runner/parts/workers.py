@@ -1,21 +1,70 @@
-"""The workers of a run in parts: processes of this machine."""
+"""The workers of a run in parts: processes of this machine, or actors of a Ray cluster."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+from runner.errors import InputError
 from runner.parts.crew import Crew, Worker
+from runner.parts.folder import PartsFolder
 from runner.parts.process import ProcessWorker
+from runner.request import Prepared
+from sandboxes.cores import cores
+from sandboxes.env import choose_variables
+
+_FILES = 64 << 20  # bytes of all files that travel
 
 
 @asynccontextmanager
-async def workers(on: str | None, count: int) -> AsyncIterator[list[Worker]]:
-    """So many workers, started by their first tasks, and ended with the context."""
-    found: list[Worker] = [ProcessWorker(number) for number in range(1, count + 1)]
-    crew: Crew[Any] = Crew(found)
+async def workers(prepared: Prepared, folder: PartsFolder) -> AsyncIterator[list[Worker]]:
+    """As many as the request asks for, to be started, and ended with the context. Raises what a cluster does."""
+    on, jobs = prepared.request.on, prepared.request.sandbox.jobs
+    if on is not None:
+        async with _on_cluster(on, prepared, folder) as found:
+            yield found
+        return
+    several: list[Worker] = [ProcessWorker(number) for number in range(1, (jobs or cores()) + 1)]
     try:
-        yield found
+        yield several
     finally:
+        crew: Crew[Any] = Crew(several)
         await crew.close()
+
+
+@asynccontextmanager
+async def _on_cluster(on: str, prepared: Prepared, folder: PartsFolder) -> AsyncIterator[list[Worker]]:
+    from runner.parts.cluster import ClusterWorker  # here: most runs are on this machine
+    from sandboxes.cluster.connection import Connection
+
+    config = prepared.sandbox.config
+    jobs = prepared.request.sandbox.jobs
+    files, variables = _contents(config.files), choose_variables(config.env, config.env_file)
+    connection = Connection(on, jobs or cores())
+    try:
+        await connection.open()
+        count, mark = jobs or max(1, connection.cpus), folder.mark()
+        found: list[Worker] = [
+            ClusterWorker(connection.ray, number, mark, files, variables) for number in range(1, count + 1)
+        ]
+        try:
+            yield found
+        finally:
+            crew: Crew[Any] = Crew(found)
+            await crew.close()
+    finally:
+        await connection.close()
+
+
+def _contents(files: dict[str, str]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for name, path in files.items():
+        try:
+            found[name] = Path(path).read_bytes()
+        except OSError as error:
+            raise InputError(f"the file {name} cannot be read ({error.strerror}); check the path") from None
+        if sum(map(len, found.values())) > _FILES:
+            raise InputError(f"files of more than {_FILES >> 20} MB do not travel; put them on each node")
+    return found

@@ -13,8 +13,10 @@ import pytest
 
 from runner.parts import plan, run
 from runner.parts.crew import Worker
+from runner.parts.folder import PartsFolder
 from runner.parts.types import Task
 from runner.parts.work import Progress, Reply, Work
+from runner.request import Prepared
 from tests.cli.commands import header
 
 SCRIPT = header(
@@ -35,6 +37,9 @@ class Here:
         self.name = f"worker {number}"
         self._work = Work()
 
+    async def start(self) -> None:
+        pass
+
     async def do(self, task: Task, progress: Progress) -> Reply:
         return await self._work.do(task, progress)
 
@@ -47,7 +52,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a script; parts are small, so that a small file has several."""
 
     @asynccontextmanager
-    async def workers(on: str | None, count: int) -> AsyncIterator[list[Worker]]:
+    async def workers(prepared: Prepared, folder: PartsFolder) -> AsyncIterator[list[Worker]]:
         found: list[Worker] = [Here(number) for number in range(2)]
         try:
             yield found

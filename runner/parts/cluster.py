@@ -1,0 +1,184 @@
+"""Workers of a run in parts on a Ray cluster: an actor each, which reads and writes its parts itself."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import pickle
+import socket
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from runner.parts.messages import KINDS, line, packed
+from runner.parts.types import BeginTask, PartLostError, RunTask, Task
+from runner.parts.work import Progress, Reply, Work, read_figures
+from runner.pool.faults import Fault
+from runner.text import printable
+from sandboxes.errors import SandboxUnavailableError
+from sandboxes.shield import finish
+
+_START = 120.0  # seconds for an actor to start
+_STOP = 5.0  # seconds for one to stop
+_EVERY = 1.0  # seconds between two looks at how far it is
+
+
+class Actor:
+    """What runs on a node. Its replies are data alone."""
+
+    def __init__(self) -> None:
+        self._work = Work()
+        self._count = 0
+        self._files = tempfile.TemporaryDirectory(prefix="evalcell-files-")
+
+    async def hello(self, path: str) -> dict[str, Any]:
+        """Where it is, and what it reads there."""
+        try:
+            found = Path(path).read_text()[:100]
+        except (OSError, ValueError):
+            found = ""
+        return {"where": f"{socket.gethostname()}, process {os.getpid()}", "mark": found}
+
+    async def do(self, task: bytes, files: dict[str, bytes], variables: dict[str, str]) -> bytes:
+        """Do a task; a reply as a line of JSON. `files` are those of the config, which may not be on this node."""
+        self._count = 0
+        os.environ.update(variables)
+        wanted: Task = pickle.loads(task)
+        try:
+            if isinstance(wanted, BeginTask):
+                paths = {name: str(self._written(name, content)) for name, content in files.items()}
+                config = wanted.request.sandbox.model_copy(update={"files": paths, "env_file": None})
+                wanted = replace(wanted, request=wanted.request.model_copy(update={"sandbox": config}))
+            return packed(await self._work.do(wanted, self._progress))
+        except Exception as error:
+            return line({"fault": Fault.of(error).model_dump(mode="json")})
+
+    async def count(self) -> int:
+        """The results of its part so far."""
+        return self._count
+
+    async def close(self) -> None:
+        """Close what is open."""
+        await self._work.close()
+        self._files.cleanup()
+
+    def _progress(self, count: int) -> None:
+        self._count = count
+
+    def _written(self, name: str, content: bytes) -> Path:
+        folder = Path(self._files.name, hashlib.sha256(content).hexdigest()[:16])
+        folder.mkdir(exist_ok=True)
+        path = folder / name
+        path.write_bytes(content)
+        # As root, scripts run as another user.
+        for place, mode in ((Path(self._files.name), 0o711), (folder, 0o711), (path, 0o644)):
+            place.chmod(mode)
+        return path
+
+
+class ClusterWorker:
+    """
+    One worker on the cluster. It may be started again after it was lost; Ray itself restarts nothing.
+
+    `mark` is a file in the results folder, and what it has: every node must see the same.
+    """
+
+    def __init__(
+        self, ray: Any, number: int, mark: tuple[str, str], files: dict[str, bytes], variables: dict[str, str]
+    ) -> None:
+        self.name = f"worker {number}"
+        self._ray = ray
+        self._mark = mark
+        self._files = files
+        self._variables = variables
+        self._actor: Any = None
+
+    async def start(self) -> None:
+        """Start its actor, unless it is there. Raises PartLostError, and SandboxUnavailableError for another disk."""
+        if self._actor is not None:
+            return
+        actor = self._ray.remote(Actor).options(
+            num_cpus=1, max_restarts=0, max_task_retries=0, max_concurrency=4, scheduling_strategy="SPREAD"
+        )
+        self._actor = actor.remote()
+        about = await self._ask(self._actor.hello.remote(self._mark[0]), _START)
+        self.name = str(about["where"])
+        if about["mark"] != self._mark[1]:
+            folder = os.path.dirname(self._mark[0])
+            raise SandboxUnavailableError(
+                f"{self.name} does not see {printable(folder)}: on a cluster the results folder must be on a disk that "
+                "all nodes share, under the same path, and so must the dataset, unless it is a URL"
+            )
+
+    async def do(self, task: Task, progress: Progress) -> Reply:
+        """Do a task there. Raises what it raises there, and PartLostError."""
+        actor = self._actor
+        if actor is None:
+            raise PartLostError(f"{self.name} was lost")
+        files = self._files if isinstance(task, BeginTask) else {}
+        asked = actor.do.remote(pickle.dumps(task), files, self._variables)
+        counting = asyncio.create_task(self._count(actor, progress)) if isinstance(task, RunTask) else None
+        try:
+            said = json.loads(await self._ask(asked, None))
+            if "fault" in said:
+                raise Fault.model_validate(said["fault"]).error()
+            if "figures" in said:
+                assert isinstance(task, RunTask)
+                figures = await asyncio.to_thread(read_figures, task.folder)
+                if figures is None:
+                    raise PartLostError(f"{self.name} wrote no figures of its part that can be seen here")
+                return figures
+            return KINDS[said["reply"]].model_validate(said["value"])  # type: ignore[return-value]
+        except (ValidationError, KeyError) as error:
+            raise PartLostError(f"{self.name}: its reply cannot be read; is the same evalcell there?") from error
+        finally:
+            if counting is not None:
+                counting.cancel()
+
+    async def _count(self, actor: Any, progress: Progress) -> None:
+        with suppress(self._ray.exceptions.RayError):
+            while True:
+                await asyncio.sleep(_EVERY)
+                count = await asyncio.wrap_future(actor.count.remote().future())
+                if count:
+                    progress(count)
+
+    async def _ask(self, reference: Any, seconds: float | None) -> Any:
+        errors = self._ray.exceptions
+        waiting = asyncio.wrap_future(reference.future())
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._ray.cancel(reference)
+            raise
+        except TimeoutError:
+            self._kill()
+            raise PartLostError(f"{self.name} did not start within {seconds:.0f} s; is a processor free?") from None
+        except errors.RayError as error:
+            self._kill()
+            said = next((text.strip() for text in reversed(str(error).splitlines()) if text.strip()), "")
+            raise PartLostError(f"{self.name} was lost ({printable(said, 200)})") from None
+
+    def _kill(self) -> None:
+        actor, self._actor = self._actor, None
+        if actor is not None:
+            self._ray.kill(actor, no_restart=True)
+
+    async def close(self) -> None:
+        """Stop what it does, and end it. Safe twice."""
+        await finish(self._close)
+
+    async def _close(self) -> None:
+        if self._actor is not None:
+            with suppress(TimeoutError, self._ray.exceptions.RayError):
+                async with asyncio.timeout(_STOP):
+                    await asyncio.wrap_future(self._actor.close.remote().future())
+        self._kill()

@@ -20,7 +20,8 @@ from runner.datasets.slices import Slice
 from runner.datasets.streams import refuse_encoding
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.aggregate import Aggregation
-from runner.engine.local import Watch, refuse_unfit, score
+from runner.engine.fit import refuse_unfit
+from runner.engine.local import Watch, score
 from runner.engine.row import MOST_REPEATS, MOST_ROWS, Known
 from runner.evaluators.column import Source, needed_column
 from runner.evaluators.mapping import Binding, bind

@@ -9,27 +9,25 @@ from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
-from packaging.specifiers import SpecifierSet
-
 from runner.engine.batched import is_batched
 from runner.engine.batches import BATCH_ROWS, SMALLEST, shared_batch
+from runner.engine.fit import refuse_unfit
 from runner.engine.loading import Loading, load_evaluator
 from runner.engine.prefetch import Prefetcher
 from runner.engine.row import Known, Row
 from runner.engine.rows import Keep, RowFactory
+from runner.engine.window import most_waiting
 from runner.evaluators.given import Fill, Hash, fill_and_hash
 from runner.results.outcome import ResultFactory
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Call, Limits, Sandbox
-from sandboxes.errors import SandboxLostError, UnsupportedConfigError
+from sandboxes.errors import SandboxLostError
 from sandboxes.shield import finish
 
 Watch: TypeAlias = Callable[[Result, Call], int]
 """Gets each result with its call, in any order; returns the characters that it holds until the result is handed out."""
 
 _AHEAD = 64  # rows read before they are needed
-_WINDOW_ROWS = 4096  # results that may wait for an earlier one
-_WINDOW_CHARS = 32_000_000  # and how much text in them
 
 
 async def score(
@@ -79,20 +77,6 @@ async def score(
         await loading.close()
 
 
-def refuse_unfit(evaluator: Evaluator, sandbox: Sandbox) -> None:
-    """Raise UnsupportedConfigError if the sandbox cannot run the evaluator's language, or not its version."""
-    if evaluator.language not in sandbox.capabilities.languages:
-        raise UnsupportedConfigError(
-            f"the {sandbox.name} sandbox does not run {evaluator.language}; see `evalcell sandboxes`"
-        )
-    wanted, python = evaluator.requires_python, sandbox.python
-    if wanted and python and not SpecifierSet(wanted).contains(python, prereleases=True):
-        raise UnsupportedConfigError(
-            f"the script requires Python {wanted} and the {sandbox.name} sandbox runs {python}; "
-            "change `requires-python` in its header, or choose another sandbox"
-        )
-
-
 class _Scoring:
     """The state of one `score`: a window of rows in order, and as many workers as the sandbox has use for."""
 
@@ -132,9 +116,13 @@ class _Scoring:
             loading, self._results, fill, hash_given, seed=seed, keep=keep, repeat=repeat, known=known
         ).rows(cases)
         self._prefetcher = Prefetcher(rows, _AHEAD if self._seconds < 1 else max(_AHEAD, 2 * self._most))
-        self._workers = [asyncio.create_task(self._work()) for _ in range(max(1, sandbox.concurrency))]
+        count = max(1, sandbox.concurrency)
+        self._most_rows, self._most_chars = most_waiting(count)
+        self._working = count
+        self._failure: BaseException | None = None
+        self._workers = [asyncio.create_task(self._work()) for _ in range(count)]
         for worker in self._workers:
-            worker.add_done_callback(lambda _: self._progress.set())
+            worker.add_done_callback(self._worked)
 
     async def next(self) -> Result | None:
         """The next result in order; None after the last."""
@@ -145,10 +133,11 @@ class _Scoring:
                 self._chars -= row.chars + row.kept_size
                 self._room.set()
                 return result if row.kept is None else Result.trusted({**dict(result), "row": row.kept})
-            self._raise_failure()
+            if self._failure is not None:
+                raise self._failure
             if self._loading.wanted and self._loading.program is None:
                 await self._loading.load()
-            if not self._window and all(w.done() for w in self._workers):
+            if not self._window and not self._working:
                 if self._prefetcher.failure is not None:
                     raise self._prefetcher.failure
                 return None
@@ -162,10 +151,11 @@ class _Scoring:
         await asyncio.gather(*self._workers, return_exceptions=True)
         await self._prefetcher.close()
 
-    def _raise_failure(self) -> None:
-        for worker in self._workers:
-            if worker.done() and (error := worker.exception()):
-                raise error
+    def _worked(self, worker: asyncio.Task[None]) -> None:
+        self._working -= 1
+        if self._failure is None and not worker.cancelled():
+            self._failure = worker.exception()
+        self._progress.set()
 
     async def _work(self) -> None:
         while (batch := await self._batch()) is not None:
@@ -193,7 +183,7 @@ class _Scoring:
         Where state is shared in a batch, which rows are in it depends on the dataset alone, not on timing.
         """
         async with self._taking:
-            while len(self._window) >= _WINDOW_ROWS or self._chars >= _WINDOW_CHARS:
+            while len(self._window) >= self._most_rows or self._chars >= self._most_chars:
                 self._room.clear()
                 await self._room.wait()
             batch: list[Row] = []

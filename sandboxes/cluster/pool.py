@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from sandboxes.base import Limits, SandboxConfig, Script
+from sandboxes.cluster.races import Races
+from sandboxes.cluster.schedule import AHEAD, Schedule
 from sandboxes.cluster.worker import Reply, Worker
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
 from sandboxes.shield import every, finish
 
-AHEAD = 2
-"""Batches that a worker has at once: the second hides the way there and back."""
 GRACE = 60.0
 """Seconds without any worker after which a run ends."""
 _START = 120.0  # seconds for a worker's process to start; what it installs has the config's own time
@@ -39,6 +39,9 @@ class Member:
     facts: Reply = field(default_factory=dict)
     """Its greeting, and what its sandbox is."""
     alive: bool = True
+    busy: int = 0
+    since: float = 0.0
+    """When it last gave a reply to a batch."""
     batches: int = 0
     rows: int = 0
 
@@ -56,11 +59,11 @@ class Workers:
         self._warn = warn
         self._files: dict[str, bytes] = {}
         self._variables: dict[str, str] = {}
-        self._free: asyncio.Queue[Member] = asyncio.Queue()
+        self._schedule = Schedule()
+        self._races = Races[bytes]()
         self._replacing: set[asyncio.Task[None]] = set()
         self._programs: dict[int, tuple[Script, Limits]] = {}
         self._numbers = 0
-        self._given = False
         self.members: list[Member] = []
 
     async def open(self, count: int, files: dict[str, bytes], variables: dict[str, str]) -> Reply:
@@ -68,7 +71,7 @@ class Workers:
         Start so many workers; the facts of all of them.
 
         The first resolves the packages, and the others install its lock. Raises SandboxUnavailableError if one cannot
-        start, or differs from the others in what decides scores.
+        start, or differs from the others in what decides scores. For one that dies meanwhile, another one is started.
         """
         self._files, self._variables = files, variables
         first = await self._started()
@@ -76,11 +79,12 @@ class Workers:
             self._config = self._config.model_copy(update={"lock": first.facts["lock"]})
         others = await asyncio.gather(*(self._started() for _ in range(count - 1)), return_exceptions=True)
         for other in others:
-            if isinstance(other, BaseException):
+            if isinstance(other, BaseException) and not isinstance(other, WorkerDiedError):
                 raise other
-        for _ in range(AHEAD):
-            for member in self.members:
-                self._free.put_nowait(member)
+        for member in self.members:
+            self._schedule.join(member)
+        for _ in range(count - len(self.members)):
+            self._fill_place()
         return first.facts
 
     async def _started(self) -> Member:
@@ -134,33 +138,55 @@ class Workers:
 
     async def run(self, number: int, calls: bytes, rows: int, limits: Limits) -> bytes:
         """
-        A free worker's reply to a batch. One that dies is replaced; the batch goes to another one, once.
+        A free worker's reply to a batch. If that one dies, it is replaced, and the batch goes to another, once.
 
-        Raises SandboxLostError if that one dies too, and SandboxUnavailableError where no worker is left for a while.
+        A batch that takes much longer than others is tried by another worker, too, and the first reply counts: the
+        machine may be slow. Not so with the network, where a row could do something twice. Raises SandboxLostError if
+        a second worker dies, and SandboxUnavailableError where none is left for a while.
         """
         for last in (False, True):
-            member = await self._take()
             try:
-                reply = await self._ask(member, member.actor.run, None, number, calls, limits.model_dump())
+                return await self._first_reply(number, calls, rows, limits)
             except WorkerDiedError:
-                self._lose(member)
                 if last:
                     raise
-            else:
-                member.batches += 1
-                member.rows += rows
-                found: bytes = reply
-                return found
-            finally:
-                if member.alive:
-                    self._free.put_nowait(member)
         raise AssertionError
 
-    async def _take(self) -> Member:
+    async def _first_reply(self, number: int, calls: bytes, rows: int, limits: Limits) -> bytes:
+        member = await self._take()
+        return await self._races.first(
+            self._reply(member, number, calls, rows, limits),
+            lambda: self._elsewhere(member, number, calls, rows, limits),
+            None if self._config.network else self._schedule.patience(rows, member.busy),
+            self._schedule.may_copy,
+        )
+
+    async def _elsewhere(self, other: Member, number: int, calls: bytes, rows: int, limits: Limits) -> bytes:
+        with self._schedule.copy():
+            return await self._reply(await self._take(other), number, calls, rows, limits)
+
+    async def _reply(self, member: Member, number: int, calls: bytes, rows: int, limits: Limits) -> bytes:
+        began = asyncio.get_running_loop().time()
+        try:
+            reply: bytes = await self._ask(member, member.actor.run, None, number, calls, limits.model_dump())
+        except WorkerDiedError:
+            self._lose(member)
+            raise
+        else:
+            now = asyncio.get_running_loop().time()
+            self._schedule.took(rows, now - max(began, member.since))
+            member.since = now
+            member.batches += 1
+            member.rows += rows
+            return reply
+        finally:
+            self._schedule.leave(member)
+
+    async def _take(self, other: Member | None = None) -> Member:
         while True:
             try:
                 async with asyncio.timeout(GRACE):
-                    member = await self._free.get()
+                    found = await self._schedule.take(other)
             except TimeoutError:
                 if any(member.alive for member in self.members):
                     continue  # all are busy
@@ -168,14 +194,20 @@ class Workers:
                     f"no worker of the cluster was there for {GRACE:.0f} seconds; look at `ray status`, "
                     "then run it again with `resume`"
                 ) from None
-            if member.alive:
-                return member
+            assert isinstance(found, Member)
+            return found
 
     def _lose(self, member: Member) -> None:
         if not member.alive:
             return
+        self._schedule.part(member)
         self._end(member)
+        if member not in self.members:
+            return  # all of them end
         self._warn(f"a worker died ({member.where}); its rows are run by another one")
+        self._fill_place()
+
+    def _fill_place(self) -> None:
         task = asyncio.create_task(self._replace())
         self._replacing.add(task)
         task.add_done_callback(self._replacing.discard)
@@ -195,8 +227,7 @@ class Workers:
             except SandboxError as e:
                 self._warn(f"no worker takes the place of one that died: {e}")
                 return
-            for _ in range(AHEAD):
-                self._free.put_nowait(member)
+            self._schedule.join(member)
             return
 
     async def _ask(self, member: Member, method: Any, seconds: float | None, *arguments: Any) -> Any:
@@ -243,6 +274,7 @@ class Workers:
         await asyncio.gather(*tasks, return_exceptions=True)
         members, self.members = self.members, []
         await every(partial(self._close, member) for member in members if member.alive)
+        await self._races.ended()
 
     async def _close(self, member: Member) -> None:
         try:

@@ -10,7 +10,8 @@ from typing import Any
 
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script, ScriptError
 from sandboxes.cluster.connection import Connection, address_of
-from sandboxes.cluster.pool import AHEAD, Workers
+from sandboxes.cluster.pool import Workers
+from sandboxes.cluster.schedule import AHEAD
 from sandboxes.cores import cores
 from sandboxes.env import choose_variables
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError, UnsupportedConfigError

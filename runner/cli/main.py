@@ -276,7 +276,7 @@ for _command in (
     *(authoring.templates, authoring.show, authoring.new, authoring.init, authoring.config, authoring.completion),
     *(comparing.compare, report.report, github.github, serve.serve, mcp.mcp),
     *(stored.add, stored.evaluators, stored.datasets, stored.runs),
-    *(sandboxes.sandboxes, sandboxes.doctor, sandboxes.reap, sandboxes.cache),
+    *(sandboxes.sandboxes, sandboxes.doctor, sandboxes.cluster, sandboxes.reap, sandboxes.cache),
 ):
     cli.add_command(_command)
 

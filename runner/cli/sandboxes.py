@@ -27,6 +27,21 @@ def doctor(as_json: bool) -> int:
     return doctor(as_json)
 
 
+@click.command(epilog="Exit codes: 0 a node runs evalcell; 2 wrong usage; 3 none does, or no cluster; 130 interrupted.")
+@click.argument("on", metavar="[CLUSTER]", default="ray")
+@click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
+def cluster(on: str, as_json: bool) -> int:
+    """
+    Show the nodes and workers of a Ray cluster, their rows a second, and what is wrong with whom.
+
+    CLUSTER is `ray`, the one of RAY_ADDRESS, or ray://HOST:10001. On each node a task looks at the sandboxes. The
+    workers are those of all runs that are under way there.
+    """
+    from runner.cli.cluster import cluster
+
+    return cluster(on, as_json)
+
+
 @click.command()
 @click.option("--live", is_flag=True, help="List the machines that run now at the providers whose keys are set.")
 @click.option("--try", "name", metavar="NAME", help="Open the sandbox NAME and run a script of one row in it.")

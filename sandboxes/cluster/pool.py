@@ -5,45 +5,29 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from sandboxes.base import Limits, SandboxConfig, Script
+from sandboxes.cluster.member import Member, last_line, refuse_other
 from sandboxes.cluster.races import Races
 from sandboxes.cluster.schedule import AHEAD, Schedule
 from sandboxes.cluster.worker import Reply, Worker
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
 from sandboxes.shield import every, finish
 
+NAMESPACE = "evalcell"
+"""Of the workers' names, by which `evalcell cluster` finds them."""
 GRACE = 60.0
 """Seconds without any worker after which a run ends."""
 _START = 120.0  # seconds for a worker's process to start; what it installs has the config's own time
 _STOP = 5.0  # seconds for a worker to end by itself
 _PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds before a place is filled again
 
-_SAME = {"evalcell": "evalcell", "identity": "the sandbox", "lock": "packages"}
-"""What decides scores, and must be the same everywhere, in words."""
-
 
 class WorkerDiedError(SandboxLostError):
     """The worker's process, or its node, is gone."""
-
-
-@dataclass(eq=False)
-class Member:
-    """A worker that is there."""
-
-    actor: Any
-    where: str = "a node that did not answer"
-    facts: Reply = field(default_factory=dict)
-    """Its greeting, and what its sandbox is."""
-    alive: bool = True
-    busy: int = 0
-    since: float = 0.0
-    """When it last gave a reply to a batch."""
-    batches: int = 0
-    rows: int = 0
 
 
 class Workers:
@@ -89,7 +73,13 @@ class Workers:
 
     async def _started(self) -> Member:
         actor = self._ray.remote(Worker).options(
-            num_cpus=1, max_restarts=0, max_task_retries=0, max_concurrency=2 * AHEAD + 2, scheduling_strategy="SPREAD"
+            name=uuid4().hex,
+            namespace=NAMESPACE,
+            num_cpus=1,
+            max_restarts=0,
+            max_task_retries=0,
+            max_concurrency=2 * AHEAD + 2,
+            scheduling_strategy="SPREAD",
         )
         member = Member(actor.remote())
         try:
@@ -99,7 +89,7 @@ class Workers:
             config = pickle.dumps(self._config)
             member.facts |= await self._ask(member, member.actor.open, opening, config, self._files, self._variables)
             if self.members:
-                _refuse_other(self.members[0], member)
+                refuse_other(self.members[0], member)
             for line in member.facts["warnings"] if not self.members else ():
                 self._warn(line)
             for number, (script, limits) in self._programs.items():
@@ -247,13 +237,13 @@ class Workers:
                 "ask for fewer workers with SandboxConfig(jobs=…)"
             ) from None
         except errors.RuntimeEnvSetupError as e:
-            raise SandboxUnavailableError(f"a node could not be prepared: {_line(e)}") from None
+            raise SandboxUnavailableError(f"a node could not be prepared: {last_line(e)}") from None
         except errors.RayTaskError as e:  # our own code, over there
             raise SandboxUnavailableError(
-                f"{member.where}: {_line(e)}; is the same evalcell installed there?"
+                f"{member.where}: {last_line(e)}; is the same evalcell installed there?"
             ) from None
         except errors.RayError as e:
-            raise WorkerDiedError(f"a worker died ({member.where}): {_line(e)}") from None
+            raise WorkerDiedError(f"a worker died ({member.where}): {last_line(e)}") from None
         if isinstance(reply, dict) and (why := reply.get("failed")) is not None:
             raise SandboxUnavailableError(f"{member.where}: {why}")
         return reply
@@ -283,18 +273,3 @@ class Workers:
         except (TimeoutError, self._ray.exceptions.RayError):
             pass  # it is ended in any case
         self._end(member)
-
-
-def _refuse_other(first: Member, other: Member) -> None:
-    for name, words in _SAME.items():
-        if first.facts[name] != other.facts[name]:
-            ours, theirs = ("others" if name == "lock" else str(member.facts[name]) for member in (first, other))
-            raise SandboxUnavailableError(
-                f"the worker at {other.where} differs from the one at {first.where} in {words} ({theirs}, not {ours}), "
-                "which could change scores; install the same on each node"
-            )
-
-
-def _line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1][:300] if lines else type(error).__name__

@@ -10,9 +10,11 @@ import pickle
 import platform
 import socket
 import tempfile
+from collections import deque
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from sandboxes.base import Execution, Limits, Program, Sandbox, SandboxConfig, Script
@@ -21,6 +23,7 @@ from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigEr
 from sandboxes.registry import create
 
 Reply = dict[str, Any]
+_RECENT = 30.0  # seconds of the rows a second that are shown
 
 
 class Worker:
@@ -33,6 +36,9 @@ class Worker:
     def __init__(self) -> None:
         self._sandbox: Sandbox | None = None
         self._programs: dict[int, Program] = {}
+        self._began = monotonic()
+        self._busy = self._rows = 0
+        self._recent: deque[tuple[float, int]] = deque()  # when batches were done, and their rows
         self._files = tempfile.TemporaryDirectory(prefix="evalcell-files-")
 
     async def hello(self) -> Reply:
@@ -89,6 +95,13 @@ class Worker:
 
     async def run(self, number: int, calls: bytes, limits: dict[str, Any]) -> bytes:
         """Run the calls; JSON with an execution for each. Cancelling it stops the script."""
+        self._busy += 1
+        try:
+            return await self._run(number, calls, limits)
+        finally:
+            self._busy -= 1
+
+    async def _run(self, number: int, calls: bytes, limits: dict[str, Any]) -> bytes:
         found, lost = [], None
         executions = self._programs[number].run(pickle.loads(calls), Limits.model_validate(limits))
         try:
@@ -101,7 +114,28 @@ class Worker:
         finally:
             if (close := getattr(executions, "aclose", None)) is not None:
                 await close()
+        self._rows += len(found)
+        self._recent.append((monotonic(), len(found)))
+        self._shorten()
         return json.dumps({"executions": found, "lost": lost}).encode()
+
+    def _shorten(self) -> None:
+        while self._recent and monotonic() - self._recent[0][0] > _RECENT:
+            self._recent.popleft()
+
+    async def status(self) -> Reply:
+        """What it does, for `evalcell cluster`."""
+        self._shorten()
+        seconds = monotonic() - self._began
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "sandbox": self._sandbox and self._sandbox.identity,
+            "rows": self._rows,
+            "rows_per_second": sum(rows for _, rows in self._recent) / max(1.0, min(_RECENT, seconds)),
+            "batches": self._busy,
+            "seconds": seconds,
+        }
 
     async def forget(self, number: int) -> None:
         """Close a program."""

@@ -20,7 +20,7 @@ from runner.types import Result
 from sandboxes import SandboxConfig, SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.base import Isolation
 from sandboxes.cluster import pool
-from sandboxes.cluster.pool import Member, _refuse_other
+from sandboxes.cluster.member import Member, refuse_other
 from sandboxes.cluster.worker import Worker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -178,13 +178,13 @@ def test_what_is_cancelled_stops_there(cluster: Any, tmp_path: Path) -> None:
 def test_what_differs_between_workers_is_refused_by_name() -> None:
     facts = {"evalcell": "0.1.0", "identity": "process/python-3.11.7/tier-A", "lock": None}
     first = Member(None, "one, process 1", facts)
-    _refuse_other(first, Member(None, "two, process 2", dict(facts)))
+    refuse_other(first, Member(None, "two, process 2", dict(facts)))
     with pytest.raises(
         SandboxUnavailableError, match=r"worker at two, process 2 differs .* in evalcell \(0.2.0, not 0.1.0\)"
     ):
-        _refuse_other(first, Member(None, "two, process 2", facts | {"evalcell": "0.2.0"}))
+        refuse_other(first, Member(None, "two, process 2", facts | {"evalcell": "0.2.0"}))
     with pytest.raises(SandboxUnavailableError, match=r"in the sandbox \(process/python-3.11.7/tier-B, not"):
-        _refuse_other(first, Member(None, "two, process 2", facts | {"identity": "process/python-3.11.7/tier-B"}))
+        refuse_other(first, Member(None, "two, process 2", facts | {"identity": "process/python-3.11.7/tier-B"}))
 
 
 def test_a_worker_says_why_its_sandbox_does_not_open() -> None:

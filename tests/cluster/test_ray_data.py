@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from runner import InputError, SandboxConfig, evalcell_scorer, evaluate
 from runner.api.ray_data import BatchScorer
+from tests.test_how_to import here, run  # noqa: F401
 
 SCRIPT = """
 import random
@@ -162,3 +164,25 @@ def test_what_does_not_fit_is_refused(scorer: BatchScorer, tmp_path: Path) -> No
         evalcell_scorer(tmp_path / "script.py")
     with pytest.raises(InputError, match="no script"):
         evalcell_scorer(tmp_path / "missing.py")
+
+
+@pytest.fixture
+def ray_data(cluster: Any) -> Iterator[Any]:
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    ray.init(log_to_driver=False, logging_level=logging.CRITICAL)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    yield ray.data
+    ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.rotating("Ray Data", "cluster")
+def test_a_pipeline_of_ray_data(ray_data: Any, here: Path, script: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+    run("ray-data.md")
+    assert capsys.readouterr().out.splitlines() == ["0.5", "[1.0]"]
+    rows: list[dict[str, Any]] = [{"n": n, "output": OUTPUTS[n % 4]} for n in range(40)]
+    made = evalcell_scorer(script, sandbox="wasm")
+    scored = ray_data.from_items(rows).repartition(4).map_batches(made, batch_size=8, concurrency=(1, 2))
+    found = sorted(scored.take_all(), key=lambda row: row["n"])
+    assert found == [row | ROWS[row["n"] % 4] for row in rows]

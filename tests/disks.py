@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-_OWN_MOUNTS = ["unshare", "--mount", *([] if hasattr(os, "geteuid") and os.geteuid() == 0 else ["--map-root-user"])]
+OWN_MOUNTS = ["unshare", "--mount", *([] if hasattr(os, "geteuid") and os.geteuid() == 0 else ["--map-root-user"])]
 
 
 @functools.cache
 def _mounts() -> bool:
     if not shutil.which("unshare"):
         return False
-    return subprocess.run([*_OWN_MOUNTS, "mount", "-t", "tmpfs", "none", "/tmp"], capture_output=True).returncode == 0
+    return subprocess.run([*OWN_MOUNTS, "mount", "-t", "tmpfs", "none", "/tmp"], capture_output=True).returncode == 0
 
 
 needs_mounts = pytest.mark.skipif(not _mounts(), reason="nothing can be mounted here")
@@ -31,5 +31,5 @@ def read_only(folder: Path, command: Sequence[str]) -> str:
     Raises CalledProcessError.
     """
     script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
-    whole = [*_OWN_MOUNTS, "sh", "-c", script, str(folder), *command]
+    whole = [*OWN_MOUNTS, "sh", "-c", script, str(folder), *command]
     return subprocess.run(whole, capture_output=True, text=True, check=True).stdout

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -37,10 +37,12 @@ class Datasets(Part):
         for one without a row, InputError for what is no name, NameTakenError, and StoreFullError.
         """
         made, suffix = parted(file_name)
-        folder = Path(await threaded(tempfile.mkdtemp, prefix="upload-", dir=self.incoming))
+        with _room():
+            folder = Path(await threaded(tempfile.mkdtemp, prefix="upload-", dir=self.incoming))
         path = folder / f"rows{suffix}"
         try:
-            await self._written(stream, path)
+            with _room():
+                await self._written(stream, path)
             try:
                 rows, columns = await self._slowly(looked_at, path)
             except DatasetError as error:
@@ -106,6 +108,16 @@ class Datasets(Part):
     async def delete_preset(self, name: str) -> None:
         """Delete a config. Raises NotStoredError."""
         await threaded(self.store.delete_preset, name)
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Say what the disk says. Raises ServiceError."""
+    try:
+        yield
+    except OSError as error:
+        why = f"the file cannot be written to the server's disk ({error.strerror}); make room there, and send it again"
+        raise ServiceError("write", why) from None
 
 
 def _created(path: Path) -> BinaryIO:

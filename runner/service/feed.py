@@ -44,9 +44,15 @@ class Feed:
         self._times.append((time.monotonic(), self.rows))
         self._tell()
 
+    def wait(self, why: str) -> None:
+        """Nothing can be stored for now."""
+        self.error = why
+        self._tell()
+
     def add(self, rows: int, counts: dict[Outcome, int], total_score: float, scored: int) -> None:
         """So many results more are stored."""
         self.rows += rows
+        self.error = None
         for outcome, count in counts.items():
             self.counts[outcome] = self.counts.get(outcome, 0) + count
         self._sum += total_score

@@ -21,6 +21,7 @@ from runner.service.feed import Feed
 from runner.service.part import threaded
 from runner.service.request import job_of
 from runner.service.settings import Settings
+from runner.service.types import line
 from runner.store.errors import ClaimLostError, StoreDamagedError, StoreError, StoreFullError
 from runner.store.runs import Changes
 from runner.store.segments import Segment, entries, sum_of
@@ -219,6 +220,7 @@ class Queue:
                 raise
             except StoreError as error:
                 LOG.warning("the store cannot be used: %s", error, extra={"run": going.info.id})
+                going.feed.wait(f"the run waits: {line(error)}")
             await asyncio.sleep(wait)
 
     async def _score(self, going: _Going) -> None:

@@ -141,7 +141,15 @@ async def shown(request: Request, service: Here, run_id: str) -> Response:
     going = run.state in GOING
     query = dict(request.query_params)
     path = request.url.path
-    context: dict[str, Any] = {"errors": (), "rate": None, "left": "", "rows": (), "selected": None, "charts": ""}
+    context: dict[str, Any] = {
+        "errors": (),
+        "waits": "",
+        "rate": None,
+        "left": "",
+        "rows": (),
+        "selected": None,
+        "charts": "",
+    }
     if going:
         context |= await _progress(service, run)
     else:
@@ -182,6 +190,7 @@ async def shown(request: Request, service: Here, run_id: str) -> Response:
 async def _progress(service: Service, run: RunInfo) -> dict[str, Any]:
     """How fast it is, and the first rows that failed."""
     rate = left = None
+    feed = service.queue.feed(run.id)
     async for event in service.watch(run.id, 0, _GLANCE):
         if event is None:
             break
@@ -194,7 +203,8 @@ async def _progress(service: Service, run: RunInfo) -> dict[str, Any]:
         outcome: Outcome = "failed" if run.counts.get("failed") else "lost"
         found = await service.results(run.id, Selection(outcome=outcome, count=_ERRORS))
         errors = [cards.shown(row) for row in found.rows]
-    return {"errors": errors, "rate": rate, "left": "" if left is None else duration(left)}
+    waits = "" if feed is None else feed.error or ""
+    return {"errors": errors, "waits": waits, "rate": rate, "left": "" if left is None else duration(left)}
 
 
 def _selection(query: dict[str, str]) -> Selection:

@@ -157,6 +157,7 @@ def run(**given: Any) -> int:
     .tsv, .parquet or .arrow file, text also as .gz or .zst, `-` for JSON lines on stdin, or `demo` for the rows
     that come with evalcell. NAME@VERSION and store:NAME are what `evalcell add` has kept. A pattern in quotes,
     'rows-*.parquet', is one dataset of several files: they are scored in parts, and -o run/ gets a folder for each.
+    s3:// and gs:// URLs are read with the credentials of your environment.
 
     The suffix of -o FILE sets its format: .jsonl, .json, .csv or .parquet. An existing file is overwritten.
     In .csv, text that a spreadsheet would run as a formula is escaped with an apostrophe. A folder, as in

@@ -18,13 +18,14 @@ DOCS := .venv-docs
 # The tests start some hundred Pythons. Without bytecode each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help docs ready demo test test-all test-pythons test-newest check lint bench lock picture catalogue reference clean
+.PHONY: help docs ready demo test test-all test-pythons test-newest test-vendors check lint bench lock picture catalogue reference clean
 
 help:
 	@echo "make demo      score 200 real rows with a Python script inside WebAssembly"
 	@echo "make test      run the tests of each commit; what they leave out is told at their end"
 	@echo "make test-all  run all tests"
 	@echo "make test-pythons  run them on each Python from 3.11 on that is installed here"
+	@echo "make test-vendors  compare scripts of other tools with these tools' own runners"
 	@echo "make check     format and lint (ruff), types (mypy), the tests of each commit"
 	@echo "make bench     print the figures of docs/performance.md, beside a baseline"
 	@echo "make docs      build the pages as a site, in site/"
@@ -65,6 +66,10 @@ test-newest: $(READY)
 		$(foreach n,evaluator functions header mapping normalize rules,tests/runner/test_$(n).py) \
 		tests/sandboxes/test_harness.py tests/sandboxes/test_promises.py \
 		-k "not e2b and not modal and not daytona and not vercel and not deno and not workers and not instance and not -B-"
+
+# Each tool's package, in an environment of its own below .venv-vendors/; there is no network while a script runs.
+test-vendors: $(READY)
+	$(RUN) -m pytest -n 2 tests/foreign/vendors/equal_rows.py
 
 lint: $(PACKAGES)
 	$(RUN) -m ruff format --check .

@@ -17,6 +17,13 @@ _MODULES = {
     "braintrust": "runner.evaluators.foreign.braintrust",
     "openai": "runner.evaluators.foreign.openai",
     "trl": "runner.evaluators.foreign.trl",
+    "inspect": "runner.evaluators.foreign.inspect",
+    "deepeval": "runner.evaluators.foreign.deepeval",
+    "mlflow": "runner.evaluators.foreign.mlflow",
+    "pydantic-evals": "runner.evaluators.foreign.pydantic_evals",
+    "phoenix": "runner.evaluators.foreign.phoenix",
+    "opik": "runner.evaluators.foreign.opik",
+    "weave": "runner.evaluators.foreign.weave",
 }
 """In the order in which a script is offered to them."""
 

@@ -121,12 +121,20 @@ class Snapshot:
     def _patched(self) -> bool:
         for names, was, _ in self._was.values():
             for name, value in was.items():
-                if name not in names or names[name] is not value:
+                if name not in names or not _same(names[name], value):
                     return True
         if any(_code(value) != code for _, _, codes in self._was.values() for value, code in codes):
             return True
         common = vars(builtins)
         return any(name in common and name not in self._was[id(names)][1] for names in self._own for name in names)
+
+
+def _same(value: Any, was: Any) -> bool:
+    """Whether it is the same object, or an equal tuple of texts: `time.tzname` is made again by time.tzset."""
+    if value is was:
+        return True
+    plain = type(value) is type(was) is tuple and all(type(part) is str for part in (*value, *was))
+    return plain and bool(value == was)
 
 
 def _note(names: Names, was: Was) -> None:

@@ -1,0 +1,13 @@
+"""Opik's metrics: subclasses of `BaseMetric` with `score(…)`."""
+
+from __future__ import annotations
+
+from runner.evaluators.foreign.vendor import Vendor, dialect
+
+DIALECT = dialect(
+    "opik",
+    "an Opik metric",
+    "opik",
+    Vendor("opik", ("opik",), bases=("BaseMetric",), method="score", never=("task_span",)),
+    {},
+)

@@ -1,0 +1,13 @@
+"""pydantic-evals' evaluators: dataclasses of `Evaluator` with `evaluate(ctx)`."""
+
+from __future__ import annotations
+
+from runner.evaluators.foreign.vendor import Vendor, dialect
+
+DIALECT = dialect(
+    "pydantic-evals",
+    "a pydantic-evals evaluator",
+    "pydantic_evals",
+    Vendor("pydantic_evals", ("pydantic-evals",), bases=("Evaluator",), method="evaluate"),
+    {"output": "ctx.output", "reference": "ctx.expected_output", "input": "ctx.inputs", "metadata": "ctx.metadata"},
+)

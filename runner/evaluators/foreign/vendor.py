@@ -1,0 +1,126 @@
+"""Dialects whose scripts import their tool's package: known by decorator or base class, run with that package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from runner.errors import EvaluatorError
+from runner.evaluators.foreign.guest import python_program
+from runner.evaluators.foreign.module import Class, Function, ScriptModule
+from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.evaluators.header import read_header
+from runner.text import listed, printable
+from runner.types import Evaluator
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A tool's package, and what marks a script that was written for it."""
+
+    package: str
+    """What a script imports."""
+    requirements: tuple[str, ...]
+    """The distributions that are installed for a script whose header names none of `distributions`."""
+    decorators: tuple[str, ...] = ()
+    """Last parts of names in the package: `scorer` for `@inspect_ai.scorer.scorer(…)`."""
+    taking: tuple[str, ...] = ()
+    """A decorated function takes one of these; it counts only where no class does."""
+    bases: tuple[str, ...] = ()
+    """The last parts of base classes: `BaseMetric`."""
+    method: str = ""
+    """The method that a class must define."""
+    never: tuple[str, ...] = ()
+    """Parameters that no row can fill, such as a trace."""
+    distributions: tuple[str, ...] = ()
+    """Other distributions that bring the package."""
+
+
+def dialect(
+    name: str, title: str, part: str, vendor: Vendor, arguments: Mapping[str, str], version: int = 1
+) -> ForeignDialect:
+    """A dialect that is read by its vendor's marks, and whose guest part is `sandboxes/guest/foreign/<part>.py`."""
+
+    def read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+        return _read(module, entry, vendor, title)
+
+    def program(evaluator: Evaluator) -> str:
+        return python_program(part, evaluator.entry or "", evaluator.source, "vendor")
+
+    return ForeignDialect(name, title, version, read, program, arguments)
+
+
+def _read(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> Found | None:
+    candidates = dict(_candidates(module, vendor))
+    if entry is not None:
+        candidates = {name: found for name, found in candidates.items() if name == entry}
+    if not candidates:
+        return None
+    if len(candidates) > 1:
+        first = next(iter(candidates))
+        raise EvaluatorError(
+            f"{module.where} defines {listed(candidates, 6)}, and each is {title}; say which: "
+            f'`{module.where}:{first}`, or in its header, [tool.evalcell], entry = "{first}"'
+        )
+    (name, function), *_ = candidates.items()
+    for parameter in function.parameters:
+        if parameter.required and parameter.name in vendor.never:
+            raise EvaluatorError(f"{module.where}:{function.line}: {name} takes `{parameter.name}`, which no row has")
+    words = f"{name}({', '.join(function.names)})" if "." not in function.name else function.words
+    return Found(
+        name,
+        signature=printable(words, 200),
+        packages=_packages(module, vendor),
+        docstring=module.docstring or function.docstring,
+        sure=True,
+    )
+
+
+def _candidates(module: ScriptModule, vendor: Vendor) -> Iterator[tuple[str, Function]]:
+    """The decorated functions, and the classes that no other class of the script is made of."""
+    classes = {name: kind for name, kind in module.classes.items() if _derived(module, kind, vendor)}
+    bases = {base for kind in classes.values() for base in kind.bases}
+    methods = {name: _method(module, kind, vendor.method) for name, kind in classes.items() if name not in bases}
+    yield from ((name, method) for name, method in methods.items() if method is not None)
+    for name, function in module.functions.items():
+        marked = any(_is(module.whole_name(one), vendor.package, vendor.decorators) for one in function.decorators)
+        if marked and (not vendor.taking or (not methods and any(one in function.names for one in vendor.taking))):
+            yield name, function
+
+
+def _derived(module: ScriptModule, kind: Class, vendor: Vendor, depth: int = 0) -> bool:
+    """Whether a class is one of the vendor's, by way of others of the script too."""
+    for base in kind.bases:
+        if _is(base, vendor.package, vendor.bases):
+            return True
+        other = module.classes.get(base)
+        if other is not None and depth < 20 and _derived(module, other, vendor, depth + 1):
+            return True
+    return False
+
+
+def _method(module: ScriptModule, kind: Class, method: str, depth: int = 0) -> Function | None:
+    if method in kind.methods:
+        return kind.methods[method]
+    for base in kind.bases:
+        other = module.classes.get(base)
+        if other is not None and depth < 20 and (found := _method(module, other, method, depth + 1)) is not None:
+            return found
+    return None
+
+
+def _is(name: str, package: str, wanted: tuple[str, ...]) -> bool:
+    first, _, rest = name.partition(".")
+    return first == package and rest.rpartition(".")[2] in wanted
+
+
+def _packages(module: ScriptModule, vendor: Vendor) -> tuple[str, ...]:
+    """What is to be installed beside the header's own packages."""
+    known = {canonicalize_name(one) for one in (*vendor.requirements, *vendor.distributions)}
+    for line in read_header(module.source, module.where).packages:
+        if canonicalize_name(Requirement(line).name) in known:
+            return ()
+    return vendor.requirements

@@ -1,0 +1,20 @@
+"""Weave's scorers: subclasses of `Scorer` with `score(output, …)`, and functions with `@weave.op`."""
+
+from __future__ import annotations
+
+from runner.evaluators.foreign.vendor import Vendor, dialect
+
+DIALECT = dialect(
+    "weave",
+    "a Weave scorer",
+    "weave",
+    Vendor(
+        "weave",
+        ("weave",),
+        decorators=("op",),
+        taking=("output", "model_output"),
+        bases=("Scorer",),
+        method="score",
+    ),
+    {},
+)

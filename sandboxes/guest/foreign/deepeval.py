@@ -1,0 +1,55 @@
+"""Calls deepeval's metrics."""
+
+from __future__ import annotations
+
+from .frame import TYPE_CHECKING, named
+from .vendor import given, opened, said, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def wrap(source: str, entry: str) -> Callable[..., Any]:
+    """The function that takes a row's words."""
+    module = opened(source, DEEPEVAL_TELEMETRY_OPT_OUT="YES", DEEPEVAL_UPDATE_WARNING_OPT_IN="NO")
+    kind: Any = named(module, entry)
+    from deepeval.evaluate.utils import create_metric_data
+    from deepeval.metrics import BaseMetric
+    from deepeval.test_case import LLMTestCase
+
+    def prepared(row: dict[str, Any]) -> tuple[Any, Any]:
+        reference = row.get("reference")
+        case = LLMTestCase(
+            input=text(row.get("input", "")),
+            actual_output=text(row.get("output")),
+            expected_output=None if reference is None else text(reference),
+            metadata=row.get("metadata"),
+        )
+        return kind(**given(row)), case
+
+    def call(**row: Any) -> Any:
+        metric, case = prepared(row)
+        try:
+            metric.measure(case, _show_indicator=False, _in_component=False)
+        except TypeError:  # as deepeval does, for metrics that take no more than the case
+            metric.measure(case)
+        return result(create_metric_data(metric))
+
+    async def call_async(**row: Any) -> Any:
+        metric, case = prepared(row)
+        try:
+            await metric.a_measure(case, _show_indicator=False, _in_component=False)
+        except TypeError:
+            await metric.a_measure(case)
+        return result(create_metric_data(metric))
+
+    return call if kind.a_measure is BaseMetric.a_measure else call_async
+
+
+def result(data: Any) -> Any:
+    """What deepeval reports of a metric; `measure` may return anything."""
+    if data.error is not None:
+        raise RuntimeError(data.error)
+    label = None if data.success is None else "pass" if data.success else "fail"
+    return said(label, data.score, data.reason)

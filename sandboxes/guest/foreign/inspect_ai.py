@@ -1,0 +1,85 @@
+"""Calls Inspect's scorers."""
+
+from __future__ import annotations
+
+from .frame import TYPE_CHECKING, invalid, named, words
+from .vendor import Kept, by_name, given, opened, plain, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def wrap(source: str, entry: str) -> Callable[..., Any]:
+    """The function that takes a row's words."""
+    scorer = Kept(named(opened(source), entry))
+    from inspect_ai.model import ChatMessageUser, ModelOutput
+    from inspect_ai.scorer import Target, value_to_float
+    from inspect_ai.solver import TaskState
+
+    number = value_to_float()
+    quiet()
+
+    async def call(**row: Any) -> Any:
+        question, target = text(row.get("input", "")), target_of(row.get("reference"))
+        output = ModelOutput.from_content("evalcell", text(row.get("output")))
+        state = TaskState(
+            model="evalcell",
+            sample_id=1,
+            epoch=1,
+            input=question,
+            messages=[ChatMessageUser(content=question), output.message],
+            target=Target(target),
+            output=output,
+            metadata=dict(row.get("metadata") or {}),
+        )
+        return result(await scorer(given(row))(state, Target(target)), number)
+
+    return call
+
+
+def quiet() -> None:
+    """Inspect warns of each text that is no number; such a text is a label here."""
+    import logging
+
+    logging.getLogger("inspect_ai.scorer._metric").setLevel(logging.ERROR)
+
+
+def target_of(reference: Any) -> str | list[str]:
+    if reference is None:
+        return ""
+    if isinstance(reference, list) and all(isinstance(one, str) for one in reference):
+        return reference
+    return text(reference)
+
+
+def result(score: Any, number: Callable[[Any], float]) -> Any:
+    """A score's value in evalcell's words: letters have their numbers, other text is a label."""
+    if score is None:
+        return None
+    value, why = getattr(score, "value", score), getattr(score, "explanation", None)
+    if not hasattr(score, "value"):
+        return invalid(f"the scorer returned {words(score)}: return a Score, or None")
+    if isinstance(value, dict):
+        return by_name([(str(name), one(each, why, number)) for name, each in value.items()], one=False)
+    if isinstance(value, list | tuple):
+        return by_name([(str(at), one(each, why, number)) for at, each in enumerate(value)], one=False)
+    if value != value:
+        return {"score": None, "explanation": why or getattr(score, "reason", None) or "unscored"}
+    return one(value, why, number)
+
+
+def one(value: Any, why: str | None, number: Callable[[Any], float]) -> dict[str, Any]:
+    if isinstance(value, str) and is_number(value, number):
+        return {"label": value, "score": number(value), "explanation": why}
+    return plain(value, why) or {"score": None, "explanation": why}
+
+
+def is_number(value: str, number: Callable[[Any], float]) -> bool:
+    """Whether Inspect has a number for the text; it takes any other for 0."""
+    if number(value) != 0.0 or value in ("I", "N") or value.lower() in ("no", "false"):
+        return True
+    try:
+        return float(value) == 0.0
+    except ValueError:
+        return False

@@ -1,0 +1,105 @@
+"""What the dialects that run with their vendor's package share: objects of a script's classes, and plain values."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from types import ModuleType
+
+from .frame import TYPE_CHECKING, load, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+
+def opened(source: str, **variables: str) -> ModuleType:
+    """
+    The script, loaded where its vendor's package finds what it looks for.
+
+    A sandbox has neither variables nor a home, nor what shells need; packages ask for these when they are imported.
+    """
+    os.environ.update(variables)
+    if "HOME" not in os.environ:
+        import tempfile
+
+        os.environ["HOME"] = tempfile.gettempdir()
+    try:
+        import readline  # noqa: F401
+    except ImportError:
+        sys.modules["readline"] = ModuleType("readline")
+    return load(source)
+
+
+_ROW = ("output", "reference", "input", "metadata")
+
+
+def given(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What was set or mapped beside a row's own words: the arguments of a class, or columns by other names."""
+    return {name: row[name] for name in row if name not in _ROW}
+
+
+class Kept:
+    """
+    What a factory of the script makes, kept for each set of arguments.
+
+    It is made without arguments at once, where that works, so that each fork has it already.
+    """
+
+    def __init__(self, make: Callable[..., Any], at_once: bool = True) -> None:
+        self._make = make
+        self._plain: Any = None
+        if at_once:
+            with contextlib.suppress(Exception):  # it needs arguments, or raises for each row
+                self._plain = make()
+        self._others: list[tuple[dict[str, Any], Any]] = []
+
+    def __call__(self, arguments: dict[str, Any]) -> Any:
+        if not arguments and self._plain is not None:
+            return self._plain
+        for known, made in self._others:
+            if known == arguments:
+                return made
+        made = self._make(**arguments)
+        self._others.append((dict(arguments), made))
+        return made
+
+
+def text(value: Any) -> str:
+    """Text as it is, anything else as JSON text: for vendors whose fields hold text alone."""
+    if isinstance(value, str):
+        return value
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def plain(value: Any, explanation: str | None = None) -> dict[str, Any] | None:
+    """A number as score, text as label, a bool as both; None for anything else."""
+    if isinstance(value, bool):
+        return {"label": str(value), "score": 1.0 if value else 0.0, "explanation": explanation}
+    if isinstance(value, str):
+        return {"label": value, "explanation": explanation}
+    if isinstance(value, int | float) or type(value).__module__ == "numpy":
+        return {"score": value, "explanation": explanation}
+    return None
+
+
+def said(label: str | None, score: Any, explanation: str | None) -> dict[str, Any]:
+    """A result of three parts; without a score it is its label, and without that it says that there is none."""
+    if score is None and label is not None:
+        return {"label": label, "explanation": explanation}
+    return {"label": label, "score": score, "explanation": explanation}
+
+
+def by_name(found: list[tuple[str, dict[str, Any]]], one: bool = True) -> dict[str, Any]:
+    """Several results by their names; a single one as it is, unless its name says something (not `one`)."""
+    if one and len(found) == 1:
+        return found[0][1]
+    outputs: dict[str, Any] = {}
+    for name, result in found:
+        if name in outputs:
+            return {"invalid": f"two results have the name {words(name)}"}
+        outputs[name] = result
+    return {"outputs": outputs}

@@ -1,0 +1,56 @@
+"""Calls Weave's scorers."""
+
+from __future__ import annotations
+
+from .frame import TYPE_CHECKING, invalid, words
+from .vendor import Kept, by_name, given, opened, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def wrap(source: str, entry: str) -> Callable[..., Any]:
+    """The function that takes a row's words, and columns by other names."""
+    found: Any = getattr(opened(source, WEAVE_DISABLED="true", WANDB_MODE="offline"), entry)
+    from weave.flow.scorer import Scorer, apply_scorer_async
+
+    made = isinstance(found, type)
+    scorer = Kept(found if made else lambda: found)
+    fields = set(found.model_fields) - set(Scorer.model_fields) | {"column_map"} if made else set()
+
+    async def call(**row: Any) -> Any:
+        settings = {name: value for name, value in given(row).items() if name in fields}
+        columns = {**(row.get("metadata") or {}), **{name: row[name] for name in row if name not in settings}}
+        done = await apply_scorer_async(scorer(settings), columns, row.get("output"))
+        return result(done.result)
+
+    return call
+
+
+def result(value: Any) -> Any:
+    """A scorer's value in evalcell's words: what a dict has, by its path."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump()
+    if value is None or value == {}:
+        return None
+    found: list[tuple[str, dict[str, Any]]] = []
+    wrong = leaves(value, "", found)
+    if wrong is not None:
+        return invalid(f"the scorer returned {words(wrong[0])}: return a number, a bool, text, or a dict of these")
+    return by_name(found, one=not isinstance(value, dict))
+
+
+def leaves(value: Any, name: str, found: list[tuple[str, dict[str, Any]]]) -> tuple[Any] | None:
+    """Collect the results inside a value by their path; what is none is returned."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if wrong := leaves(each, f"{name}.{key}" if name else str(key), found):
+                return wrong
+        return None
+    one = plain(value)
+    if one is not None:
+        found.append((name, one))
+    elif value is not None:
+        return (value,)
+    return None

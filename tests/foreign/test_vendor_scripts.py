@@ -1,0 +1,91 @@
+"""Scripts that import another tool's package: what they are read as, without that package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import runner
+from runner.errors import EvaluatorError
+from runner.evaluators.foreign.registry import find
+from runner.evaluators.load import parse_evaluator
+from runner.evaluators.resolve import choose
+from runner.types import Evaluator
+
+SCRIPTS = Path(__file__).parent / "vendors" / "scripts"
+READ = {
+    "inspect/last_number.py": ("inspect", "last_number", ("inspect-ai",)),
+    "deepeval/length_ratio.py": ("deepeval", "LengthRatio", ("deepeval",)),
+    "mlflow/same.py": ("mlflow", "same", ("mlflow-skinny", "pandas")),
+    "mlflow/kind.py": ("mlflow", "Longer", ("mlflow-skinny", "pandas")),
+    "pydantic-evals/overlap.py": ("pydantic-evals", "Overlap", ("pydantic-evals",)),
+    "phoenix/words.py": ("phoenix", "words", ("arize-phoenix-evals",)),
+    "opik/words.py": ("opik", "Words", ("opik",)),
+    "weave/words.py": ("weave", "Words", ("weave",)),
+    "weave/function.py": ("weave", "same", ("weave",)),
+}
+
+TWO = """
+import deepeval.metrics as m
+
+class First(m.BaseMetric):
+    def measure(self, test_case): ...
+
+class Second(First):
+    pass
+
+class Third(m.BaseMetric):
+    def measure(self, test_case): ...
+"""
+
+
+@pytest.mark.parametrize("script", READ)
+def test_a_script_is_read_by_its_decorator_or_base_class(script: str) -> None:
+    evaluator = runner.read_evaluator(SCRIPTS / script)
+    assert (evaluator.dialect, evaluator.entry, evaluator.packages) == READ[script]
+    assert choose(evaluator).config.backend == "process"
+
+
+@pytest.mark.parametrize("dialect", sorted({dialect for dialect, _, _ in READ.values()}))
+def test_the_part_of_a_dialect_is_one_program(dialect: str) -> None:
+    script = next(name for name, (known, _, _) in READ.items() if known == dialect)
+    program = find(dialect).program(runner.read_evaluator(SCRIPTS / script))
+    compile(program, "<program>", "exec")
+
+
+def read(source: str, entry: str | None = None) -> Evaluator:
+    return parse_evaluator(source, "metric", "metric.py", entry=entry)
+
+
+def test_of_several_the_one_that_is_meant_has_to_be_named() -> None:
+    with pytest.raises(EvaluatorError, match=r"`Second`, `Third`.*`metric\.py:Second`"):
+        read(TWO)
+    assert read(TWO, "Third").entry == "Third"
+    assert read(TWO, "Second").entry == "Second"  # its method is that of another class of the script
+
+
+def test_a_package_that_the_header_names_is_not_added_again() -> None:
+    for line, packages in (
+        ("MLflow==3.18", ("MLflow==3.18",)),
+        ("mlflow_skinny==3.17.2", ("mlflow_skinny==3.17.2",)),
+        ("numpy", ("numpy", "mlflow-skinny", "pandas")),
+    ):
+        header = f'# /// script\n# dependencies = ["{line}"]\n# ///\n'
+        source = "from mlflow.genai import scorer\n@scorer\ndef good(outputs):\n    return True\n"
+        assert read(header + source).packages == packages
+
+
+def test_what_no_row_has_is_refused_when_the_script_is_read() -> None:
+    with pytest.raises(EvaluatorError, match=r"metric\.py:3: calls takes `trace`, which no row has"):
+        read("from mlflow.genai.scorers import scorer\n@scorer\ndef calls(trace):\n    return 1\n")
+
+
+def test_a_class_of_another_name_or_package_is_none() -> None:
+    for source in (
+        "class Mine:\n    def measure(self, test_case): ...\n",
+        "from other import BaseMetric\nclass Mine(BaseMetric):\n    def measure(self, test_case): ...\n",
+        "from deepeval.metrics import GEval\nclass Mine(GEval):\n    def measure(self, test_case): ...\n",
+    ):
+        with pytest.raises(EvaluatorError):
+            read(source)

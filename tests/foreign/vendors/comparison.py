@@ -1,0 +1,83 @@
+"""One script over the same rows: in its vendor's own runner, and in evalcell."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import runner
+from runner.types import InputMapping, Result
+
+HERE = Path(__file__).parent
+ROWS = 200
+Row = dict[str, Any]
+Words = dict[str, Any]
+"""`outcome`, and `outputs`: by name, a list of label, score and explanation."""
+
+
+def real_rows(kind: str) -> list[Row]:
+    """The first rows of a real dataset: `text`, or `json`, whose outputs are objects."""
+    name = {"text": "text_gsm8k", "json": "json_tau_airline"}[kind]
+    with (HERE.parents[3] / "shared" / "datasets" / f"{name}.jsonl").open(encoding="utf-8") as file:
+        return [json.loads(line) for line, _ in zip(file, range(ROWS), strict=False)]
+
+
+def shape_rows(script: Path) -> list[Row]:
+    """A row for each key of a script's `SHAPES`: its input is the key."""
+    for node in ast.parse(script.read_text("utf-8")).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="SHAPES")], value=ast.Dict(keys=keys)):
+                names = [key.value for key in keys if isinstance(key, ast.Constant)]
+                return [
+                    {"id": name, "input": name, "output": "an output", "reference": "a reference", "metadata": {}}
+                    for name in names
+                ]
+    raise ValueError(f"{script} has no SHAPES")
+
+
+def ours(script: Path, entry: str, rows: Sequence[Row], given: Mapping[str, Any], **options: Any) -> list[Words]:
+    """What evalcell makes of the rows."""
+    report = runner.evaluate(f"{script}:{entry}", list(rows), mapping=InputMapping(literals=dict(given)), **options)
+    return [words(result) for result in report.results]
+
+
+def words(result: Result) -> Words:
+    if result.outcome not in ("scored", "abstained"):
+        return {"outcome": result.outcome, "outputs": {}, "why": result.error and result.error.message}
+    named = {name: [one.label, one.score, one.explanation] for name, one in result.outputs.items()}
+    own = {"": [result.label, result.score, result.explanation]}
+    return {"outcome": result.outcome, "outputs": named or own}
+
+
+def differences(theirs: Sequence[Words], found: Sequence[Words], rows: Sequence[Row]) -> list[str]:
+    """The rows that differ, in words. What an abstained or failed row says of itself may differ."""
+    assert len(theirs) == len(found) == len(rows), (len(theirs), len(found), len(rows))
+    return [
+        f"{row['id']}: theirs {one}, ours {other}"
+        for row, one, other in zip(rows, theirs, found, strict=True)
+        if not _same(one, other)
+    ]
+
+
+def _same(one: Words, other: Words) -> bool:
+    if one["outcome"] != other["outcome"]:
+        return False
+    if one["outcome"] != "scored":
+        return True
+    here, there = _unnamed(one["outputs"]), _unnamed(other["outputs"])
+    return here.keys() == there.keys() and all(_equal(here[name], there[name]) for name in here)
+
+
+def _unnamed(outputs: Mapping[str, list[Any]]) -> Mapping[str, list[Any]]:
+    """The name of a single output says nothing."""
+    return {"": next(iter(outputs.values()))} if len(outputs) == 1 else outputs
+
+
+def _equal(one: list[Any], other: list[Any]) -> bool:
+    (label, score, why), (label_, score_, why_) = one, other
+    same = score == score_ or (None not in (score, score_) and math.isclose(score, score_, rel_tol=1e-15))
+    return label == label_ and same and (why or None) == (why_ or None)

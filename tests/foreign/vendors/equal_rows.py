@@ -1,0 +1,94 @@
+"""
+Each dialect's results are those of its vendor's own runner, row by row: real rows, and every shape of a result.
+
+`make test-vendors` runs this. It installs the vendors' packages, so that no other tests do.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.foreign.vendors.comparison import Row, differences, ours, real_rows, shape_rows
+from tests.foreign.vendors.environment import HERE, UnavailableError, node, python, say
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A script, and the rows that it is tried with."""
+
+    vendor: str
+    """A list of packages, and a folder of scripts."""
+    oracle: str
+    script: str
+    entry: str
+    rows: str
+    """`text` and `json` are real rows; `shapes` are the keys of the script's SHAPES."""
+    given: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.vendor}-{Path(self.script).stem}-{self.rows}"
+
+
+def trials(vendor: str, oracle: str, shapes: str, *others: tuple[str, str, dict[str, Any]]) -> list[Trial]:
+    found = [Trial(vendor, oracle, "shapes.py", shapes, "shapes")]
+    for script, entry, given in others:
+        found += [Trial(vendor, oracle, script, entry, rows, given) for rows in ("text", "json")]
+    return found
+
+
+TRIALS = [
+    *trials(
+        "inspect",
+        "inspect_ai_oracle.py",
+        "shapes",
+        ("last_number.py", "last_number", {}),
+        ("last_number.py", "last_number", {"tolerance": 5.0}),
+    ),
+    *trials(
+        "deepeval",
+        "deepeval_oracle.py",
+        "Shapes",
+        ("length_ratio.py", "LengthRatio", {"threshold": 0.5}),
+        ("sync_only.py", "SyncOnly", {}),
+    ),
+    *trials("mlflow", "mlflow_oracle.py", "shapes", ("same.py", "same", {}), ("kind.py", "Longer", {"least": 250})),
+    *trials("pydantic-evals", "pydantic_evals_oracle.py", "Shapes", ("overlap.py", "Overlap", {"least": 0.25})),
+    *trials("phoenix", "phoenix_oracle.py", "shapes", ("words.py", "words", {})),
+    *trials("opik", "opik_oracle.py", "Shapes", ("words.py", "Words", {})),
+    *trials("weave", "weave_oracle.py", "Shapes", ("words.py", "Words", {"least": 0.25}), ("function.py", "same", {})),
+]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("trial", TRIALS, ids=str)
+def test_the_rows_are_those_of_the_vendors_own_runner(trial: Trial, tmp_path: Path) -> None:
+    script = HERE / "scripts" / trial.vendor / trial.script
+    rows = shape_rows(script) if trial.rows == "shapes" else with_target(real_rows(trial.rows))
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    theirs = say([*program(trial), HERE / "oracles" / trial.oracle], script, trial.entry, file, trial.given)
+    found = ours(script, trial.entry, rows, trial.given)
+    assert differences(theirs, found, rows) == []
+    if trial.rows == "shapes":
+        assert {one["outcome"] for one in found} == {"scored", "abstained", "failed"}
+
+
+def with_target(rows: list[Row]) -> list[Row]:
+    """Weave's and Phoenix's scripts take columns by any name."""
+    return [row | {"metadata": row["metadata"] | {"target": json.dumps(row["reference"])}} for row in rows]
+
+
+def program(trial: Trial) -> list[Path]:
+    """What runs the oracle; skips where its environment cannot be made."""
+    try:
+        if trial.oracle.endswith(".mjs"):
+            folder = node(trial.vendor)
+            return [folder / "bin" / "node"]
+        return [python(trial.vendor)]
+    except UnavailableError as error:
+        pytest.skip(f"{trial.vendor}: {error}")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from io import BufferedReader, FileIO, RawIOBase
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,11 +36,58 @@ class _Part(NamedTuple):
     records: bytes
 
 
-class FolderIndex:
-    """The index of one file, which grows with it."""
+class _Joined(RawIOBase):
+    """Several files, read as one."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._ends = list(accumulate(path.stat().st_size for path in paths))
+        self._at = 0
+        self._open: tuple[int, FileIO] | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, self._ends[-1])[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Called by BufferedReader."""
+        place = bisect_right(self._ends, self._at)
+        if place == len(self._ends):
+            return 0
+        if self._open is None or self._open[0] != place:
+            self._end()
+            self._open = place, FileIO(self._paths[place])
+        file = self._open[1]
+        file.seek(self._at - (self._ends[place - 1] if place else 0))
+        count = file.readinto(buffer) or 0
+        self._at += count
+        return count
+
+    def _end(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def close(self) -> None:
+        self._end()
+        super().close()
+
+
+class FolderIndex:
+    """The index of one file, which grows with it, or of the files of a run in parts, as one."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = tuple(paths)
+        """In the dataset's order."""
         self._reading = threading.Lock()
         self._forget()
 
@@ -50,16 +100,19 @@ class FolderIndex:
     def refresh(self) -> None:
         """Read what came since the last time. Raises DatasetError. Blocks."""
         try:
-            with self._reading, self._path.open("rb") as file:  # what two read at once would be there twice
-                about = os.fstat(file.fileno())
-                if about.st_ino != self._inode or about.st_size < self._end:
+            with self._reading, self._opened() as file:  # what two read at once would be there twice
+                inode, size = self.paths[0].stat().st_ino, file.seek(0, os.SEEK_END)
+                if inode != self._inode or size < self._end:
                     self._forget()
-                    self._inode = about.st_ino
+                    self._inode = inode
                 file.seek(self._end)
                 while self._read_part(file):
                     pass
         except OSError as error:
             raise DatasetError(f"the results cannot be read ({error.strerror}); look at the folder") from None
+
+    def _opened(self) -> BufferedReader:
+        return BufferedReader(_Joined(self.paths))
 
     def _read_part(self, file: Any) -> bool:
         start, at, records = self._end, 0, bytearray()
@@ -82,7 +135,7 @@ class FolderIndex:
 
     def select(self, selection: Selection, direction: Direction) -> Selected:
         """The results that match, and one page of them. Raises DatasetError. Blocks."""
-        with self._path.open("rb") as file:
+        with self._opened() as file:
 
             def read(name: str, offset: int, length: int) -> bytes:
                 file.seek(int(name) + offset)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from runner.compare.files import Source, find_source
 from runner.errors import DatasetError, NotComparableError
-from runner.output.folder import ROWS
+from runner.output.folder import MANIFEST, PARTS, ROWS
 from runner.results.summary import Summary
 from runner.service.folder_index import FolderIndex
 from runner.service.types import line
@@ -82,11 +82,13 @@ class Folders:
     def select(self, id: str, selection: Selection) -> Selected:
         """Chosen results of a run. Raises NotStoredError. Blocks."""
         source = self.source(id)
-        return self._index(id, source.path).select(selection, _direction(source))
+        return self._index(id, source).select(selection, _direction(source))
 
-    def _index(self, id: str, path: Path) -> FolderIndex:
+    def _index(self, id: str, source: Source) -> FolderIndex:
         with self._taking:
-            index = self._indexes.pop(id, None) or FolderIndex(path)
+            index = self._indexes.pop(id, None)
+            if index is None or index.paths != source.files:  # a run in parts gets more of them
+                index = FolderIndex(source.files)
             self._indexes[id] = index
             while len(self._indexes) > _INDEXED:
                 self._indexes.pop(next(iter(self._indexes)))
@@ -126,7 +128,7 @@ class Folders:
         rows = sum(counts.values())
         if summary is None:
             try:
-                rows = self._index(id, source.path).rows
+                rows = self._index(id, source).rows
             except DatasetError as damage:
                 state, error = "failed", line(damage)
         total = dataset.get("rows")
@@ -160,9 +162,10 @@ def _with_results(top: Path) -> Iterator[Path]:
     left, looked = [(top, 0)], 0
     while left:
         folder, depth = left.pop(0)
-        if _is_below(folder / ROWS, top):
+        in_parts = _is_in_parts(folder, top)
+        if in_parts or _is_below(folder / ROWS, top):
             yield folder
-        if depth >= 2:
+        if depth >= 2 or in_parts:
             continue
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in sorted(entries, key=lambda one: one.name):
@@ -171,6 +174,16 @@ def _with_results(top: Path) -> Iterator[Path]:
                     return
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
                     left.append((Path(entry.path), depth + 1))
+
+
+def _is_in_parts(folder: Path, top: Path) -> bool:
+    """Whether it is the folder of a run in parts, all of which are in it."""
+    if not _is_below(folder / MANIFEST, top) or not (folder / PARTS).is_dir() or (folder / PARTS).is_symlink():
+        return False
+    try:
+        return all(_is_below(file, top) for file in find_source(folder).parts)
+    except NotComparableError:
+        return False
 
 
 def _is_below(file: Path, top: Path) -> bool:

@@ -161,3 +161,23 @@ def test_a_link_that_leads_out_of_the_folder_is_no_run(tmp_path: Path) -> None:
     run.mkdir(parents=True)
     (run / "results.jsonl").symlink_to(secret)
     assert Folders([tmp_path / "shown"]).runs(None, None, ()) == []
+
+
+def test_a_run_in_parts_is_one_run(tmp_path: Path) -> None:
+    """Its parts are read as one file, in order, and are no runs of their own."""
+    script = tmp_path / "same.py"
+    script.write_text(SCRIPT)
+    evaluate(script, ROWS, output=tmp_path / "one", keep="all", sandbox="wasm")
+    lines = (tmp_path / "one" / "results.jsonl").read_bytes().splitlines(keepends=True)
+    for number, some in enumerate((lines[:7], lines[7:8], lines[8:]), 1):
+        part = tmp_path / "two" / "parts" / f"{number:05}"
+        part.mkdir(parents=True)
+        (part / "results.jsonl").write_bytes(b"".join(some))
+    manifest = json.loads((tmp_path / "one" / "manifest.json").read_text())
+    (tmp_path / "two" / "manifest.json").write_text(json.dumps({**manifest, "parts": 3}))
+    folders = Folders([tmp_path])
+    assert [run.id for run in folders.runs(None, None, ())] == ["folder~one", "folder~two"]
+    for selection in (Selection(count=30), Selection(label="False", first=2, count=9), Selection(search="r17")):
+        found = [folders.select(f"folder~{name}", selection) for name in ("one", "two")]
+        assert found[0] == found[1]
+        assert found[0].total > 0

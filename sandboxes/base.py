@@ -99,6 +99,11 @@ class Sandbox(ABC):
         """JSON for readers of the results: where and how the script ran. Complete once the sandbox is open."""
         return {"sandbox": self.identity}
 
+    @property
+    def state(self) -> str:
+        """Words for whoever watches a run, such as `7 of 8 workers`. Empty: there is nothing to tell."""
+        return ""
+
     async def open(self) -> None:  # noqa: B027
         """Do the slow part of starting. Raises SandboxUnavailableError."""
 

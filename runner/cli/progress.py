@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -17,9 +18,14 @@ _SECONDS = 0.1  # between two updates
 
 
 class Progress:
-    """Counts rows done and failed. `total` is to be set before the first row, where it is known."""
+    """
+    Counts rows done and failed. `total` is to be set before the first row, where it is known.
 
-    def __init__(self, wanted: bool) -> None:
+    `state` has words for what works on the rows; it is asked with each update.
+    """
+
+    def __init__(self, wanted: bool, state: Callable[[], str] = str) -> None:
+        self._state = state
         self.shown = wanted and sys.stderr.isatty()
         self.total: int | None = None
         self._bar: Bar | None = None
@@ -66,7 +72,8 @@ class Progress:
     def _update(self, bar: Bar) -> None:
         now = self._updated = perf_counter()
         rate = self._done / max(now - self._began, 1e-6)
-        status = f"{rate:,.0f} rows/s, {self._failed:,} failed"
+        words = (f"{rate:,.0f} rows/s", f"{self._failed:,} failed", self._state())
+        status = ", ".join(word for word in words if word)
         if self._task is None:
             self._task = bar.add_task("", total=self.total, completed=self._done, status=status)
         else:

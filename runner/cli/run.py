@@ -116,7 +116,7 @@ def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
     with work.open(stdin=stdin):
         if not quiet:
             render.err().say(render.text(_begins(work), "dim"))
-        progress = Progress(not quiet)
+        progress = Progress(not quiet, lambda: work.prepared.sandbox.state)
         progress.total = work.total() if progress.shown else None
         try:
             interrupted = signals.run(_score(work, progress), quiet=quiet)

@@ -28,6 +28,8 @@ Watch: TypeAlias = Callable[[Result, Call], int]
 """Gets each result with its call, in any order; returns the characters that it holds until the result is handed out."""
 
 _AHEAD = 64  # rows read before they are needed
+_FAR = 0.2  # seconds of a run from which on more are read, since to send few at once costs too much
+_DEAR = 5.0  # seconds of a run from which on even the first one has several rows
 
 
 async def score(
@@ -105,7 +107,7 @@ class _Scoring:
         self._most = sandbox.batch
         self._batches = 0
         self._seconds = sandbox.run_seconds
-        self._size = 1 if self._seconds < 1 else min(SMALLEST, sandbox.batch)
+        self._size = 1 if self._seconds < _DEAR else min(SMALLEST, sandbox.batch)
         self._window: deque[Row] = deque()
         self._chars = 0
         self._room = asyncio.Event()
@@ -115,7 +117,7 @@ class _Scoring:
         rows = RowFactory(
             loading, self._results, fill, hash_given, seed=seed, keep=keep, repeat=repeat, known=known
         ).rows(cases)
-        self._prefetcher = Prefetcher(rows, _AHEAD if self._seconds < 1 else max(_AHEAD, 2 * self._most))
+        self._prefetcher = Prefetcher(rows, _AHEAD if self._seconds < _FAR else max(_AHEAD, 2 * self._most))
         count = max(1, sandbox.concurrency)
         self._most_rows, self._most_chars = most_waiting(count)
         self._working = count

@@ -18,6 +18,9 @@ from sandboxes.errors import SandboxLostError, SandboxUnavailableError, Unsuppor
 from sandboxes.registry import find
 from sandboxes.shield import finish
 
+_BATCH = 512  # rows: a batch costs the driver as much as tens of rows
+_RUN = 0.25  # seconds of a batch, and what each worker adds: with many, the driver could not keep up with short ones
+_RUN_WORKER = 0.001
 _FILES = 64 << 20  # bytes of all files that travel
 
 
@@ -58,6 +61,7 @@ class ClusterSandbox(Sandbox):
         self._facts: dict[str, Any] = {}
         self._connection: Connection | None = None
         self._workers: Workers | None = None
+        self._count = 0
         address_of(on)
 
     @property
@@ -66,11 +70,13 @@ class ClusterSandbox(Sandbox):
 
     @property
     def batch(self) -> int:
-        return self._inner.batch
+        if self.isolation == "batch":  # results depend on it
+            return self._inner.batch
+        return max(self._inner.batch, _BATCH)
 
     @property
     def run_seconds(self) -> float:
-        return self._inner.run_seconds
+        return max(self._inner.run_seconds, _RUN, _RUN_WORKER * self._count)
 
     @property
     def identity(self) -> str:
@@ -92,12 +98,19 @@ class ClusterSandbox(Sandbox):
             "cluster": {"on": self._on, "workers": len(workers), "nodes": nodes}
         }
 
+    @property
+    def state(self) -> str:
+        if self._workers is None:
+            return ""
+        there = sum(member.alive for member in self._workers.members)
+        return f"{there} of {max(there, self._count)} workers"
+
     async def open(self) -> None:
         files, variables = _contents(self.config.files), choose_variables(self.config.env, self.config.env_file)
         connection = self._connection = Connection(self._on, self.config.jobs or cores())
         await connection.open()
         self._workers = Workers(connection.ray, self.config, self.warn)
-        count = self.config.jobs or max(1, connection.cpus)
+        count = self._count = self.config.jobs or max(1, connection.cpus)
         self.progress(f"{self.name}: starting {count} worker{'s' * (count != 1)} on {self._on}")
         self._facts = await self._workers.open(count, files, variables)
 

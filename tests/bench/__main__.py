@@ -13,6 +13,7 @@ from rich.console import Console
 
 from sandboxes import SandboxUnavailableError
 from tests.bench import (
+    cluster,
     compare,
     deno,
     frames,
@@ -33,6 +34,7 @@ from tests.bench.measure import Figures
 FIGURES: dict[str, Callable[[Figures], None]] = {
     name.removeprefix("figure_"): figure
     for module in (
+        cluster,
         wasm,
         process,
         deno,

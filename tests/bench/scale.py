@@ -90,6 +90,8 @@ class Found:
     slow: int = 0
     seconds: float = 0.0
     """What the simulation took itself."""
+    state: str = ""
+    """What a progress bar showed at the end."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -344,7 +346,7 @@ async def _run(scenario: Scenario, found: Found, loop: VirtualLoop) -> None:
             async for result in results:
                 found.results += 1
                 found.wrong += result.score != 1.0 or result.number != found.results
-        found.wall = loop.time() - found.first
+        found.wall, found.state = loop.time() - found.first, sandbox.state
 
 
 def shown(scenario: Scenario, found: Found) -> str:

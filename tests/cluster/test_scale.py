@@ -20,6 +20,9 @@ def test_what_dies_or_is_slow_costs_little_time_and_no_row(seed: int) -> None:
     scenario = replace(SCENARIO, seed=seed)
     found = simulate(scenario)
     assert found.died
+    there, _, of = found.state.partition(" of ")
+    assert 80 <= int(there) <= 100
+    assert of == "100 workers"
     assert (found.results, found.wrong) == (scenario.rows, 0)
     assert found.wall / scenario.ideal <= 1.35, "the last rows of a run of five minutes"
     assert found.rows / found.results <= 1.1

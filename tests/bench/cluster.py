@@ -1,0 +1,155 @@
+"""What runs on a Ray cluster cost: two nodes in this machine, which are real but for their network."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import aclosing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from runner import SandboxConfig, evaluate, stream
+from sandboxes.errors import SandboxUnavailableError
+from tests.bench.measure import Figures, dataset, timed
+from tests.bench.scale import Scenario, simulate
+from tests.cluster.nodes import two_nodes
+
+WAITS = "import time\ndef evaluate(output):\n    time.sleep(0.02)\n    return 1.0\n"
+NOTHING = "def evaluate(output):\n    return 1.0\n"
+PROCESSORS = 4  # of each node, as Ray counts them: a worker that waits needs none
+ROWS = 50_000
+PARTS = 8
+
+
+@contextlib.contextmanager
+def _cluster() -> Iterator[Any]:
+    if find_spec("ray") is None:
+        raise SandboxUnavailableError("Ray is not installed")
+    with two_nodes(PROCESSORS) as made:
+        import ray  # here: what it reads of the environment is set now
+
+        ray.init(log_to_driver=False, logging_level=logging.CRITICAL)
+        try:
+            yield made
+        finally:
+            ray.shutdown()
+
+
+def _config(backend: str, jobs: int) -> SandboxConfig:
+    return SandboxConfig(backend=backend, jobs=jobs)
+
+
+async def _rate(script: Path, rows: int, jobs: int, backend: str, first: int) -> float:
+    """Rows a second after the first ones, for which workers start."""
+    began, seen = 0.0, 0
+    many = ({"output": "x"} for _ in range(rows))
+    async with aclosing(stream(script, many, sandbox=_config(backend, jobs), on="ray")) as results:
+        async for result in results:
+            assert result.outcome == "scored", result
+            seen += 1
+            if seen == first:
+                began = time.perf_counter()
+    return (rows - first) / (time.perf_counter() - began)
+
+
+def figure_cluster(figures: Figures) -> None:
+    """All bars of runs on a cluster."""
+    with tempfile.TemporaryDirectory() as name, _cluster():
+        folder = Path(name)
+        waits, nothing = folder / "waits.py", folder / "nothing.py"
+        waits.write_text(WAITS)
+        nothing.write_text(NOTHING)
+        _start(figures, nothing)
+        _waiting(figures, waits)
+        _driver(figures, nothing)
+        _parts(figures, folder, nothing)
+
+
+def _start(figures: Figures, script: Path) -> None:
+    async def first(jobs: int) -> float:
+        began = time.perf_counter()
+        async with aclosing(stream(script, [{"output": "x"}], sandbox=_config("wasm", jobs), on="ray")) as results:
+            async for _ in results:
+                return time.perf_counter() - began
+        raise AssertionError
+
+    seconds = asyncio.run(first(2))
+    figures.add(
+        "start on a running cluster to the first row, wasm, 2 workers", f"{seconds:.1f} s", "10 s", met=seconds <= 10
+    )
+
+
+def _waiting(figures: Figures, script: Path) -> None:
+    rates = {jobs: asyncio.run(_rate(script, 200 * jobs, jobs, "wasm", 20 * jobs)) for jobs in (1, 2, 4, 8)}
+    ratio = rates[8] / (8 * rates[1])
+    figures.add(
+        "an evaluator that waits 20 ms: 8 workers / (8 x one)",
+        f"{ratio:.2f}",
+        "0.9",
+        "rows/s of 1, 2, 4, 8 workers: " + ", ".join(f"{rate:.1f}" for rate in rates.values()),
+        met=ratio >= 0.9,
+    )
+
+
+def _driver(figures: Figures, script: Path) -> None:
+    """Processor time of this process, all threads, for each further row: what others do here does not count."""
+
+    def spent(rows: int, on: str | None) -> float:
+        began = time.process_time()
+        report = evaluate(script, [{"output": "x"}] * rows, sandbox=_config("fake", 2), on=on)
+        assert report.summary.scored == rows
+        return time.process_time() - began
+
+    each = {on: (spent(ROWS, on) - spent(ROWS // 10, on)) / (ROWS * 0.9) for on in (None, "ray")}
+    cost = each["ray"] * 1e6
+    figures.add(
+        "the driver's processor time for a row, with a sandbox that does nothing",
+        f"{cost:.0f} us",
+        "40 us",
+        f"the same without a cluster: {each[None] * 1e6:.0f} us",
+        met=cost <= 40,
+    )
+
+
+def _parts(figures: Figures, folder: Path, script: Path) -> None:
+    """Each part is read, scored and written by one worker; the driver adds up."""
+    for number in range(PARTS):
+        dataset(folder, ROWS).rename(folder / f"rows-{number}.jsonl")
+
+    def seconds(jobs: int) -> float:
+        out = folder / f"out-{jobs}"
+        return timed(
+            lambda: evaluate(
+                script, str(folder / "rows-*.jsonl"), sandbox=_config("fake", jobs), on="ray", output=f"{out}/"
+            )
+        )
+
+    one, four = seconds(1), seconds(4)
+    cores = min(4, os.cpu_count() or 1)
+    figures.add(
+        "in parts, 4 workers that do nothing / one",
+        f"{one / four:.2f}",
+        f"{0.9 * cores:.1f}",
+        f"{PARTS} parts of {ROWS:,} rows: {one:.0f} and {four:.0f} s",
+        met=one / four >= 0.9 * cores,
+    )
+
+
+def figure_scale(figures: Figures) -> None:
+    """Simulated; the same on each machine."""
+    scenario = Scenario(workers=200, rows=20_000)
+    found = simulate(scenario)
+    ratio = found.wall / scenario.ideal
+    figures.add(
+        "simulated: 200 workers, 1% dying an hour, 1% slow, 1% of batches slow, 10 times: wall / ideal",
+        f"{ratio:.3f}",
+        "1.15",
+        f"{found.results - scenario.rows} rows too many, {found.wrong} wrong; python -m tests.bench.scale: 1,000",
+        met=ratio <= 1.15,
+    )

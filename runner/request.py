@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
-from pydantic import Field, PlainValidator, SerializeAsAny, field_serializer, field_validator
+from pydantic import Field, SerializeAsAny, field_serializer, field_validator
 
 from runner.datasets.dataset import Dataset, Empty, Reading, cases_from_rows, open_dataset
 from runner.datasets.frames import FrameRows
@@ -24,11 +24,14 @@ from runner.engine.fit import refuse_unfit
 from runner.engine.local import Watch, score
 from runner.engine.row import MOST_REPEATS, MOST_ROWS, Known
 from runner.evaluators.column import Source, needed_column
+from runner.evaluators.inline import mapped_native
 from runner.evaluators.mapping import Binding, bind
 from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
+from runner.evaluators.written_for import Name as Name
+from runner.evaluators.written_for import WrittenFor
 from runner.results.worst import WORST, Show
 from runner.types import Case, Evaluator, Finite, InputMapping, Result
-from sandboxes.base import Language, Limits, Model, Sandbox, SandboxConfig
+from sandboxes.base import Language, Limits, Sandbox, SandboxConfig
 from sandboxes.cluster.sandbox import on_cluster
 from sandboxes.registry import create
 
@@ -38,17 +41,7 @@ Scorer: TypeAlias = Path | Evaluator | Callable[..., Any]
 """A script's path, a template's name, an evaluator that was read, or a function."""
 
 
-def _name(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("must be text")
-    return value
-
-
-Name = Annotated[str, PlainValidator(_name)]
-"""A name or a path; a path need not be valid UTF-8."""
-
-
-class RunRequest(Model):
+class RunRequest(WrittenFor):
     """
     A description of one run, which JSON can hold. `prepare` reads and checks what it names.
 
@@ -283,7 +276,10 @@ def prepare(
     """
     named = request.evaluator
     if evaluator is None:
-        evaluator = named if isinstance(named, Evaluator) else find_evaluator(named, request.language)
+        evaluator = (
+            named if isinstance(named, Evaluator) else find_evaluator(named, request.language, **request.how_read)
+        )
+    evaluator = mapped_native(evaluator, request.mapping) if request.dialect is None else evaluator
     # What is unfilled is told together with the columns that the dataset has.
     binding = None if worked else bind(evaluator, request.mapping, partly=True)
     choice = choose(

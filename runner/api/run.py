@@ -29,7 +29,7 @@ from runner.runs.parity import Parity, ParityTally, open_cases, prepare_sides, t
 from runner.runs.report import Report
 from runner.runs.run import Run
 from runner.runs.stored import prepare
-from runner.types import Result
+from runner.types import DialectFailures, Result
 from sandboxes.base import Language, Limits, SandboxConfig
 
 __all__ = ["Report", "check_examples", "evaluate", "parity", "stream", "write_report"]
@@ -49,6 +49,9 @@ def evaluate(
     repeat: int = 1,
     cache: bool = False,
     language: Language | None = None,
+    dialect: str | None = None,
+    entry: str | None = None,
+    dialect_failures: DialectFailures = "failed",
     limit: int | None = None,
     id: str | None = None,
     encoding: str | None = None,
@@ -74,7 +77,9 @@ def evaluate(
     Score a dataset with an evaluator, and wait for all results.
 
     `evaluator` is a path, a template's name, a function or an `Evaluator`; `language` selects one of a template's
-    languages. Of a function, its source and that of what it uses in its file become the script. `dataset` is a path,
+    languages. Of a function, its source and that of what it uses in its file become the script. Where a script of
+    another tool could be several, `dialect` names the tool, and `entry` its function; `dialect_failures="as-zero"`
+    makes its exceptions the score 0, where that tool does so. `dataset` is a path,
     `demo`, a data frame or rows, which are read in another thread. A text file has this `encoding`, by default UTF-8;
     an `empty` cell of CSV is text or null. `limit` is the number of rows to score. `id` is the column with their ids.
     `keep` are columns that each result carries in its `row`, or `all`. `sandbox` is a backend's name or a config, whose
@@ -154,6 +159,9 @@ async def stream(
     repeat: int = 1,
     cache: bool = False,
     language: Language | None = None,
+    dialect: str | None = None,
+    entry: str | None = None,
+    dialect_failures: DialectFailures = "failed",
     id: str | None = None,
     encoding: str | None = None,
     empty: Empty = "text",

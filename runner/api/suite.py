@@ -120,4 +120,7 @@ def _named(
 def _read(given: Scorer, more: Mapping[str, Any]) -> Evaluator:
     wanted = more.get("sandbox")
     read = scorer(given, wanted if isinstance(wanted, SandboxConfig) else SandboxConfig())
-    return read if isinstance(read, Evaluator) else find(read, more.get("language"))
+    if isinstance(read, Evaluator):
+        return read
+    failures = more.get("dialect_failures", "failed")
+    return find(read, more.get("language"), dialect=more.get("dialect"), entry=more.get("entry"), failures=failures)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 
+import click
 from rich.console import RenderableType
 
 from runner.cli import render, signals, values
@@ -16,7 +17,7 @@ from runner.evaluators.mapping import bind
 from runner.evaluators.parameters import about
 from runner.request import Prepared
 from runner.results.worst import Worst
-from runner.runs.stored import find, prepare
+from runner.runs.stored import prepare
 from runner.text import printable, whole
 from runner.types import Case, Categorical, Continuous, Evaluator, OutputConfig, Result
 from sandboxes.base import Problem
@@ -28,14 +29,18 @@ _TRIED = 3
 class Options(SandboxOptions):
     """The command line of `check`, as click parsed it."""
 
-    script: str
+    script: str | None
     dataset: str | None
 
 
 def check(options: Options) -> int:
     """Check a script; return the exit code. Raises what `evaluate` does."""
-    script, dataset = options.script, options.dataset
-    evaluator = find(script, options.language)
+    script, dataset = options.script or "inline", options.dataset
+    if options.inline is not None:
+        script, dataset = "inline", options.script
+    elif options.script is None:
+        raise click.UsageError("Missing argument 'SCRIPT'.")
+    evaluator = options.find(script)
     request = options.request(script, dataset, evaluator, limit=_TRIED)
     one = request.sandbox.model_copy(update={"jobs": 1})  # starts sooner than workers do
     request = request.model_copy(update={"sandbox": one})

@@ -20,7 +20,7 @@ from runner.errors import InputError
 from runner.reports.files import ReportFiles
 from runner.results.allowance import parse_allowed
 from runner.results.summary import GateResult
-from runner.runs.stored import find, finished
+from runner.runs.stored import finished
 from runner.types import Direction
 
 _SCORING = {field.name for field in fields(SandboxOptions)} - {"language"} | {"seed", "limit", "id"}
@@ -84,7 +84,7 @@ def _compared(options: Options) -> Comparison | None:
             raise InputError(
                 f"{word} is for datasets that are scored first; leave it out, or name EVALUATOR before them"
             )
-        evaluator = None if options.evaluator is None else find(options.evaluator, options.language)
+        evaluator = None if options.evaluator is None else options.find(options.evaluator)
         with finished(*options.sources) as sources:
             return compare_sources(sources, wish, evaluator, options.direction, options.strict)
     if len(options.sources) != 3:
@@ -102,7 +102,7 @@ def _datasets(options: Options, wish: Wish) -> Comparison | None:
     from runner.runs.comparison import DatasetComparison
 
     name, base, new = options.sources
-    evaluator = find(name, options.language)
+    evaluator = options.find(name)
     request = options.request(name, new, evaluator, seed=options.seed, limit=options.limit, id=options.id)
     columns = tuple(column for column in (options.by, options.cluster) if column is not None)
     work = DatasetComparison(request, base, evaluator=evaluator, columns=columns, lock=options.lock_named)

@@ -22,7 +22,6 @@ from runner.examples.check import ExampleResult, ExamplesReport, prepare_example
 from runner.examples.load import Example, find_examples, read_examples
 from runner.request import Prepared
 from runner.results.diff import windows
-from runner.runs.stored import find
 from runner.text import printable
 
 _SHOWN = 50  # failed examples in full
@@ -43,7 +42,7 @@ class Options(SandboxOptions):
 
 def test(options: Options) -> int:
     """Try all examples; return the exit code. Raises what `check_examples` does."""
-    evaluator = find(options.script, options.language)
+    evaluator = options.find(options.script)
     every = read_examples(find_examples(options.script) if options.examples is None else options.examples)
     dataset = "cases" if options.examples is None else options.examples
     request = options.request(options.script, dataset, evaluator)

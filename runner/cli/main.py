@@ -178,7 +178,7 @@ def run(**given: Any) -> int:
     from runner.datasets.location import is_pattern
 
     asked = run.Options(**given)
-    if asked.project is not None or (asked.dataset is None and not asked.evaluators):
+    if asked.project is not None or (asked.dataset is None and not asked.evaluators and asked.inline is None):
         from runner.cli import project  # not for an evaluator that is named
 
         return project.run(asked)
@@ -194,7 +194,7 @@ def run(**given: Any) -> int:
 
 
 @cli.command(cls=options.Command, epilog=_epilog("a type error"))
-@options.evaluator("script")
+@options.evaluator("script", required=False)
 @options.dataset("dataset", required=False)
 @options.mapping
 @options.reading

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sandboxes.base import Language
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_LANGUAGES: dict[str, Language] = {"py": "python", "ts": "typescript"}
+_LANGUAGES: dict[str, Language] = {"py": "python", "ts": "typescript", "js": "typescript"}
 
 
 def offered(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
@@ -79,6 +79,19 @@ mapping = several(
         help="Take a parameter from a column, or from a path: output=prediction, a=$.output.x.",
     ),
     option(_ROWS, "--set", "literals", metavar="NAME=JSON", multiple=True, help="Give a parameter a value: limit=3."),
+    option(
+        _ROWS, "--dialect", metavar="NAME", help="The tool that the script was written for: promptfoo, langsmith, …"
+    ),
+    option(
+        _ROWS, "--inline", metavar="CODE", help="Code of promptfoo's config, or of --dialect, in place of a script."
+    ),
+    option(
+        _ROWS,
+        "--dialect-failures",
+        type=click.Choice(["failed", "as-zero"]),
+        default="failed",
+        help="An exception of a promptfoo assertion fails the row, or is the score 0, as promptfoo has it.",
+    ),
 )
 
 reading = several(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -20,7 +20,7 @@ from runner.results.overview import nothing_scored, verdict
 from runner.results.summary import Summary
 from runner.results.worst import WORST, Show
 from runner.runs.run import Run
-from runner.runs.stored import find, prepare
+from runner.runs.stored import prepare
 from runner.text import rows_of
 from runner.types import Evaluator
 
@@ -63,9 +63,11 @@ class Options(SandboxOptions):
 
 def run(options: Options) -> int:
     """Score a dataset; return the exit code. Raises what `evaluate` does, OutputError and WriteError."""
+    if options.inline is not None and options.dataset is None:
+        options = replace(options, evaluator="inline", dataset=options.evaluator)
     if options.evaluator is None or options.dataset is None:
         raise click.UsageError(f"Missing argument '{'EVALUATOR' if options.evaluator is None else 'DATASET'}'.")
-    evaluator = find(options.evaluator, options.language)
+    evaluator = options.find(options.evaluator)
     request = request_of(options, options.evaluator, options.dataset, evaluator)
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named, save=options.save)
     work = Run(

@@ -14,8 +14,9 @@ from runner.errors import InputError
 from runner.evaluators.requirements import plain
 from runner.request import RunRequest
 from runner.results.worst import Show
+from runner.runs.stored import find
 from runner.text import near, printable, read_bounded, whole, why
-from runner.types import Evaluator, InputMapping
+from runner.types import DialectFailures, Evaluator, InputMapping
 from sandboxes.base import Isolation, Language, SandboxConfig
 from sandboxes.env import all_variables as variables
 from sandboxes.refusals import VARIABLE_NAME
@@ -51,6 +52,9 @@ class SandboxOptions:
     """The options that decide which script runs, in which sandbox, and what it may use."""
 
     language: Language | None = None
+    dialect: str | None = None
+    inline: str | None = None
+    dialect_failures: DialectFailures = "failed"
     sandbox: str | None = None
     isolation: Isolation | None = None
     jobs: int | None = None
@@ -70,14 +74,25 @@ class SandboxOptions:
     memory: int | None = None
     """MB."""
 
+    def find(self, name: str) -> Evaluator:
+        """The evaluator of a name, or the code of `--inline`. Raises EvaluatorError and StoreError."""
+        if self.inline is not None:
+            from runner.evaluators.inline import read_inline  # here: most evaluators are files
+
+            language, failures = self.language or "python", self.dialect_failures
+            return read_inline(self.inline, dialect=self.dialect or "promptfoo", language=language, failures=failures)
+        return find(name, self.language, dialect=self.dialect, failures=self.dialect_failures)
+
     def request(
         self, evaluator: str, dataset: str | None, read: Evaluator | None = None, **more: Unpack[More]
     ) -> RunRequest:
         """`read`: the evaluator that the mapping is for; without it the mapping is left out. Raises as `config`."""
         return RunRequest(
-            evaluator=evaluator,
+            evaluator=evaluator if self.inline is None or read is None else read,
             dataset=dataset,
             language=self.language,
+            dialect=self.dialect,
+            dialect_failures=self.dialect_failures,
             sandbox=self.config(),
             limits=values.limits(self.timeout, self.memory),
             mapping=InputMapping() if read is None else self.mapping(read),

@@ -23,7 +23,6 @@ from runner.errors import InputError
 from runner.output.files import WriteError
 from runner.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
 from runner.reports.content import RunContent
-from runner.runs.stored import find
 from runner.types import Evaluator
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 
@@ -115,7 +114,7 @@ def _evaluators(options: Options) -> dict[str, tuple[str, Evaluator]]:
     for given in options.evaluators:
         named = None if os.path.exists(given) else _NAMED.fullmatch(given)
         path = named[2] if named else given
-        evaluator = find(path, options.language)
+        evaluator = options.find(path)
         name = named[1] if named else evaluator.name
         names.append(name)
         found[name] = path, evaluator.model_copy(update={"name": name})

@@ -128,7 +128,7 @@ def _tried(
     if isinstance(found, EvaluatorVersion):
         body: dict[str, Any] = {"evaluator": found.reference}
     else:
-        body = {"source": found.source, "language": found.language}
+        body = {"source": found.source, "language": found.language, **kept.how_read(found)}
     sandbox, limits = settings["sandbox"], settings["limits"]
     config = config_or_preset(sandbox) if isinstance(sandbox, str) else sandbox
     body["sandbox"] = (

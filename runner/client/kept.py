@@ -31,6 +31,14 @@ def local(evaluator: Scorer, language: Language | None = None) -> Evaluator:
     return named if isinstance(named, Evaluator) else find_evaluator(named, language)
 
 
+def how_read(evaluator: Evaluator) -> dict[str, str]:
+    """What a server is told of a script that was written for another tool; of our own, nothing."""
+    if evaluator.dialect is None:
+        return {}
+    entry = {} if evaluator.entry is None else {"entry": evaluator.entry}
+    return {"dialect": evaluator.dialect, **entry, "dialect_failures": evaluator.dialect_failures}
+
+
 def add(
     evaluator: Scorer, *, name: str | None = None, language: Language | None = None, expected: str | None = None
 ) -> Operation[EvaluatorVersion]:
@@ -41,7 +49,8 @@ def add(
     the version that was edited, somebody else's newer version is a VersionConflictError. Raises EvaluatorError too.
     """
     read = yield from worked(lambda: local(evaluator, language))
-    body = {"source": read.source, "language": read.language, "file_name": f"{read.name}{_SUFFIX[read.language]}"}
+    file_name = f"{read.name}{_SUFFIX[read.language]}"
+    body = {"source": read.source, "language": read.language, "file_name": file_name, **how_read(read)}
     if expected is None:
         ask = Ask("POST", "/v1/evaluators", body=body | ({"name": name} if name else {}), headers=key())
         return (yield from asked_for(EvaluatorVersion, ask))

@@ -7,7 +7,7 @@ import re
 import stat
 from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypedDict
 
 import templates
 from runner.errors import EvaluatorError
@@ -35,6 +35,14 @@ _REFUSED = {
     **dict.fromkeys((".tsx", ".jsx"), "; JSX cannot be run"),
     ".cts": "; rename it to *.cjs, without types",
 }
+
+
+class HowRead(TypedDict, total=False):
+    """What is said of a script that was written for another tool, as `parse_evaluator` takes it."""
+
+    dialect: str | None
+    entry: str | None
+    failures: DialectFailures
 
 
 def read_evaluator(

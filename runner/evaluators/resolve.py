@@ -6,12 +6,12 @@ import difflib
 import os
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import templates
 from runner.errors import EvaluatorError
 from runner.evaluators.dialect import DIALECTS
-from runner.evaluators.load import parse_evaluator, read_evaluator
+from runner.evaluators.load import HowRead, parse_evaluator, read_evaluator, split_entry
 from runner.evaluators.requirements import plain, refuse_lacking
 from runner.text import printable, shown, whole
 from runner.types import Evaluator
@@ -35,13 +35,13 @@ class Choice(NamedTuple):
     why: str
 
 
-def find_evaluator(name: str | os.PathLike[str], language: Language | None = None) -> Evaluator:
+def find_evaluator(name: str | os.PathLike[str], language: Language | None = None, **how: Unpack[HowRead]) -> Evaluator:
     """
     An evaluator from a path, or from the name of a template.
 
     What exists, or has a suffix or a separator in it, is a path. A template without a `language` is the Python one
     where there is one. Raises EvaluatorError, also for a language that the template is not written in, or that a
-    path's suffix contradicts.
+    path's suffix contradicts. `how` is what is said of a script of another tool.
     """
     if not isinstance(name, str | os.PathLike):
         raise EvaluatorError(
@@ -49,7 +49,7 @@ def find_evaluator(name: str | os.PathLike[str], language: Language | None = Non
         )
     path = os.fspath(name)
     if is_path(path):
-        evaluator = read_evaluator(path)
+        evaluator = read_evaluator(path, **how)
         if language not in (None, evaluator.language):
             raise EvaluatorError(
                 f"{printable(whole(path))} is {DIALECTS[evaluator.language].name}; leave the language out"
@@ -104,6 +104,7 @@ def is_path(name: str) -> bool:
     """True if an evaluator's name means a file, not a template."""
     if is_reference(name):
         return False
+    name = str(split_entry(name)[0])
     separators = {os.sep, os.altsep or os.sep}
     return os.path.isfile(name) or bool(os.path.splitext(name)[1]) or any(s in name for s in separators)
 

@@ -80,7 +80,11 @@ class Tools:
         service = self._service()
         if kind == "evaluator":
             version = await service.evaluator(name)
-            about = await service.check(CheckRequest(source=version.source, language=version.language))
+            about = await service.check(
+                CheckRequest(
+                    source=version.source, language=version.language, dialect=version.dialect, entry=version.entry
+                )
+            )
             parts = about.model_dump(mode="json", include={"parameters", "outputs", "packages", "mapping", "problems"})
             return _source(version.model_dump(mode="json"), parts)
         if kind == "template":
@@ -92,14 +96,20 @@ class Tools:
             return as_reply(await service.dataset_rows(name, first, count))
         return as_reply(await service.run(name))
 
-    async def check(self, source: Source, language: Language = "python") -> Reply:
+    async def check(
+        self, source: Source, language: Language = "python", dialect: Name | None = None, entry: Name | None = None
+    ) -> Reply:
         """
         Read a script without running it: its parameters, outputs and packages, or `problems` with line and column.
 
         A script defines `evaluate`. Its parameters are columns (`output`, `reference`, `input`, `metadata`), and it
-        returns a score, a label, a bool, or {"label": …, "score": …, "explanation": …}.
+        returns a score, a label, a bool, or {"label": …, "score": …, "explanation": …}. Scripts of promptfoo,
+        LangSmith, Langfuse, Braintrust, OpenAI's graders and others are taken as they are; where one could be several,
+        `dialect` and `entry` (its function) say which.
         """
-        return as_reply(await self._service().check(CheckRequest(source=source, language=language)))
+        return as_reply(
+            await self._service().check(CheckRequest(source=source, language=language, dialect=dialect, entry=entry))
+        )
 
     async def try_(
         self,
@@ -114,6 +124,8 @@ class Tools:
         values: Values | None = None,
         sandbox: Sandbox = None,
         timeout: Timeout = None,
+        dialect: Name | None = None,
+        entry: Name | None = None,
     ) -> Reply:
         """
         Score a few rows at once, in a sandbox, and keep nothing.
@@ -126,6 +138,8 @@ class Tools:
             evaluator=evaluator,
             source=source,
             language=language if source else None,
+            dialect=dialect,
+            entry=entry,
             rows=rows,
             dataset=dataset,
             first=first,
@@ -144,14 +158,20 @@ class Tools:
         return as_reply({**about, "problems": problems, "results": [_tried(row) for row in reply.results]})
 
     async def save(
-        self, source: Source, name: Name, language: Language = "python", expected: Name | None = None
+        self,
+        source: Source,
+        name: Name,
+        language: Language = "python",
+        expected: Name | None = None,
+        dialect: Name | None = None,
+        entry: Name | None = None,
     ) -> Reply:
         """
         Keep a script as an evaluator, or as a new version of the one with this name; versions never change.
 
         `expected` is the version that you edited: if somebody saved another one meanwhile, it is refused.
         """
-        given = EvaluatorInput(source=source, name=name, language=language)
+        given = EvaluatorInput(source=source, name=name, language=language, dialect=dialect, entry=entry)
         found = await self._service().save_evaluator(given, expected=expected)
         return as_reply(found.model_dump(mode="json", exclude={"source"}) | {"reference": found.reference})
 

@@ -182,6 +182,8 @@ def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> Run
         "fail_if_worse": entry.fail_if_worse,
         "allow_inconclusive": entry.allow_inconclusive,
         "language": _LANGUAGES[entry.lang],
+        "dialect": entry.dialect,
+        "dialect_failures": entry.dialect_failures,
     }
     dataset = entry.dataset or ""
     try:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from runner.datasets.dataset import Empty
 from runner.engine.row import MOST_REPEATS
 from runner.results.worst import Show
+from runner.types import DialectFailures
 from sandboxes.base import Isolation, Model
 
 T = TypeVar("T")
@@ -40,6 +41,10 @@ class Settings(Model):
     """Several of them, or a table of names and evaluators."""
     lang: str | None = Field(default=None, pattern="^(py|ts)$")
     """The language of a template that has several: `py` or `ts`."""
+    dialect: str | None = None
+    """The tool that the script was written for, if it could be several; `FILE.py:NAME` names its function."""
+    dialect_failures: DialectFailures | None = None
+    """`as-zero`: an exception is the score 0, where its own tool has it so."""
     map: dict[str, str] = Field(default_factory=dict)
     """The column, or path, of each parameter; `NAME.parameter` is for one of several evaluators."""
     set: dict[str, Any] = Field(default_factory=dict)

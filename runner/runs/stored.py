@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from runner.compare.files import Source, find_source
 from runner.datasets.row_columns import ALL, RowColumns
 from runner.errors import EvaluatorError, InputError
+from runner.evaluators.load import HowRead
 from runner.evaluators.resolve import STORED, find_evaluator, is_reference
 from runner.request import Prepared, RunRequest
 from runner.request import prepare as prepare_request
@@ -27,18 +28,18 @@ if TYPE_CHECKING:
     from runner.store.types import RunInfo
 
 
-def find(name: str | os.PathLike[str], language: Language | None = None) -> Evaluator:
+def find(name: str | os.PathLike[str], language: Language | None = None, **how: Unpack[HowRead]) -> Evaluator:
     """
     An evaluator from the store, if its name is a version there, else as `find_evaluator`.
 
     Raises EvaluatorError, NotStoredError and StoreError.
     """
     if not isinstance(name, str) or not is_reference(name):
-        return find_evaluator(name, language)
+        return find_evaluator(name, language, **how)
     from runner.store import open_store  # here: most runs keep nothing
 
     with open_store() as store:
-        found = store.evaluator(name).evaluator()
+        found = store.evaluator(name).evaluator(**how)
     if language not in (None, found.language):
         raise EvaluatorError(f"{name} is written in {found.language}; leave the language out")
     return found
@@ -59,7 +60,7 @@ def prepare(
     NotStoredError and StoreError as well.
     """
     if evaluator is None and isinstance(request.evaluator, str):
-        evaluator = find(request.evaluator, request.language)
+        evaluator = find(request.evaluator, request.language, **request.how_read)
     path = None
     if request.dataset is not None and request.dataset.startswith(STORED):
         from runner.store import open_store  # here: most runs keep nothing

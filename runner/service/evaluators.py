@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from runner import tracing
 from runner.errors import EvaluatorError
+from runner.evaluators.load import HowRead
 from runner.pool.types import TryJob, TryReply
 from runner.request import RunRequest
 from runner.service import scripts
@@ -32,7 +33,8 @@ class Evaluators(Part):
         """Read a script without running it; what is wrong with it are its `problems`, each with its place."""
         name = scripts.stem_of(request.file_name)
         try:
-            return scripts.checked(await self._parsed(request.source, request.language, request.file_name))
+            how = HowRead(dialect=request.dialect, entry=request.entry)
+            return scripts.checked(await self._parsed(request.source, request.language, request.file_name, **how))
         except EvaluatorError as error:
             language = scripts.language_of(request.file_name, request.language)
             return Checked(name=name, language=language, problems=(scripts.problem_of(error, name),))
@@ -88,7 +90,8 @@ class Evaluators(Part):
             raise ServiceError("invalid-request", "name either an `evaluator` that is kept or a `source`")
         if request.evaluator is not None:
             return (await self._script(request.evaluator))[1]
-        return await self._parsed(request.source or "", request.language)
+        how = HowRead(dialect=request.dialect, entry=request.entry, failures=request.dialect_failures)
+        return await self._parsed(request.source or "", request.language, **how)
 
     async def save_evaluator(self, given: EvaluatorInput, *, expected: str | None = None) -> EvaluatorVersion:
         """
@@ -97,7 +100,8 @@ class Evaluators(Part):
         `expected` is the version that was edited. Raises EvaluatorError, InputError for what is no name, and
         VersionConflictError.
         """
-        script = await self._parsed(given.source, given.language, given.file_name, given.name)
+        how = HowRead(dialect=given.dialect, entry=given.entry, failures=given.dialect_failures)
+        script = await self._parsed(given.source, given.language, given.file_name, given.name, **how)
         return await threaded(self.store.add_evaluator, script, name=given.name, expected=expected)
 
     async def evaluators(self, after: str | None = None, count: int = 50) -> Page[EvaluatorInfo]:

@@ -8,9 +8,9 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, Unpack
 
-from runner.evaluators.load import parse_evaluator
+from runner.evaluators.load import HowRead, parse_evaluator
 from runner.pool.pool import Pool
 from runner.service.errors import ServiceError
 from runner.service.rows import FIRST_ROWS, some_rows
@@ -75,18 +75,25 @@ class Part:
 
         def found() -> tuple[EvaluatorVersion, Evaluator]:
             version = self.store.evaluator(reference)
-            return version, parsed(version.source, version.name, version.language)
+            return version, parsed_version(version)
 
         return await threaded(found)
 
     async def _parsed(
-        self, source: str, language: Language | None = None, file_name: str | None = None, name: str | None = None
+        self,
+        source: str,
+        language: Language | None = None,
+        file_name: str | None = None,
+        name: str | None = None,
+        **how: Unpack[HowRead],
     ) -> Evaluator:
         """A script that was sent. Raises EvaluatorError, and ServiceError for one that is too large."""
         most = self.settings.script_bytes
         if len(source.encode("utf-8", "replace")) > most:
             raise ServiceError("too-large", f"the script is larger than {most:,} bytes; keep its data elsewhere")
-        return await threaded(parsed, source, name or stem_of(file_name), language_of(file_name, language))
+        if file_name is not None and file_name.lower().endswith(".json") and how.get("entry") is None:
+            how = {**how, "dialect": how.get("dialect") or "openai", "entry": "<json>"}
+        return await threaded(parsed, source, name or stem_of(file_name), language_of(file_name, language), **how)
 
 
 async def threaded(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
@@ -100,6 +107,12 @@ async def _in_thread(threads: Executor, call: Callable[[], T]) -> T:
 
 
 @lru_cache(256)
-def parsed(source: str, name: str, language: Language) -> Evaluator:
+def parsed(source: str, name: str, language: Language, **how: Unpack[HowRead]) -> Evaluator:
     """A script, read at most once while it is used. Raises EvaluatorError."""
-    return parse_evaluator(source, name, language=language)
+    return parse_evaluator(source, name, language=language, **how)
+
+
+def parsed_version(version: EvaluatorVersion) -> Evaluator:
+    """The script of a version that is kept. Raises EvaluatorError."""
+    how = HowRead(dialect=version.dialect, entry=version.entry, failures=version.dialect_failures)
+    return parsed(version.source, version.name, version.language, **how)

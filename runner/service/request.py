@@ -8,7 +8,7 @@ from runner.evaluators.resolve import STORED
 from runner.output.manifest import command
 from runner.request import RunRequest, prepare
 from runner.runs.run import Run
-from runner.service.part import parsed
+from runner.service.part import parsed_version
 from runner.store.store import Store
 from runner.store.types import RunSpec
 from runner.types import Evaluator
@@ -19,7 +19,7 @@ def job_of(store: Store, id: str) -> RunRequest:
     """The request of a run, with its script inside and its dataset's path. Raises NotStoredError and StoreError."""
     spec = store.spec(id)
     version, dataset = store.script(id), store.dataset_of(id)
-    script = parsed(version.source, version.name, version.language)
+    script = parsed_version(version)
     config = spec.sandbox if isinstance(spec.sandbox, SandboxConfig) else SandboxConfig()
     return request_of(spec, script, config, store.dataset_path(dataset))
 

@@ -12,6 +12,7 @@ from pathlib import PurePath
 import templates
 from runner.datasets.dataset import SUFFIXES
 from runner.errors import EvaluatorError, InputError
+from runner.evaluators.foreign.registry import find as find_dialect
 from runner.evaluators.load import SCRIPTS, parse_evaluator
 from runner.evaluators.resolve import choose
 from runner.service.types import Checked, Recognised, SandboxFit, Template, line
@@ -45,6 +46,9 @@ def checked(evaluator: Evaluator) -> Checked:
         language=evaluator.language,
         version=evaluator.version,
         description=evaluator.description,
+        dialect=evaluator.dialect,
+        entry=evaluator.entry,
+        reads_as="" if evaluator.dialect is None else find_dialect(evaluator.dialect).title,
         parameters=evaluator.parameters,
         accepts_any=evaluator.accepts_any,
         aggregate=evaluator.aggregate,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from runner.text import printable
-from runner.types import Aggregate, InputMapping, OutputConfig, Parameter
+from runner.types import Aggregate, DialectFailures, InputMapping, OutputConfig, Parameter
 from sandboxes.base import Language, Limits, Model, Problem, SandboxConfig
 
+Word = Annotated[str | None, Field(max_length=200)]
 MOST_ROWS = 100
 """Rows of one dry run."""
 
@@ -21,6 +22,10 @@ class CheckRequest(Model):
     language: Language | None = None
     """None: by the file's name, else Python."""
     file_name: str | None = Field(default=None, max_length=255)
+    dialect: Word = None
+    """The tool that it was written for, or `native`. None: that of its header, else the one that is seen."""
+    entry: Word = None
+    """What is called in a script of another tool."""
 
 
 class Checked(Model):
@@ -30,6 +35,10 @@ class Checked(Model):
     language: Language
     version: str = ""
     description: str = ""
+    dialect: str | None = None
+    entry: str | None = None
+    reads_as: str = ""
+    """What a script of another tool is read as, in words."""
     parameters: tuple[Parameter, ...] = ()
     accepts_any: bool = False
     aggregate: Aggregate | None = None
@@ -48,6 +57,9 @@ class EvaluatorInput(Model):
     """None: the file's name, or one made of the script's description."""
     language: Language | None = None
     file_name: str | None = Field(default=None, max_length=255)
+    dialect: Word = None
+    entry: Word = None
+    dialect_failures: DialectFailures = "failed"
 
 
 class EvaluateRequest(Model):
@@ -61,6 +73,9 @@ class EvaluateRequest(Model):
     """`name`, `name@3` or `name@` and the beginning of a version."""
     source: str | None = None
     language: Language | None = None
+    dialect: Word = None
+    entry: Word = None
+    dialect_failures: DialectFailures = "failed"
     rows: list[dict[str, Any]] | None = Field(default=None, max_length=MOST_ROWS)
     dataset: str | None = Field(default=None, max_length=200)
     first: int = Field(default=1, ge=1, le=1 << 53)

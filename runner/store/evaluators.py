@@ -33,7 +33,7 @@ class Evaluators(Part):
         name = made(evaluator.name) if name is None else checked(name)
         with self._database.write() as connection:
             newest = _newest(connection, name)
-            if newest is not None and newest.source == evaluator.source and newest.language == evaluator.language:
+            if newest is not None and _same(newest, evaluator):
                 return newest
             if expected is not None and newest is None:
                 raise NotStoredError(_unknown(connection, name))
@@ -52,6 +52,9 @@ class Evaluators(Part):
                 created=now(),
                 source=evaluator.source,
                 description=evaluator.description,
+                dialect=evaluator.dialect,
+                entry=evaluator.entry,
+                dialect_failures=evaluator.dialect_failures,
             )
             if newest is None:
                 connection.execute(insert(evaluators).values(name=name, created=saved.created, number=saved.number))
@@ -102,6 +105,12 @@ class Evaluators(Part):
                 raise NotStoredError(_unknown(connection, name))
             refuse_used(connection, name, runs.c.evaluator == name, runs.c.number.is_not(None), force=force)
             connection.execute(delete(evaluators).where(evaluators.c.name == name))
+
+
+def _same(newest: EvaluatorVersion, evaluator: Evaluator) -> bool:
+    """Whether it is the same script, read in the same way."""
+    fields = ("source", "language", "dialect", "entry", "dialect_failures")
+    return all(getattr(newest, name) == getattr(evaluator, name) for name in fields)
 
 
 def find(connection: Connection, name: str, wanted: str | None) -> EvaluatorVersion:

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from runner.text import whole
 
-HEAD = "0003"
+HEAD = "0004"
 """The newest revision."""
 
 
@@ -81,6 +81,9 @@ versions = Table(
     Column("created", Moment, nullable=False),
     Column("source", Clean, nullable=False),
     Column("description", Clean, nullable=False),
+    Column("dialect", Key(64)),
+    Column("entry", Key(200)),
+    Column("dialect_failures", Key(16), nullable=False),
 )
 datasets = Table(
     "datasets",

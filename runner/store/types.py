@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, Unpack, cast
 
 from pydantic import AwareDatetime, Field, SerializeAsAny, field_serializer
 
 from runner.engine.row import MOST_REPEATS, MOST_ROWS
-from runner.evaluators.load import parse_evaluator
+from runner.evaluators.load import HowRead, parse_evaluator
 from runner.results.summary import Summary
-from runner.types import ErrorKind, Evaluator, Finite, InputMapping, Outcome
+from runner.types import DialectFailures, ErrorKind, Evaluator, Finite, InputMapping, Outcome
 from sandboxes.base import Language, Limits, Model, SandboxConfig
 
 RunState = Literal["queued", "running", "finished", "failed", "cancelled", "parked"]
@@ -64,15 +64,23 @@ class EvaluatorVersion(Model):
     created: AwareDatetime
     source: str
     description: str = ""
+    dialect: str | None = None
+    """The tool that it was written for, if that is not evalcell."""
+    entry: str | None = None
+    """What is called in a script of another tool."""
+    dialect_failures: DialectFailures = "failed"
 
     @property
     def reference(self) -> str:
         """How it is asked for: `polite@3`."""
         return f"{self.name}@{self.number}"
 
-    def evaluator(self) -> Evaluator:
-        """The script, parsed. Raises EvaluatorError where this evalcell no longer takes it."""
-        return parse_evaluator(self.source, self.name, self.reference, language=self.language)
+    def evaluator(self, **how: Unpack[HowRead]) -> Evaluator:
+        """The script, parsed; `how` is said anew. Raises EvaluatorError where this evalcell no longer takes it."""
+        said = {name: value for name, value in how.items() if value not in (None, "failed")}
+        kept = {"dialect": self.dialect, "entry": self.entry, "failures": self.dialect_failures}
+        read = cast("HowRead", said or kept)
+        return parse_evaluator(self.source, self.name, self.reference, language=self.language, **read)
 
 
 class DatasetInfo(Model):

@@ -117,7 +117,14 @@ async def change(
     if if_match is None:
         raise ServiceError("precondition-required", 'send `If-Match: "VERSION"`, the version that you edited')
     before = await service.evaluator(name)
-    given = EvaluatorInput(source=body.source, name=name, language=before.language)
+    given = EvaluatorInput(
+        source=body.source,
+        name=name,
+        language=before.language,
+        dialect=before.dialect,
+        entry=before.entry,
+        dialect_failures=before.dialect_failures,
+    )
     expected = if_match.strip().removeprefix("W/").strip('"')
     saved = await service.save_evaluator(given, expected=None if expected == "*" else expected)
     response.headers["ETag"] = f'"{saved.version}"'

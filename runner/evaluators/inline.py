@@ -1,0 +1,37 @@
+"""Evaluators that are no file: code of another tool's config, and scripts that a mapping makes our own."""
+
+from __future__ import annotations
+
+from runner.evaluators.column import BY_NAME
+from runner.evaluators.load import parse_evaluator
+from runner.types import DialectFailures, Evaluator, InputMapping
+from sandboxes.base import Language
+
+NAME = "inline"
+
+
+def read_inline(
+    code: str, *, dialect: str = "promptfoo", language: Language = "python", failures: DialectFailures = "failed"
+) -> Evaluator:
+    """
+    Read code that stands in a config file of another tool.
+
+    Of promptfoo it is an expression, or lines that return; of OpenAI a grader as JSON; of others a whole script. Raises
+    EvaluatorError.
+    """
+    entry = "<inline>" if dialect == "promptfoo" else None
+    if dialect == "openai" and code.lstrip().startswith("{"):
+        entry = "<json>"
+    return parse_evaluator(
+        code, NAME, "the inline code", language=language, dialect=dialect, entry=entry, failures=failures
+    )
+
+
+def mapped_native(evaluator: Evaluator, mapping: InputMapping) -> Evaluator:
+    """The evaluator; if the mapping fills the parameters of its `evaluate`, read as one of our own."""
+    names = {*mapping.paths, *mapping.literals}
+    if evaluator.dialect is None or evaluator.entry != "evaluate" or not names:
+        return evaluator
+    native = parse_evaluator(evaluator.source, evaluator.name, language=evaluator.language, dialect="native")
+    own = {parameter.name for parameter in native.parameters if parameter.name not in BY_NAME}
+    return native if names & own else evaluator

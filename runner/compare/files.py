@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from io import BufferedReader
 from pathlib import Path
@@ -170,14 +171,11 @@ def read_rows(source: Source, numbers: Collection[int]) -> dict[int, dict[str, A
                 except RowError:
                     raise _changed(source) from None
         return found
-    with closing(source_rows(source, None)) as rows:
-        for number, (_, row) in enumerate(rows):
-            if number in wanted:
-                if isinstance(row, RowError):
-                    raise _changed(source)
-                found[number] = row
-                if len(found) == len(wanted):
-                    break
+    with open_rows(source.files[0], None, wanted) as rows:  # only JSON Lines are in several files
+        for number, (_, row) in zip(sorted(wanted), rows, strict=False):
+            if isinstance(row, RowError):
+                raise _changed(source)
+            found[number] = row
     return found
 
 
@@ -196,14 +194,18 @@ def _lines_of(source: Source) -> Iterator[bytes | None]:
 
 
 @contextmanager
-def open_rows(path: Path, wanted: Sequence[str] | None) -> Iterator[Iterator[Row]]:
-    """The rows of a results file, as objects of the keys that `.jsonl` has. `wanted` None: with all columns."""
+def open_rows(path: Path, wanted: Sequence[str] | None, at: Collection[int] | None = None) -> Iterator[Iterator[Row]]:
+    """
+    The rows of a results file, as objects of the keys that `.jsonl` has. `wanted` None: with all columns.
+
+    With `at` the rows at these places alone, from 0; not of JSON Lines.
+    """
     suffix, name = path.suffix.lower(), printable(whole(path.name))
     if path.parent.parent.name == PARTS:
         name = f"{PARTS}/{path.parent.name}/{name}"
     try:
         if suffix == ".parquet":
-            table = ParquetRows(path, None if wanted is None else (*_READ, *wanted))
+            table = ParquetRows(path, None if wanted is None else (*_READ, *wanted), at=at)
             try:
                 yield iter(table)
             finally:
@@ -212,16 +214,20 @@ def open_rows(path: Path, wanted: Sequence[str] | None) -> Iterator[Iterator[Row
         with path.open("rb") as raw:
             file, _ = as_utf8(raw, name, None)
             if suffix == ".csv":
-                csv = csv_rows(file, name, ",", empty=None)
+                csv = csv_rows(file, name, ",", empty=None, at=at)
                 yield _table(csv.rows, csv.header)
             elif suffix == ".json":
-                yield array_rows(file, name)
+                every = array_rows(file, name, _quick)
+                yield every if at is None else (row for number, row in enumerate(every) if number in at)
             else:
                 yield _json_lines(file, name)
     except DatasetError as error:
         raise NotComparableError(str(error)) from None
     except OSError as error:
         raise NotComparableError(f"{name} cannot be read ({why(error)}); check the path") from None
+
+
+_quick = partial(from_json, allow_inf_nan=False)
 
 
 def _json_lines(file: BufferedReader, name: str) -> Iterator[Row]:
@@ -231,7 +237,7 @@ def _json_lines(file: BufferedReader, name: str) -> Iterator[Row]:
             yield f"{name}:{number}", TooLong()
             continue
         try:
-            row = from_json(line, allow_inf_nan=False)
+            row = _quick(line)
             if type(row) is not dict:
                 columns(row)
         except ValueError:  # the slower parser has the words, and takes what this one is too strict for

@@ -71,6 +71,7 @@ class Side:
         self._first = self.outputs[""]
         self._texts: dict[str, str] = {}
         self._counts: dict[tuple[str, int], int] = {}
+        self._counted: tuple[Any, Any, Any] | None = None
 
     def add_result(self, result: Result) -> None:
         """Add a row of a run that goes on."""
@@ -167,6 +168,9 @@ class Side:
         found.scores[at] = old + (score - old) / count
 
     def _count(self, evaluator: Any, version: Any, sandbox: Any) -> None:
+        if (counted := (evaluator, version, sandbox)) == self._counted:
+            return
+        self._counted = counted
         for names, name in ((self.evaluators, evaluator), (self.versions, version), (self.sandboxes, sandbox)):
             # A file that is no run may have anything there, such as a list.
             if type(name) is str and name not in names and len(names) < _MOST_NAMES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from _json import encode_basestring_ascii, make_encoder
 from collections.abc import Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -70,10 +70,10 @@ def _written(row: Mapping[str, Any]) -> str:
     try:
         plain = dict(row)
         try:
-            return _ENCODER.encode(plain)
+            return "".join(_chunks(plain, 0))
         except Exception:
             for column, value in plain.items():
-                _ENCODER.encode({column: value})
+                _chunks({column: value}, 0)
             raise
     except RecursionError:
         raise too_deep() from None
@@ -116,4 +116,5 @@ def _number(value: Decimal) -> float | int:
     return float(value)
 
 
-_ENCODER = json.JSONEncoder(default=_plain)
+# As json.JSONEncoder(default=_plain) writes, which would make this anew for each row.
+_chunks = make_encoder(None, _plain, encode_basestring_ascii, None, ": ", ", ", False, False, True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from io import BufferedReader
 from typing import Any, NamedTuple
 
@@ -90,9 +90,17 @@ class Csv(NamedTuple):
     rows: Iterator[Row]
 
 
-def csv_rows(file: BufferedReader, name: str, delimiter: str | None = None, *, empty: str | None = "") -> Csv:
+def csv_rows(
+    file: BufferedReader,
+    name: str,
+    delimiter: str | None = None,
+    *,
+    empty: str | None = "",
+    at: Collection[int] | None = None,
+) -> Csv:
     """
     Read the header, and open the rows. `delimiter` None: it is found out. `empty` is the value of an empty cell.
+    With `at` the rows at these places alone, from 0.
 
     Raises DatasetError for a header that cannot be used.
     """
@@ -110,7 +118,7 @@ def csv_rows(file: BufferedReader, name: str, delimiter: str | None = None, *, e
     except (csv.Error, RowError) as error:
         raise DatasetError(f"{name}:{text.number}: the header cannot be read: {error}") from None
     header = _header(first, name)
-    return Csv(header, delimiter, _csv_body(reader, text, header, name, WORDS[delimiter], empty))
+    return Csv(header, delimiter, _csv_body(reader, text, header, name, WORDS[delimiter], empty, at))
 
 
 def _header(cells: list[str] | None, name: str) -> list[str]:
@@ -128,8 +136,15 @@ def _header(cells: list[str] | None, name: str) -> list[str]:
 
 
 def _csv_body(
-    reader: Iterator[list[str]], text: _CsvLines, header: list[str], name: str, marks: str, empty: str | None
+    reader: Iterator[list[str]],
+    text: _CsvLines,
+    header: list[str],
+    name: str,
+    marks: str,
+    empty: str | None,
+    at: Collection[int] | None,
 ) -> Iterator[Row]:
+    row = -1
     while True:
         text.begin_row()
         number = text.number + 1
@@ -143,6 +158,9 @@ def _csv_body(
                 if not "".join(cells).strip():
                     continue
                 raise RowError(f"{len(cells)} fields where the header names {len(header)}; quote texts with {marks}")
+            row += 1
+            if at is not None and row not in at:
+                continue
             values = cells if empty is not None else [cell or None for cell in cells]
             yield f"{name}:{number}", dict(zip(header, values, strict=True))
         except RowError as error:

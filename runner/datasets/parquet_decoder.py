@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from time import monotonic, sleep
 from typing import Any, BinaryIO
@@ -49,13 +49,13 @@ def main(path: str) -> None:
     out = sys.stdout.buffer
     try:
         wanted = json.loads(sys.stdin.readline())
-        asked, groups = wanted["columns"], wanted["groups"]
+        asked, groups, at = wanted["columns"], wanted["groups"], wanted["at"]
         import pyarrow.parquet as parquet
 
         source = _opened(path)
         bound(MEMORY)
         if path.lower().endswith(".arrow"):
-            _arrow(source, asked, out)
+            _arrow(source, asked, out)  # no results file is one, so that `at` is not asked for
             return
         # Without these, a whole row group is in memory at once.
         file = parquet.ParquetFile(source, pre_buffer=False, buffer_size=1 << 16)
@@ -80,7 +80,7 @@ def main(path: str) -> None:
     told = {"rows": rows, "read": read, "unread": others, "groups": sizes if len(every) <= _GROUPS else None}
     _tell(out, told)
     flush = monotonic()
-    for row in _Rows(file, [name for name in names if name not in unread], some, rows):
+    for row in _Rows(file, [name for name in names if name not in unread], some, rows, at):
         out.write(row.encode("ascii") + b"\n")
         if (now := monotonic()) > flush:
             out.flush()
@@ -159,19 +159,22 @@ def _peak() -> int:
 
 
 class _Rows:
-    """Each row as a line of JSON."""
+    """Each row as a line of JSON; with `at` those at these places alone."""
 
-    def __init__(self, file: Any, wanted: list[str], groups: Sequence[int], rows: int) -> None:
+    def __init__(
+        self, file: Any, wanted: list[str], groups: Sequence[int], rows: int, at: Collection[int] | None
+    ) -> None:
         self._file = file
         self._wanted = wanted
         self._groups = groups
         self._rows = rows
+        self._at = None if at is None else frozenset(at)
         self._done = 0
 
     def __iter__(self) -> Iterator[str]:
         if not self._wanted:
             # There is nothing to decode, and pyarrow gives no batches.
-            yield from ("{}" for _ in range(self._rows))
+            yield from ("{}" for at in range(self._rows) if self._at is None or at in self._at)
             return
         for size in _BATCHES:
             try:
@@ -188,6 +191,12 @@ class _Rows:
 
     def _of(self, size: int) -> Iterator[str]:
         for batch in self._batches(size):
+            if self._at is not None:
+                for row in range(batch.num_rows):
+                    self._done += 1
+                    if self._done - 1 in self._at:
+                        yield from _lines(batch.slice(row, 1))
+                continue
             for line in _lines(batch):
                 self._done += 1
                 yield line

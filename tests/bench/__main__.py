@@ -6,6 +6,7 @@ Each figure stands beside a baseline of the same run, since machines are noisy: 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -60,6 +61,8 @@ FIGURES: dict[str, Callable[[Figures], None]] = {
 def main(names: list[str]) -> None:
     if unknown := set(names) - FIGURES.keys():
         sys.exit(f"there is no figure {', '.join(sorted(unknown))}; there are: {', '.join(FIGURES)}")
+    # Where pip has installed evalcell there is bytecode of it; here the first start of each writes that.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     figures = Figures()
     for name in names or FIGURES:
         try:

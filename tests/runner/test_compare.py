@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from runner import Comparison, InputError, NotComparableError, compare_runs, evaluate
+from runner.compare.files import find_source, read_rows
 from runner.compare.gate import worse_gate
 from runner.compare.runs import unlike
 from runner.output.files import ResultsFiles
@@ -98,6 +99,8 @@ def test_every_format_is_compared_alike(tmp_path: Path, suffix: str) -> None:
     assert [(one.base, one.new, one.rows) for one in found.labels] == [("=ok", "=ok", 30), (None, None, 1)]
     assert (found.worst[0].base_text[-3:], found.worst[0].new_text[-3:]) == ("0.0", "0.1")
     assert found.worst[0].difference == pytest.approx(0.2)
+    again = read_rows(find_source(paths[1]), [30, 2])
+    assert [again[number]["id"] for number in (2, 30)] == ["row2", "row31"]
 
 
 def test_the_manifest_tells_the_direction_the_lock_and_how_the_run_ended(tmp_path: Path) -> None:

@@ -56,7 +56,9 @@ class Database:
 
     def _made(self) -> Engine:
         if not self.sqlite:
-            made = create_engine(self._url, **_POOL, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+            made = create_engine(
+                self._url, **_POOL, pool_pre_ping=True, connect_args={"connect_timeout": 10, "client_encoding": "utf8"}
+            )
         else:
             made = create_engine(self._url, **_POOL, connect_args={"timeout": _BUSY})
             event.listen(made, "connect", _prepare)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from runner.arguments import make_request, results_path, scorer
 from runner.call import Columns, with_whole_call
 from runner.datasets.dataset import Empty
+from runner.datasets.location import is_pattern
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.threads import Detached
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
@@ -81,7 +82,8 @@ def evaluate(
     another tool could be several, `dialect` names the tool, and `entry` its function; `dialect_failures="as-zero"`
     makes its exceptions the score 0, where that tool does so. `dataset` is a path,
     `demo`, a data frame or rows, which are read in another thread. A text file has this `encoding`, by default UTF-8;
-    an `empty` cell of CSV is text or null. `limit` is the number of rows to score. `id` is the column with their ids.
+    an `empty` cell of CSV is text or null. A pattern of several files is scored in parts: `output` is a folder, and the
+    report has no results. `limit` is the number of rows to score. `id` is the column with their ids.
     `keep` are columns that each result carries in its `row`, or `all`. `sandbox` is a backend's name or a config, whose
     packages are added to the script's own; without a backend, the one that fits is chosen. `on` is a Ray cluster whose
     workers open that sandbox: `ray`, or `ray://HOST:10001`. `mapping`, such as
@@ -106,13 +108,13 @@ def evaluate(
     given = dict(locals())
     request, rows = make_request(**_without(given, "output", "resume", "save", "report", "progress"))
     files, reports = ([given] if isinstance(given, str | os.PathLike) else given for given in (output, report))
-    run = Run(
-        prepare(request, save=save),
-        files=[results_path(file) for file in files],
-        reports=[os.fspath(file) for file in reports],
-        resume=resume,
-        save=save,
-    )
+    written, reported = [results_path(file) for file in files], [os.fspath(file) for file in reports]
+    if request.dataset is not None and is_pattern(request.dataset):
+        from runner.api.parts import evaluate_parts  # here: most datasets are one file
+
+        with with_whole_call(evaluate, given):
+            return evaluate_parts(request, files=written, reports=reported, resume=resume, save=save)
+    run = Run(prepare(request, save=save), files=written, reports=reported, resume=resume, save=save)
     opened = ExitStack()
     with with_whole_call(evaluate, given):
         opened.enter_context(run.open(rows))

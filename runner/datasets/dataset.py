@@ -17,7 +17,7 @@ from runner.datasets.delimiter import WORDS
 from runner.datasets.formats import csv_rows, jsonl_rows, lines
 from runner.datasets.ids import Ids
 from runner.datasets.json_array import array_rows
-from runner.datasets.location import file_of, is_url, open_url
+from runner.datasets.location import file_of, is_pattern, is_url, open_url
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.parquet import ParquetRows
 from runner.datasets.rows import Row, cases, cases_from_rows
@@ -195,6 +195,8 @@ def open_dataset(
 def _open_file(
     place: str, columns: Collection[str] | None, reading: Reading, name: str | None, part: Slice | None
 ) -> Dataset:
+    if is_pattern(place):
+        raise DatasetError(f"{printable(whole(place))} is several files: one evaluator scores them in parts, to run/")
     path = Path(place)
     name, suffix = printable(whole(path.name)) if name is None else name, path.suffix.lower()
     packed = suffix if suffix in PACKED else None

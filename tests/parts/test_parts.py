@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from runner import evaluate, evaluate_all
+from runner.errors import DatasetError, InputError
+from sandboxes import SandboxConfig
 from tests.cli.commands import evalcell
 from tests.parts.conftest import results, rows, summary, write
 
@@ -88,6 +91,23 @@ def test_gates_and_a_baseline_judge_all_parts(here: Path) -> None:
     texts = [Path(f"{folder}.md").read_text() for folder in ("one", "parts")]
     assert len(texts[0]) > 500
     assert texts[0].count("boom") == texts[1].count("boom") > 0
+
+
+def test_from_python_it_is_the_same_run(here: Path) -> None:
+    write("rows-a.jsonl", rows(0, 20))
+    write("rows-b.jsonl", rows(20, 20))
+    write("all.jsonl", rows(0, 40))
+    whole = evaluate("noisy.py", "all.jsonl", seed=3, sandbox=SandboxConfig(jobs=1))
+    parts = evaluate("noisy.py", "rows-*.jsonl", seed=3, sandbox=SandboxConfig(jobs=1), output="out/", report="out.md")
+    timeless = {"seconds": 0, "rows_per_second": 0}
+    assert parts.summary.model_copy(update=timeless) == whole.summary.model_copy(update=timeless)
+    assert parts.shown == whole.shown
+    assert parts.results == []
+    assert "boom" in Path("out.md").read_text()
+    with pytest.raises(InputError, match="several files"):
+        evaluate("noisy.py", "rows-*.jsonl")
+    with pytest.raises(DatasetError, match="one evaluator scores them"):
+        evaluate_all({"a": "noisy.py"}, "rows-*.jsonl")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ process.env.PROMPTFOO_DISABLE_TELEMETRY = '1';
 process.env.PROMPTFOO_DISABLE_UPDATE = '1';
 process.env.PROMPTFOO_DISABLE_REMOTE_GENERATION = 'true';
 process.env.PROMPTFOO_CONFIG_DIR = fs.mkdtempSync('/tmp/promptfoo-');
+process.env.LOG_LEVEL = 'none';
 const write = process.stdout.write.bind(process.stdout);
-console.log = console.info = console.debug = console.warn = () => {};
+process.stdout.write = process.stderr.write.bind(process.stderr); // what promptfoo logs
 const found = createRequire(path.join(modules, 'package.json')).resolve('promptfoo');
 const promptfoo = (await import(pathToFileURL(found).href)).default;
 const { runAssertion } = promptfoo.assertions;
@@ -50,11 +51,12 @@ fs.rmSync(process.env.PROMPTFOO_CONFIG_DIR, { recursive: true, force: true });
 process.exit(0);
 
 function line(graded) {
-  const own = [graded.pass ? 'pass' : 'fail', graded.score, graded.reason ?? null];
+  // Some reasons end with the assertion itself, which is a path here.
+  const own = [graded.pass ? 'pass' : 'fail', graded.score, (graded.reason ?? '').replace(`\n${value}`, '') || null];
   const others = Object.entries(graded.namedScores ?? {});
   const outputs = { [others.length ? 'overall' : '']: own };
   for (const [name, score] of others) outputs[name] = [null, score, null];
-  if (/^(Python code execution failed|Custom function threw error|Script execution)/.test(graded.reason ?? ''))
+  if (/^(Error running Python script|Python code execution failed|Custom function threw error)/.test(graded.reason ?? ''))
     return { outcome: 'failed', outputs: {}, why: graded.reason.slice(0, 500) };
   return { outcome: 'scored', outputs };
 }

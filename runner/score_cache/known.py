@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from runner.engine.batched import is_batched
 from runner.engine.batches import SharedBatches
 from runner.engine.row import Known, Row
 from runner.output.digests import digests
@@ -197,6 +198,8 @@ def open_scores(prepared: Prepared) -> ScoreCache | None:
 
 def refusal(prepared: Prepared) -> str | None:
     """Why the run's scores cannot be kept. None: they can."""
+    if is_batched(prepared.evaluator):
+        return "the script is called with several rows at once, and a score may depend on the others"
     config, seed = prepared.sandbox.config, prepared.request.seed
     if config.network:
         return "the script may use the network"

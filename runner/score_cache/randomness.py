@@ -21,6 +21,8 @@ def draws(evaluator: Evaluator) -> str | None:
     if evaluator.language == "typescript":
         found = _TYPESCRIPT.search(evaluator.source)
         return found[0] if found else None
+    if evaluator.entry == "<json>" and re.search(r'"python"', evaluator.source):
+        return "a script inside of JSON"
     try:
         tree = ast.parse(evaluator.source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

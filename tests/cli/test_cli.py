@@ -331,10 +331,10 @@ def test_wrong_usage_is_2_with_words_and_without_a_traceback(here: Path, argumen
 def test_an_unexpected_exception_is_one_line_and_with_debug_a_traceback(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise LookupError("\x1b[2Jwhoops")
 
-    monkeypatch.setattr("runner.cli.run.find", fail)
+    monkeypatch.setattr("runner.cli.sandbox_options.find", fail)
     result = run("length.py", "data.jsonl")
     assert (result.exit_code, result.stdout) == (3, "")
     line = "evalcell failed unexpectedly: LookupError: \\x1b[2Jwhoops; run `evalcell --debug …` and report it\n"

@@ -220,7 +220,7 @@ def test_each_option_of_run_is_a_key() -> None:
     command = cli.commands["run"]
     options = {p.opts[-1].removeprefix("--").replace("-", "_") for p in command.params if isinstance(p, click.Option)}
     keys = {field.alias or name for name, field in Settings.model_fields.items()}
-    assert options - keys == {"config", "json", "quiet", "resume", "save"}
+    assert options - keys == {"config", "inline", "json", "quiet", "resume", "save"}  # code is in a file there
     assert keys - options <= {"dataset", "evaluators"}
 
 

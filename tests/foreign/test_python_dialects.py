@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import runner
 from runner.errors import EvaluatorError
 from runner.evaluators.load import parse_evaluator
 from runner.types import InputMapping
@@ -337,3 +340,12 @@ def test_what_is_more_than_a_type_takes_the_package() -> None:
     client = "from langsmith import Client\n\n\ndef ok(run, example): return True\n"
     assert parse_evaluator(client, "one.py").packages == ("langsmith",)
     assert ROWS
+
+
+def test_a_reward_of_other_rows_is_not_taken_from_the_cache(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    (tmp_path / "reward.py").write_text(
+        "def reward(completions, **kwargs):\n    return [len(completions)] * len(completions)\n"
+    )
+    results = runner.evaluate(tmp_path / "reward.py", [{"output": "a"}], cache=True).results
+    assert [one.score for one in results] == [1.0]
+    assert "called with several rows at once" in caplog.text

@@ -87,6 +87,7 @@ def test_the_token_of_the_environment_leaves_it(tmp_path: Path) -> None:
     assert not (tmp_path / "token").exists()
 
 
+@pytest.mark.rotating("refused starts of the server", "server")
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("setpriv") is None, reason="needs Linux and setpriv")
 def test_other_processes_of_its_user_cannot_look_into_it(tmp_path: Path) -> None:
     # Root with any of these capabilities may look into everything, and without them only into its equals.

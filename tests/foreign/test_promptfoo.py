@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +127,25 @@ def test_an_entry_that_is_not_there_is_named(tmp_path: Path) -> None:
         runner.read_evaluator(f"{path}:other")
     with pytest.raises(EvaluatorError, match="no dialect 'promptfo'"):
         runner.read_evaluator(path, dialect="promptfo")
+
+
+def test_a_script_that_changes_the_part_beside_it_fakes_no_other_row(tmp_path: Path) -> None:
+    script = (
+        "import sys\n\n\ndef get_assert(output, context):\n"
+        "    if output == 'evil':\n        part = sys.modules['evalcell_part']\n"
+        "        part.result = part.finished = lambda *_: {'outputs': {'x': {'score': 99}}}\n    return 0.5\n"
+    )
+    rows = [{"output": "good"}, {"output": "evil"}, {"output": "good"}]
+    scores = [one.score for one in runner.evaluate(written(tmp_path, script), rows).results]
+    assert (scores[0], scores[2]) == (0.5, 0.5)
+
+
+def test_a_script_of_our_own_imports_nothing_of_dialects(tmp_path: Path) -> None:
+    code = (
+        "import sys, runner.cli.run, runner.evaluators.load as load\n"
+        "load.read_evaluator(sys.argv[1])\n"
+        "print([name for name in sys.modules if name.startswith('runner.evaluators.foreign')])\n"
+    )
+    path = written(tmp_path, "def evaluate(output, reference=None): return 1.0\n")
+    told = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"

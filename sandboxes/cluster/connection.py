@@ -7,19 +7,19 @@ import contextlib
 import logging
 import os
 import secrets
-import shutil
+import signal
 import sys
-import tempfile
-from pathlib import Path
+import threading
 from typing import Any
 
+from sandboxes.cluster.folder import ClusterFolder
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.shield import finish
 
 ADDRESS = "RAY_ADDRESS"
 _CLIENT = "ray://"
 _OBJECTS = 128 << 20  # bytes of shared memory for a cluster of this machine; a batch of rows is small
-_SOCKET_PATH = 40  # characters of a folder in which Ray's sockets have room
+_ATTEMPTS = 2  # Ray waits for a node for 30 seconds only, which a busy machine may need
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 _AUTHENTICATION = {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
 
@@ -31,7 +31,8 @@ def address_of(on: str) -> str | None:
     `ray` is the cluster of RAY_ADDRESS, if that is set. Raises UnsupportedConfigError.
     """
     if on == "ray":
-        return os.environ.get(ADDRESS) or None
+        address = os.environ.get(ADDRESS)
+        return None if address == "local" else address or None
     host, _, port = on.removeprefix(_CLIENT).rpartition(":")
     if not (on.startswith(_CLIENT) and host and port.isdecimal() and int(port) < 1 << 16 and on.isprintable()):
         raise UnsupportedConfigError(
@@ -61,65 +62,115 @@ def import_ray(*, local: bool) -> Any:
     return ray
 
 
+class _Shared:
+    """What this process is connected to. Ray allows one cluster for a process, and runs may overlap."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.address: str | None = None
+        self.folder: ClusterFolder | None = None
+        self.users = 0
+        """The connections that are open, if one of them made it; 0 if the program itself did, or nobody."""
+
+    def join(self, ray: Any, address: str | None, cpus: int) -> bool:
+        """Connect, or use what is there. Whether `leave` shall be called later."""
+        with self.lock:
+            if self.users and address != self.address:
+                raise SandboxUnavailableError(
+                    f"this program runs on {self.address or 'a cluster of this machine'} meanwhile, and Ray connects a "
+                    "program to one cluster only; wait for that run, or begin this one in another process"
+                )
+            if not self.users and ray.is_initialized():
+                if address is not None and address.startswith(_CLIENT):
+                    raise SandboxUnavailableError(
+                        "this program is connected to a Ray cluster already; name that one with `ray`, "
+                        "or call ray.shutdown() first"
+                    )
+                return False
+            if not self.users:
+                self._connect(ray, address, cpus)
+                self.address = address
+            self.users += 1
+            return True
+
+    def _connect(self, ray: Any, address: str | None, cpus: int) -> None:
+        quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.CRITICAL}
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                if address is not None:
+                    ray.init(address=address, **quiet)
+                    return
+                self.folder = ClusterFolder()
+                # The address: a variable of this name with an empty value would be one.
+                ray.init(
+                    address="local",
+                    num_cpus=cpus,
+                    include_dashboard=False,
+                    _node_ip_address="127.0.0.1",
+                    object_store_memory=_OBJECTS,
+                    _temp_dir=str(self.folder.path),
+                    **quiet,
+                )
+                return
+            except Exception as e:  # Ray has no class of its own for this
+                self._disconnect(ray)
+                if address is None and attempt < _ATTEMPTS:
+                    continue
+                raise SandboxUnavailableError(_why(e, address)) from None
+
+    def leave(self, ray: Any) -> None:
+        """The last one disconnects; a cluster that was started here ends."""
+        with self.lock:
+            self.users -= 1
+            if not self.users:
+                self._disconnect(ray)
+
+    def _disconnect(self, ray: Any) -> None:
+        ray.shutdown()
+        if self.folder is not None:
+            self.folder.close()
+            self.folder = None
+
+
+_SHARED = _Shared()
+
+
 class Connection:
     """A connection to a cluster. A program that is connected already stays so; nothing of its is ended."""
 
     def __init__(self, on: str, cpus: int) -> None:
+        """`cpus` are the processors of a cluster that is started here. Raises UnsupportedConfigError."""
         self._address = address_of(on)
         self._cpus = cpus
-        self._folder: Path | None = None
-        self._ours = False
+        self._joined = False
         self.ray: Any = None
 
     async def open(self) -> None:
         """Connect. Raises SandboxUnavailableError."""
         self.ray = await asyncio.to_thread(import_ray, local=self._address is None)
-        if self.ray.is_initialized():
-            return
         # In a thread, as it takes seconds; there Ray leaves the handlers of signals alone, too.
-        opening = asyncio.create_task(asyncio.to_thread(self._connect))
+        opening = asyncio.create_task(asyncio.to_thread(self._join))
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
             with contextlib.suppress(SandboxUnavailableError):
                 await finish(lambda: asyncio.shield(opening))
             raise
+        finally:
+            _keep_handler()
 
-    def _connect(self) -> None:
-        quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.CRITICAL}
-        self._ours = True
-        try:
-            if self._address is None:
-                self._folder = _short_folder()
-                self.ray.init(
-                    num_cpus=self._cpus,
-                    include_dashboard=False,
-                    _node_ip_address="127.0.0.1",
-                    object_store_memory=_OBJECTS,
-                    _temp_dir=str(self._folder),
-                    **quiet,
-                )
-            else:
-                self.ray.init(address=self._address, **quiet)
-        except Exception as e:  # Ray has no class of its own for this
-            self._disconnect()
-            where = "a cluster of this machine could not be started" if self._address is None else self._address
-            lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-            why = lines[0][:300] if lines else type(e).__name__
-            raise SandboxUnavailableError(f"{where}: {why}; `ray status` says what runs there") from None
+    def _join(self) -> None:
+        self._joined = _SHARED.join(self.ray, self._address, self._cpus)
 
-    def _disconnect(self) -> None:
-        if self._ours:
-            self._ours = False
-            self.ray.shutdown()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+    def _leave(self) -> None:
+        if self._joined:
+            self._joined = False
+            _SHARED.leave(self.ray)
 
     async def close(self) -> None:
-        """Let go of the cluster; one that was started here ends. Safe twice."""
+        """Let go of the cluster; one that was started here ends with its last connection. Safe twice."""
         if self.ray is not None:
-            await finish(lambda: asyncio.to_thread(self._disconnect))
+            await finish(lambda: asyncio.to_thread(self._leave))
 
     @property
     def cpus(self) -> int:
@@ -127,6 +178,17 @@ class Connection:
         return int(self.ray.cluster_resources().get("CPU", 0))
 
 
-def _short_folder() -> Path:
-    usual = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="evalcell-ray-", dir=usual if len(usual) <= _SOCKET_PATH else "/tmp"))
+def _keep_handler() -> None:
+    """Ray's own handler of SIGTERM, set below Python's, prints a page before that runs."""
+    if threading.current_thread() is threading.main_thread() and (kept := signal.getsignal(signal.SIGTERM)) is not None:
+        signal.signal(signal.SIGTERM, kept)
+
+
+def _why(error: Exception, address: str | None) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    why = lines[0][:300] if lines else type(error).__name__
+    if address is None:
+        return f"a cluster of this machine could not be started: {why}; free memory or processors, and run it again"
+    if "grpcio" in why:
+        return "Ray's client needs grpcio; run: pip install 'ray[client]', or set RAY_ADDRESS=HOST:6379 and name `ray`"
+    return f"{address}: {why}; `ray status` says what runs there, and RAY_AUTH_TOKEN must be the cluster's"

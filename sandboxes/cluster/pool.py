@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import pickle
 from collections.abc import Callable
 from functools import partial
@@ -10,24 +12,23 @@ from typing import Any
 from uuid import uuid4
 
 from sandboxes.base import Limits, SandboxConfig, Script
-from sandboxes.cluster.member import Member, last_line, refuse_other
+from sandboxes.cluster.budget import Budget
+from sandboxes.cluster.facts import refuse_other_program, refuse_other_worker
+from sandboxes.cluster.member import STOP, Member, NotStartedError, WorkerDiedError, ask
 from sandboxes.cluster.races import Races
 from sandboxes.cluster.schedule import AHEAD, Schedule
 from sandboxes.cluster.worker import Reply, Worker
-from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
-from sandboxes.shield import every, finish
+from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.shield import every
 
 NAMESPACE = "evalcell"
 """Of the workers' names, by which `evalcell cluster` finds them."""
 GRACE = 60.0
 """Seconds without any worker after which a run ends."""
 _START = 120.0  # seconds for a worker's process to start; what it installs has the config's own time
-_STOP = 5.0  # seconds for a worker to end by itself
+_JOIN = 60.0  # seconds that a run waits for workers before it begins with those that are there
+_ATTEMPTS = 3  # for the first worker
 _PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds before a place is filled again
-
-
-class WorkerDiedError(SandboxLostError):
-    """The worker's process, or its node, is gone."""
 
 
 class Workers:
@@ -41,35 +42,58 @@ class Workers:
         self._ray = ray
         self._config = config
         self._warn = warn
-        self._files: dict[str, bytes] = {}
+        self._files: Any = {}
         self._variables: dict[str, str] = {}
+        self._first: Member | None = None
+        self._joining = 0
+        self._unfinished: dict[str, Member] = {}
+        self.budget = Budget()
         self._schedule = Schedule()
         self._races = Races[bytes]()
         self._replacing: set[asyncio.Task[None]] = set()
         self._programs: dict[int, tuple[Script, Limits]] = {}
         self._numbers = 0
+        self.places = 0
+        """The workers that are wanted."""
         self.members: list[Member] = []
 
     async def open(self, count: int, files: dict[str, bytes], variables: dict[str, str]) -> Reply:
         """
-        Start so many workers; the facts of all of them.
+        Start so many workers; the facts of all of them. Those that the cluster has no room for join later.
 
         The first resolves the packages, and the others install its lock. Raises SandboxUnavailableError if one cannot
         start, or differs from the others in what decides scores. For one that dies meanwhile, another one is started.
         """
-        self._files, self._variables = files, variables
-        first = await self._started()
+        self.places = count
+        # Kept once by the cluster, and once more by each node that has a worker.
+        self._files, self._variables = self._ray.put(files) if files else {}, variables
+        first = self._first = await self._started_at_last()
         if first.facts["lock"] is not None:
             self._config = self._config.model_copy(update={"lock": first.facts["lock"]})
-        others = await asyncio.gather(*(self._started() for _ in range(count - 1)), return_exceptions=True)
-        for other in others:
-            if isinstance(other, BaseException) and not isinstance(other, WorkerDiedError):
-                raise other
-        for member in self.members:
-            self._schedule.join(member)
-        for _ in range(count - len(self.members)):
-            self._fill_place()
+        starting = [asyncio.create_task(self._started()) for _ in range(count - 1)]
+        try:
+            done, _ = await asyncio.wait(starting, timeout=_JOIN) if starting else (set(), set())
+            for error in (task.exception() for task in done):
+                if error is not None and not isinstance(error, WorkerDiedError | NotStartedError):
+                    raise error
+        except BaseException:
+            for task in starting:
+                task.cancel()
+            await asyncio.gather(*starting, return_exceptions=True)
+            raise
+        if len(self.members) < count:
+            self._warn(f"{len(self.members)} of {count} workers are there; the others join when the cluster has room")
+        for task in starting:
+            if not task.done() or task.exception() is not None:
+                self._fill_place(task)
         return first.facts
+
+    async def _started_at_last(self) -> Member:
+        """The first worker; a node may go away meanwhile."""
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(WorkerDiedError):
+                return await self._started()
+        return await self._started()
 
     async def _started(self) -> Member:
         actor = self._ray.remote(Worker).options(
@@ -81,23 +105,33 @@ class Workers:
             max_concurrency=2 * AHEAD + 2,
             scheduling_strategy="SPREAD",
         )
-        member = Member(actor.remote())
+        member, joining = Member(actor.remote()), False
         try:
             member.facts = await self._ask(member, member.actor.hello, _START)
+            self._joining += 1
+            joining = True
             member.where = f"{member.facts['host']}, process {member.facts['pid']}"
+            refuse_other_program(member.where, member.facts)
             opening = self._config.install_timeout + _START
             config = pickle.dumps(self._config)
             member.facts |= await self._ask(member, member.actor.open, opening, config, self._files, self._variables)
-            if self.members:
-                refuse_other(self.members[0], member)
-            for line in member.facts["warnings"] if not self.members else ():
+            if (first := self._first) is not None:
+                refuse_other_worker(first.where, first.facts, member.where, member.facts)
+            for line in member.facts["warnings"] if first is None else ():
                 self._warn(line)
-            for number, (script, limits) in self._programs.items():
+            loaded: set[int] = set()
+            while missing := self._programs.keys() - loaded:
+                number = min(missing)
+                script, limits = self._programs[number]
                 await self._ask(member, member.actor.load, None, number, tuple(script), limits.model_dump())
+                loaded.add(number)
         except BaseException:
             self._end(member)
             raise
+        finally:
+            self._joining -= joining
         self.members.append(member)
+        self._schedule.join(member)
         return member
 
     async def load(self, script: Script, limits: Limits) -> tuple[int, Reply]:
@@ -178,8 +212,8 @@ class Workers:
                 async with asyncio.timeout(GRACE):
                     found = await self._schedule.take(other)
             except TimeoutError:
-                if any(member.alive for member in self.members):
-                    continue  # all are busy
+                if self._joining or any(member.alive for member in self.members):
+                    continue  # all are busy, or one is on its way
                 raise SandboxUnavailableError(
                     f"no worker of the cluster was there for {GRACE:.0f} seconds; look at `ray status`, "
                     "then run it again with `resume`"
@@ -190,15 +224,15 @@ class Workers:
     def _lose(self, member: Member) -> None:
         if not member.alive:
             return
-        self._schedule.part(member)
         self._end(member)
         if member not in self.members:
-            return  # all of them end
+            return  # it had not joined yet, or all of them end
+        self._schedule.part(member)
         self._warn(f"a worker died ({member.where}); its rows are run by another one")
         self._fill_place()
 
-    def _fill_place(self) -> None:
-        task = asyncio.create_task(self._replace())
+    def _fill_place(self, started: asyncio.Task[Member] | None = None) -> None:
+        task = asyncio.create_task(self._replace(started))
         self._replacing.add(task)
         task.add_done_callback(self._replacing.discard)
 
@@ -206,55 +240,42 @@ class Workers:
         member.alive = False
         self._ray.kill(member.actor, no_restart=True)
 
-    async def _replace(self) -> None:
+    async def _replace(self, started: asyncio.Task[Member] | None) -> None:
         """Fill a place again, however long it takes; the run goes on with the others."""
-        for pause in _PAUSES:
-            await asyncio.sleep(pause)
+        for pause in itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1])):
             try:
-                member = await self._started()
-            except (WorkerDiedError, TimeoutError):
-                continue
+                if started is None:
+                    await asyncio.sleep(pause)
+                await (started or self._started())
+            except (WorkerDiedError, NotStartedError):
+                started = None
             except SandboxError as e:
                 self._warn(f"no worker takes the place of one that died: {e}")
                 return
-            self._schedule.join(member)
-            return
+            else:
+                return
 
     async def _ask(self, member: Member, method: Any, seconds: float | None, *arguments: Any) -> Any:
-        """A worker's reply. Cancelling it stops what it does there. Raises WorkerDiedError, SandboxUnavailableError."""
-        errors = self._ray.exceptions
-        reference = method.remote(*arguments)
-        waiting = asyncio.wrap_future(reference.future())
-        try:
-            async with asyncio.timeout(seconds):
-                reply = await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            await finish(lambda: self._stop(member, reference, waiting))
-            raise
-        except TimeoutError:
-            raise SandboxUnavailableError(
-                f"a worker did not start within {seconds:.0f} seconds; the cluster may have no free processor: "
-                "ask for fewer workers with SandboxConfig(jobs=…)"
-            ) from None
-        except errors.RuntimeEnvSetupError as e:
-            raise SandboxUnavailableError(f"a node could not be prepared: {last_line(e)}") from None
-        except errors.RayTaskError as e:  # our own code, over there
-            raise SandboxUnavailableError(
-                f"{member.where}: {last_line(e)}; is the same evalcell installed there?"
-            ) from None
-        except errors.RayError as e:
-            raise WorkerDiedError(f"a worker died ({member.where}): {last_line(e)}") from None
-        if isinstance(reply, dict) and (why := reply.get("failed")) is not None:
-            raise SandboxUnavailableError(f"{member.where}: {why}")
+        reply = await ask(self._ray, member, method, seconds, arguments, partial(self._lose, member))
+        if isinstance(reply, tuple):
+            reply, number = reply
+            self._unfinished[number] = member
         return reply
 
-    async def _stop(self, member: Member, reference: Any, waiting: asyncio.Future[Any]) -> None:
-        """Stop a call; a worker that does not is ended."""
-        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._ray.cancel(reference)
-        await asyncio.wait({waiting}, timeout=_STOP)
-        if not waiting.done() and member.alive:
+    async def more(self, number: str) -> bytes:
+        """The next part of a worker's reply. Raises SandboxLostError if it died meanwhile."""
+        member = self._unfinished.pop(number)
+        try:
+            reply: bytes = await self._ask(member, member.actor.more, None, number)
+        except WorkerDiedError:
             self._lose(member)
+            raise
+        return reply
+
+    def drop(self, number: str) -> None:
+        """Let a worker stop what nobody waits for."""
+        if (member := self._unfinished.pop(number, None)) is not None and member.alive:
+            member.actor.drop.remote(number)
 
     async def close(self) -> None:
         """End all workers, and return when they have ended. Safe twice."""
@@ -268,7 +289,7 @@ class Workers:
 
     async def _close(self, member: Member) -> None:
         try:
-            async with asyncio.timeout(_STOP):
+            async with asyncio.timeout(STOP):
                 await asyncio.wrap_future(member.actor.close.remote().future())
         except (TimeoutError, self._ray.exceptions.RayError):
             pass  # it is ended in any case

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script, ScriptError
+from sandboxes.cluster.budget import pieces
 from sandboxes.cluster.connection import Connection, address_of
 from sandboxes.cluster.pool import Workers
 from sandboxes.cluster.schedule import AHEAD
@@ -27,20 +27,30 @@ _FILES = 64 << 20  # bytes of all files that travel
 class ClusterProgram(Program):
     """A script that is loaded in each worker."""
 
-    def __init__(self, workers: Workers, number: int, loaded: Execution) -> None:
+    def __init__(self, workers: Workers, number: int, loaded: Execution, *, divisible: bool) -> None:
         self._workers = workers
         self._number = number
+        self._divisible = divisible
         self.loaded = loaded
 
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
-        asked = pickle.dumps(list(calls))
-        reply = json.loads(await self._workers.run(self._number, asked, len(calls), limits))
-        if (why := reply.get("failed")) is not None:
-            raise SandboxUnavailableError(why)
-        for values in reply["executions"]:
-            yield _execution(values)
-        if reply["lost"] is not None:
-            raise SandboxLostError(reply["lost"])
+        for part, rows in pieces(calls, divisible=self._divisible):
+            async with self._workers.budget.hold(len(part)):
+                reply = json.loads(await self._workers.run(self._number, part, rows, limits))
+            try:
+                while True:
+                    if (why := reply.get("failed")) is not None:
+                        raise SandboxUnavailableError(why)
+                    for values in reply["executions"]:
+                        yield _execution(values)
+                    if reply["lost"] is not None:
+                        raise SandboxLostError(reply["lost"])
+                    if (more := reply.get("more")) is None:
+                        break
+                    reply = json.loads(await self._workers.more(more))
+            finally:
+                if (more := reply.get("more")) is not None:
+                    self._workers.drop(more)
 
     async def close(self) -> None:
         await self._workers.forget(self._number)
@@ -66,7 +76,7 @@ class ClusterSandbox(Sandbox):
 
     @property
     def concurrency(self) -> int:
-        return AHEAD * (len(self._workers.members) if self._workers else 1)
+        return AHEAD * max(1, self._workers.places if self._workers else 1)
 
     @property
     def batch(self) -> int:
@@ -118,7 +128,8 @@ class ClusterSandbox(Sandbox):
         if self._workers is None:
             raise SandboxUnavailableError("the sandbox is not open; use it as `async with sandbox:`")
         number, loaded = await self._workers.load(script, limits)
-        return ClusterProgram(self._workers, number, _execution(loaded))
+        divisible = self.isolation == "call"
+        return ClusterProgram(self._workers, number, _execution(loaded), divisible=divisible)
 
     async def close(self) -> None:
         await finish(self._close)

@@ -7,23 +7,28 @@ import hashlib
 import json
 import os
 import pickle
-import platform
+import secrets
 import socket
 import tempfile
 from collections import deque
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from sandboxes.base import Execution, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.cache import private_dir
+from sandboxes.cluster.facts import facts
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
 from sandboxes.registry import create
 
 Reply = dict[str, Any]
 _RECENT = 30.0  # seconds of the rows a second that are shown
+Part = bytes | tuple[bytes, str]
+
+PART = 8 << 20
+"""Characters of a reply after which its next part waits until it is wanted, so that no node holds more of it."""
 
 
 class Worker:
@@ -39,17 +44,12 @@ class Worker:
         self._began = monotonic()
         self._busy = self._rows = 0
         self._recent: deque[tuple[float, int]] = deque()  # when batches were done, and their rows
+        self._unfinished: dict[str, AsyncIterator[Execution]] = {}
         self._files = tempfile.TemporaryDirectory(prefix="evalcell-files-")
 
     async def hello(self) -> Reply:
         """Which versions this node has."""
-        return {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "evalcell": version("evalcell"),
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-        }
+        return facts()
 
     async def open(self, config: bytes, files: dict[str, bytes], variables: dict[str, str]) -> Reply:
         """Open the sandbox, with these files in the place of the config's, and these variables."""
@@ -93,31 +93,51 @@ class Worker:
         self._programs[number] = program
         return {"loaded": _data(program.loaded)}
 
-    async def run(self, number: int, calls: bytes, limits: dict[str, Any]) -> bytes:
-        """Run the calls; JSON with an execution for each. Cancelling it stops the script."""
+    async def run(self, number: int, calls: bytes, limits: dict[str, Any]) -> Part:
+        """
+        Run the calls; JSON with an execution for each. Cancelling it stops the script.
+
+        A large reply comes in parts: then the number for `more` is beside the first of them.
+        """
+        return await self._part(self._programs[number].run(pickle.loads(calls), Limits.model_validate(limits)))
+
+    async def more(self, number: str) -> Part:
+        """The next part of a reply."""
+        return await self._part(self._unfinished.pop(number))
+
+    async def _part(self, executions: AsyncIterator[Execution]) -> Part:
+        found: list[str] = []
+        size, lost, number = 0, None, None
         self._busy += 1
         try:
-            return await self._run(number, calls, limits)
-        finally:
-            self._busy -= 1
-
-    async def _run(self, number: int, calls: bytes, limits: dict[str, Any]) -> bytes:
-        found, lost = [], None
-        executions = self._programs[number].run(pickle.loads(calls), Limits.model_validate(limits))
-        try:
             async for execution in executions:
-                found.append(_data(execution))
+                found.append(json.dumps(_data(execution)))
+                size += len(found[-1])
+                if size >= PART:
+                    number = secrets.token_hex(16)
+                    break
         except SandboxLostError as e:
             lost = str(e)
         except SandboxError as e:
             return json.dumps({"failed": str(e)}).encode()
         finally:
-            if (close := getattr(executions, "aclose", None)) is not None:
-                await close()
+            self._busy -= 1
+            if number is None:
+                await _closed(executions)
         self._rows += len(found)
         self._recent.append((monotonic(), len(found)))
         self._shorten()
-        return json.dumps({"executions": found, "lost": lost}).encode()
+        rest = json.dumps({"lost": lost, "more": number})[1:]
+        reply = f'{{"executions": [{",".join(found)}], {rest}'.encode()
+        if number is None:
+            return reply
+        self._unfinished[number] = executions
+        return reply, number
+
+    async def drop(self, number: str) -> None:
+        """Stop what the next parts of a reply would have been about."""
+        if (executions := self._unfinished.pop(number, None)) is not None:
+            await _closed(executions)
 
     def _shorten(self) -> None:
         while self._recent and monotonic() - self._recent[0][0] > _RECENT:
@@ -145,11 +165,19 @@ class Worker:
     async def close(self) -> None:
         """Stop everything that was started here."""
         sandbox, self._sandbox = self._sandbox, None
+        for number in list(self._unfinished):
+            with suppress(SandboxError):
+                await self.drop(number)
         self._programs.clear()
         with suppress(asyncio.CancelledError, SandboxError):
             if sandbox is not None:
                 await sandbox.close()
         self._files.cleanup()
+
+
+async def _closed(executions: AsyncIterator[Execution]) -> None:
+    if (close := getattr(executions, "aclose", None)) is not None:
+        await close()
 
 
 def _data(execution: Execution) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from runner.engine import local
 from runner.evaluators.load import parse_evaluator
 from sandboxes.base import SandboxConfig
 from sandboxes.cluster import sandbox as cluster
+from sandboxes.cluster.facts import facts
 from sandboxes.cluster.sandbox import on_cluster
 
 CONFIG = SandboxConfig(backend="wasm")
@@ -145,6 +146,8 @@ class FakeRay:
         RayTaskError=RayTaskError,
         RuntimeEnvSetupError=RuntimeEnvSetupError,
         TaskCancelledError=RayError,
+        ObjectStoreFullError=RayTaskError,
+        OutOfDiskError=RayTaskError,
     )
 
     def __init__(self, scenario: Scenario, found: Found) -> None:
@@ -276,7 +279,7 @@ EXECUTION = {
     "duration": 0.0,
 }
 REPLIES: dict[str, Any] = {
-    "hello": {"host": "simulated", "pid": 1, "evalcell": "0", "python": "3", "machine": "any"},
+    "hello": facts(),
     "open": {
         "identity": "simulated",
         "lock": None,

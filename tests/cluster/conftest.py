@@ -5,20 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any
 
 import pytest
 
-from tests.cluster.nodes import two_nodes
+from tests.cluster.nodes import Nodes, two_nodes
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """
-    A cluster of two nodes with two processors each, and RAY_ADDRESS that names it.
-
-    `added()` gives it a further node.
-    """
+def cluster() -> Iterator[Nodes]:
+    """A cluster of two nodes with two processors each, and RAY_ADDRESS that names it."""
     if not sys.platform.startswith("linux"):
         pytest.skip("tried on Linux")
     if find_spec("ray") is None:

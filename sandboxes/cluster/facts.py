@@ -1,0 +1,82 @@
+"""Facts of a worker that decide scores: they must be the same on all nodes, and here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import socket
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from sandboxes.errors import SandboxUnavailableError
+
+Facts = dict[str, Any]
+
+_EVERYWHERE = {"evalcell": "evalcell", "code": "evalcell's code, though not its version"}
+"""What a worker and this program must have in common, in words."""
+_WORKERS = {"identity": "the sandbox", "lock": "packages"}
+"""What workers must have in common, in words."""
+_BUILD = ("guest/wasm/", "wasm/build/")
+"""What makes the guest, which a wheel does not have."""
+_SHORT = 60  # characters of a fact in a message
+
+
+def facts() -> Facts:
+    """Where this process runs, and which versions it has."""
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "evalcell": _version(),
+        "code": _code(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+
+
+def refuse_other_program(where: str, theirs: Facts) -> None:
+    """Raise SandboxUnavailableError if a worker has another evalcell than this program."""
+    here = facts()
+    for name, words in _EVERYWHERE.items():
+        if theirs[name] != here[name]:
+            raise SandboxUnavailableError(
+                f"the worker at {where} differs from this program in {words} ({theirs[name]}, not {here[name]}), "
+                "which could change scores; install the same evalcell on each node"
+            )
+
+
+def refuse_other_worker(first: str, facts: Facts, where: str, theirs: Facts) -> None:
+    """Raise SandboxUnavailableError if a worker differs from the first one in what decides scores."""
+    for name, words in _WORKERS.items():
+        if facts[name] != theirs[name]:
+            found, wanted = (_said(name, values[name]) for values in (theirs, facts))
+            raise SandboxUnavailableError(
+                f"the worker at {where} differs from the one at {first} in {words} ({found}, not {wanted}), "
+                "which could change scores; make the nodes alike, or leave that one out"
+            )
+
+
+def _said(name: str, value: str | None) -> str:
+    if name != "lock":
+        return str(value)[:_SHORT]
+    return "none" if value is None else f"a lock with the digest {hashlib.sha256(value.encode()).hexdigest()[:12]}"
+
+
+def _version() -> str:
+    try:
+        return version("evalcell")
+    except PackageNotFoundError:
+        return "none installed"  # its folders alone were sent, by `py_modules`
+
+
+@cache
+def _code() -> str:
+    """The digest of all that runs beside scripts: two installations from a clone have the same version."""
+    folder, found = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".js", ".ts")):
+        name = path.relative_to(folder).as_posix()
+        if not name.startswith(_BUILD):
+            found.update(f"{name}\0".encode() + path.read_bytes())
+    return found.hexdigest()[:12]

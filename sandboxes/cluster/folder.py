@@ -1,0 +1,65 @@
+"""The folder of a cluster of this machine, deleted with it; if a run was killed, by the next one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from sandboxes.cache import delete, is_ours
+
+if sys.platform != "win32":
+    import fcntl
+
+_NAME = "evalcell-ray-"
+_SOCKET_PATH = 40  # characters of a folder in which Ray's sockets have room
+
+
+class ClusterFolder:
+    """A new folder below the system's temporary one, held until it is closed. Folders that nobody holds are deleted."""
+
+    def __init__(self) -> None:
+        usual = tempfile.gettempdir()
+        above = Path(usual if len(usual) <= _SOCKET_PATH else "/tmp")
+        for old in above.glob(f"{_NAME}*"):
+            _delete_unheld(old)
+        self._lock: int | None = None
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=_NAME, dir=above))
+            with contextlib.suppress(FileNotFoundError):
+                self._lock = _hold(self.path)
+            if self._lock is not None or sys.platform == "win32":
+                return  # else another run has deleted it before it was held
+
+    def close(self) -> None:
+        """Delete it. Safe twice."""
+        delete(self.path)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _hold(folder: Path) -> int | None:
+    """The lock of a folder, which the system lets go of where its process ends. None: another one has it."""
+    if sys.platform == "win32":
+        return None
+    found = os.open(folder / ".held", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(found)
+        return None
+    return found
+
+
+def _delete_unheld(folder: Path) -> None:
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError):
+        if folder.is_symlink() or not is_ours(folder.stat()):
+            return
+        if (lock := _hold(folder)) is not None:
+            delete(folder)
+            os.close(lock)

@@ -80,7 +80,8 @@ class Evaluators(Part):
             evaluator=script, sandbox=config, limits=request.limits, mapping=request.mapping, seed=request.seed
         )
         with tracing.span("try", {"evalcell.version": script.version, "evalcell.rows": len(rows)}) as span:
-            permitted = await threaded(self.settings.permitted, asked)
+            chooses = self.settings.chooses(config)  # only then a thread has to be waited for
+            permitted = await threaded(self.settings.permitted, asked) if chooses else asked
             reply = await self.pool.evaluate(TryJob(request=permitted, rows=rows))
             span.set({"evalcell.sandbox": reply.sandbox})
             return reply

@@ -80,6 +80,10 @@ class Settings(Model):
                 "not-allowed", f"scripts do not see {', '.join(strange)} here; start the server with --env {strange[0]}"
             )
 
+    def chooses(self, config: SandboxConfig) -> bool:
+        """Whether the server says which sandbox a request gets: it allows only some, and the request names none."""
+        return bool(self.sandboxes) and not _is_named(config)
+
     def permitted(self, request: RunRequest) -> RunRequest:
         """
         The request, whose sandbox is one that this server allows, also where none is named.
@@ -90,7 +94,7 @@ class Settings(Model):
         assert isinstance(evaluator, Evaluator)
         self.refuse(config)
         self.refuse_limits(request.limits)
-        if _is_named(config) or not self.sandboxes:
+        if not self.chooses(config):
             return request
         choice = choose(evaluator, config)
         backend, why = choice.config.backend, self.refused().get(choice.config.backend)

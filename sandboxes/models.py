@@ -55,6 +55,8 @@ class Limits(Model):
     """The time in which the script must be loaded."""
     memory: int = Field(default=256 * MB, gt=0, le=1 << 40)
     """The memory of the script, with that of its interpreter."""
+    cpu: float | None = Field(default=None, gt=0, le=86_400)
+    """Seconds of processor time of one call, all its threads and processes together. None: its `timeout` bounds it."""
     output: int = Field(default=64 * 1024, ge=0)
     """Bytes kept from the end of stdout and stderr together. A script that prints 256 times as much is stopped."""
     result: int = Field(default=1 * MB, gt=0)
@@ -85,6 +87,8 @@ class SandboxConfig(Model):
     """Seconds to resolve and install packages and to send files; never counted against the script's time."""
     files: dict[str, str] = Field(default_factory=dict)
     """Files of the host that the script may read, by the name of the variable that will hold the file's path."""
+    disk: int | None = Field(default=None, gt=0, le=1 << 36)
+    """Bytes that the script's files may hold. None: the backend's default, 64 MB where files can be written at all."""
     network: bool = False
     """Whether the script may use the network."""
     env: tuple[str, ...] = ()
@@ -106,6 +110,10 @@ class Capabilities(Model):
     files: bool = False
     network: bool = False
     env: bool = False
+    disk: bool = False
+    """Whether it keeps a limit of what a script writes."""
+    cpu: bool = False
+    """Whether it keeps a limit of processor time."""
     elsewhere: bool = False
     """Whether scripts and rows leave this machine; such a backend is only used when it is named."""
     checks: bool = False

@@ -33,7 +33,8 @@ class Death(NamedTuple):
     """
     How to report a call that gave no reply.
 
-    `message` may contain {memory} in MB, {result} in KB, {flood} in bytes, and {why}, the payload's text.
+    `message` may contain {memory} in MB, {result} in KB, {flood} in bytes, {cpu} in seconds, and {why}, the payload's
+    text.
     """
 
     status: Status
@@ -49,6 +50,9 @@ DEATHS: dict[str, Death] = {
     ),
     "too_much": Death(
         "output", "ResultLimit", "it returned more than {result:.0f} KB; return a label, a score and a reason"
+    ),
+    "cpu": Death(
+        "timeout", "ProcessorLimit", "it used more than {cpu:g} s of the processor; raise the limit `cpu`, or do less"
     ),
     "flood": Death("output", "OutputLimit", "it printed more than {flood} bytes"),
 }
@@ -72,6 +76,7 @@ def bounds(limits: Limits) -> Bounds:
         longest=longest(limits),
         timeout=limits.timeout,
         load_timeout=limits.load_timeout,
+        cpu=limits.cpu,
     )
 
 
@@ -211,7 +216,7 @@ def _death_execution(raw: Raw, limits: Limits, death: Death) -> Execution:
 
 def _words(death: Death, limits: Limits, why: str) -> str:
     memory, result = limits.memory / 2**20, limits.result / 1024
-    return death.message.format(memory=memory, result=result, flood=limits.flood, why=why)
+    return death.message.format(memory=memory, result=result, cpu=limits.cpu or 0.0, flood=limits.flood, why=why)
 
 
 def _failure(raw: Raw, limits: Limits, status: Status, kind: str, message: str) -> Execution:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.models import Capabilities, Language, SandboxConfig, Script
+from sandboxes.models import Capabilities, Language, Limits, SandboxConfig, Script
 
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 """Of a variable that holds the path of a file."""
@@ -32,6 +32,7 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
         "files": (tuple(config.files), "leave them out, or choose a sandbox that lets scripts read files"),
         "network": (config.network, "leave it out, or choose a sandbox that allows it"),
         "env": (config.env, "leave it out, or choose a sandbox that passes variables"),
+        "disk": (config.disk is not None, "leave it out, or choose a sandbox that bounds what scripts write"),
     }
     for feature, (value, step) in wanted.items():
         if value and not getattr(can, feature):
@@ -40,6 +41,15 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
             raise UnsupportedConfigError(
                 f"the {name} sandbox has no {feature}{shown}: {step}; `evalcell sandboxes` lists them"
             )
+
+
+def refuse_limits(name: str, can: Capabilities, limits: Limits) -> None:
+    """Raise UnsupportedConfigError for a limit that the sandbox does not keep."""
+    if limits.cpu is not None and not can.cpu:
+        raise UnsupportedConfigError(
+            f"the {name} sandbox has no limit of processor time (`cpu`): leave it out, or choose a sandbox that keeps "
+            "it; `evalcell sandboxes` lists them"
+        )
 
 
 def refuse_language(name: str, runs: Language, script: Script) -> None:

@@ -52,6 +52,8 @@ _PHRASES = (
     (re.compile(r"\braise the timeout\b"), "raise --timeout"),
     (re.compile(r"\braise aggregate_timeout\b"), "raise --aggregate-timeout"),
     (re.compile(r"\braise the memory limit\b"), "raise --memory"),
+    (re.compile(r"\braise the limit `cpu`"), "raise --cpus"),
+    (re.compile(r"\blimit of processor time \(`cpu`\)"), "limit of processor time (--cpus)"),
 )
 """Phrases of results' messages, which name no field, because they are the same for every entry point."""
 

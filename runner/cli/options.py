@@ -191,6 +191,20 @@ bounds = several(
         metavar="MB",
         help="Memory a call may use.  [default: 256]",
     ),
+    seconds(_SANDBOX, "--cpus", help="Seconds of the processor a call may use, on all cores together."),
+    option(
+        _SANDBOX,
+        "--disk",
+        type=click.IntRange(1, 1 << 16),
+        metavar="MB",
+        help="What a script's files may hold.  [default: 64, where it can write any]",
+    ),
+    option(
+        _SANDBOX,
+        "--preset",
+        type=click.Choice(["openai-grader"]),
+        help="The limits of OpenAI's graders: 2 minutes, 2 GB of memory, 1 GB of disk, no network.",
+    ),
     option(_SANDBOX, "--isolation", type=click.Choice(["call", "batch"]), help="What gets a fresh state."),
     option(
         _SANDBOX,

@@ -17,12 +17,16 @@ from runner.results.worst import Show
 from runner.runs.stored import find
 from runner.text import near, printable, read_bounded, whole, why
 from runner.types import DialectFailures, Evaluator, InputMapping
-from sandboxes.base import Isolation, Language, SandboxConfig
+from sandboxes.base import MB, Isolation, Language, Limits, SandboxConfig
 from sandboxes.env import all_variables as variables
 from sandboxes.refusals import VARIABLE_NAME
 
 MAX_LOCK = 4 << 20
 """Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
+
+
+PRESETS: dict[str, dict[str, int]] = {"openai-grader": {"timeout": 120, "memory": 2048, "disk": 1024}}
+"""By name, the limits of another product: seconds, MB of memory, MB of disk. Scripts of 256 KB are the most anyway."""
 
 
 class More(TypedDict, total=False):
@@ -73,6 +77,11 @@ class SandboxOptions:
     timeout: float | None = None
     memory: int | None = None
     """MB."""
+    cpus: float | None = None
+    """Seconds of the processor."""
+    disk: int | None = None
+    """MB."""
+    preset: str | None = None
 
     def find(self, name: str) -> Evaluator:
         """The evaluator of a name, or the code of `--inline`. Raises EvaluatorError and StoreError."""
@@ -94,11 +103,21 @@ class SandboxOptions:
             dialect=self.dialect,
             dialect_failures=self.dialect_failures,
             sandbox=self.config(),
-            limits=values.limits(self.timeout, self.memory),
+            limits=self.limits(),
             mapping=InputMapping() if read is None else self.mapping(read),
             encoding=values.encoding(self.encoding),
             empty=self.empty,
             **more,
+        )
+
+    def limits(self) -> Limits:
+        """The limits of a call: those that are given, else those of the preset. Raises InputError."""
+        preset = {} if self.preset is None else PRESETS[self.preset]
+        timeout, memory = preset.get("timeout"), preset.get("memory")
+        return values.limits(
+            timeout if self.timeout is None else self.timeout,
+            memory if self.memory is None else self.memory,
+            self.cpus,
         )
 
     def mapping(self, evaluator: Evaluator) -> InputMapping:
@@ -107,6 +126,10 @@ class SandboxOptions:
 
     def config(self) -> SandboxConfig:
         """Make the config; the backend is set only if one was named. Raises InputError and UnsupportedConfigError."""
+        if self.preset is not None and (self.network or self.env):
+            option = "--allow-network" if self.network else "--env"
+            raise InputError(f"--preset {self.preset} has no network and no environment; leave {option} out")
+        disk = self.disk if self.disk is not None or self.preset is None else PRESETS[self.preset].get("disk")
         files = _files(self.readable)
         wanted: dict[str, Any] = {
             "backend": None if self.sandbox is None else whole(self.sandbox),
@@ -118,6 +141,7 @@ class SandboxOptions:
             "files": files,
             "env": _variables(self.env, files, self.env_file),
             "env_file": self.env_file,
+            "disk": None if disk is None else disk * MB,
             "network": self.network,
             "allow_weak_isolation": self.weak,
         }

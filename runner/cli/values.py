@@ -35,9 +35,9 @@ def mapping(paths: Sequence[str], literals: Sequence[str], evaluator: Evaluator)
     return InputMapping(paths=_pairs("--map", paths, _path), literals=_pairs("--set", literals, literal))
 
 
-def limits(timeout: float | None, megabytes: int | None) -> Limits:
-    """The values of `--timeout` and `--memory`. Raises InputError."""
-    wanted = {"timeout": timeout, "memory": None if megabytes is None else megabytes * MB}
+def limits(timeout: float | None, megabytes: int | None, cpus: float | None = None) -> Limits:
+    """The values of `--timeout`, `--memory` and `--cpus`. Raises InputError."""
+    wanted = {"timeout": timeout, "memory": None if megabytes is None else megabytes * MB, "cpu": cpus}
     try:
         return Limits.model_validate({name: value for name, value in wanted.items() if value is not None})
     except ValidationError as error:

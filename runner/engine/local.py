@@ -22,6 +22,7 @@ from runner.results.outcome import ResultFactory
 from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Call, Limits, Sandbox
 from sandboxes.errors import SandboxLostError
+from sandboxes.refusals import refuse_limits
 from sandboxes.shield import finish
 
 Watch: TypeAlias = Callable[[Result, Call], int]
@@ -62,6 +63,7 @@ async def score(
     limits = limits or Limits()
     fill, hash_given = fill_and_hash(evaluator, mapping)
     refuse_unfit(evaluator, sandbox)
+    refuse_limits(sandbox.name, sandbox.capabilities, limits)
 
     loading = Loading(partial(load_evaluator, evaluator, sandbox, limits), open)
     try:

@@ -89,6 +89,7 @@ def conditions(prepared: Prepared, digests: Digests) -> dict[str, Any]:
         "files": config.files,
         "file_sha256": dict(digests.files),
         "env": list(config.env),
+        "disk": config.disk,
         "network": config.network,
         "allow_weak_isolation": config.allow_weak_isolation,
     }
@@ -149,6 +150,8 @@ def _words(prepared: Prepared, lock: str | None) -> list[str]:
     words += ["--cache"] * request.cache
     words += _given("--timeout", limits.get("timeout"))
     words += _given("--memory", limits["memory"] // MB if "memory" in limits else None)
+    words += _given("--cpus", limits.get("cpu"))
+    words += _given("--disk", None if config.disk is None else config.disk // MB)
     words += _given("--isolation", config.isolation)
     if request.aggregate_timeout != AGGREGATE_TIMEOUT:
         words += _given("--aggregate-timeout", request.aggregate_timeout)

@@ -163,7 +163,8 @@ def _script(file: ProjectFile, evaluator: str) -> str:
 
 
 def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> RunRequest:
-    limits = {"timeout": entry.timeout, "memory": None if entry.memory is None else entry.memory * MB}
+    memory = None if entry.memory is None else entry.memory * MB
+    limits = {"timeout": entry.timeout, "memory": memory, "cpu": entry.cpus}
     wanted: dict[str, Any] = {
         "on": entry.on,
         "id": entry.id,
@@ -215,6 +216,7 @@ def _config(file: ProjectFile, where: str, entry: Settings) -> SandboxConfig:
         "env": entry.env,
         "env_file": None if entry.env_file is None else file.place(entry.env_file),
         "network": entry.allow_network,
+        "disk": None if entry.disk is None else entry.disk * MB,
         "allow_weak_isolation": entry.allow_weak_isolation,
     }
     nothing: tuple[Any, ...] = (None, (), {}, False)

@@ -68,6 +68,10 @@ class Settings(Model):
     """Seconds that a call may take."""
     memory: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
     """MB that a call may use."""
+    cpus: Seconds | None = None
+    """Seconds of the processor that a call may use."""
+    disk: Annotated[int, Field(ge=1, le=1 << 16)] | None = None
+    """MB that a script's files may hold."""
     isolation: Isolation | None = None
     jobs: Annotated[int, Field(ge=1, le=256)] | None = None
     with_: Texts = Field(default=(), alias="with")

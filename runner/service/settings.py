@@ -73,6 +73,8 @@ class Settings(Model):
             raise ServiceError(
                 "not-allowed", "weak isolation is not allowed here; start the server with --allow-weak-isolation"
             )
+        if config.disk is not None and config.disk > self.memory:
+            raise ServiceError("not-allowed", f"files hold at most {self.memory >> 20:,} MB here; lower `disk`")
         if config.files or config.env_file is not None:
             raise ServiceError("not-allowed", "a request names no files of the server; score them on the command line")
         if strange := [name for name in config.env if name not in self.env]:

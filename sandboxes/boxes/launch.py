@@ -30,8 +30,7 @@ PROTECTS: dict[Tier, str] = {
 }
 
 TMP, TMP_SIZE, TMP_FILES = "/tmp", 64 << 20, 4096
-"""The private folder, and the bytes and files in it; the kernel itself would allow any number of empty files."""
-
+"""The private folder, its bytes and its files; the kernel itself would allow any number of empty files."""
 GUEST = Path(guest.__file__).parent
 """The guest's folder, which a box sees besides its Python."""
 
@@ -93,6 +92,7 @@ class BoxSetup:
     files: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     network: bool = False
+    disk: int = TMP_SIZE  # bytes of the private folder
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,13 @@ def _own_root(setup: BoxSetup, bwrap: str, pipes: Path | None) -> Plan:
     command = (*arguments, view.python, *_PYTHON, *setup.inner.arguments(_GUEST))
     uid = _spare_uid() if root else None
     boot = {
-        "tmp": [TMP, TMP_SIZE, TMP_FILES, uid, uid] if setup.inner.tmp else None,
+        "tmp": [TMP, setup.disk, TMP_FILES, uid, uid] if setup.inner.tmp else None,
         "uid": uid,
         "view": None,
         "confined": True,
         "packages": "/packages" if setup.packages else None,
         "variables": places | setup.variables,
-        **_bounds(setup.inner, root or _counts_apart(), tries=False),
+        **_bounds(setup, root or _counts_apart(), tries=False),
         "moved": {},
         "program": "/program",
         "pipes": _PIPES,
@@ -206,7 +206,7 @@ def _same_root(tier: Tier, setup: BoxSetup, pipes: Path | None) -> Plan:
         "confined": tier == "B",
         "packages": moved.get(packages, packages) if packages else None,
         "variables": {name: moved.get(path, path) for name, path in setup.files.items()} | setup.variables,
-        **_bounds(setup.inner, root, tries=_counts_apart()),
+        **_bounds(setup, root, tries=_counts_apart()),
         "moved": moved,
         "program": moved.get(started[0], started[0]) if started else None,
         "pipes": str(pipes),
@@ -238,7 +238,7 @@ def named_pipes(folder: Path | None) -> list[str]:
     return [str(path) for path in sorted(folder.iterdir()) if path.is_fifo()] if folder else []
 
 
-def _bounds(inner: Inner, apart: bool, *, tries: bool) -> dict[str, Any]:
+def _bounds(setup: BoxSetup, apart: bool, *, tries: bool) -> dict[str, Any]:
     """
     The limits of a box's processes; `apart`: the kernel counts those of its user separately.
 
@@ -247,7 +247,8 @@ def _bounds(inner: Inner, apart: bool, *, tries: bool) -> dict[str, Any]:
     """
     others = 0 if apart else _own_processes()
     apart = apart or not sys.platform.startswith("linux")  # other systems have none of this
-    return {"limits": _limits(inner, others), "users": inner.processes if tries and not apart else 0, "forks": apart}
+    limits = _limits(setup.inner, others) | {"FSIZE": setup.disk}
+    return {"limits": limits, "users": setup.inner.processes if tries and not apart else 0, "forks": apart}
 
 
 def _limits(inner: Inner, others: int) -> dict[str, int]:
@@ -260,7 +261,6 @@ def _limits(inner: Inner, others: int) -> dict[str, int]:
     _refuse_less("NPROC", max(0, others - _ROOM) + inner.processes, "processes (ulimit -u)", inner.backend)
     return {
         "CORE": 0,
-        "FSIZE": TMP_SIZE,
         "NOFILE": inner.descriptors,
         "NPROC": others + inner.processes,
         "MEMLOCK": 0,

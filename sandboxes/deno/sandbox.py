@@ -37,8 +37,13 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
     capabilities: ClassVar[Capabilities] = Capabilities(
         languages=("typescript",),
         isolation=("batch", "call"),
+        disk=True,
+        cpu=True,
         checks=True,
-        enforced=("timeout", "memory of the process", "threads", "output", "result size", "no network", "no files"),
+        enforced=(
+            *("timeout", "processor time", "memory of the process", "threads", "output", "result size"),
+            *("no network", "no files"),
+        ),
         tiers=tuple(f"{tier}: {protects}" for tier, protects in PROTECTS.items()),
     )
 

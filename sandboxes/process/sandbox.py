@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sandboxes.base import Capabilities, Execution, Limits, SandboxConfig
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.host_files import View, view
-from sandboxes.boxes.launch import PROTECTS, BoxSetup, Inner, plan
+from sandboxes.boxes.launch import PROTECTS, TMP_SIZE, BoxSetup, Inner, plan
 from sandboxes.boxes.sandbox import BoxedSandbox, TierConfig
 from sandboxes.boxes.tiers import Make
 from sandboxes.env import choose_variables
@@ -45,7 +45,12 @@ class ProcessSandbox(BoxedSandbox[PythonBox]):
         files=True,
         network=True,
         env=True,
-        enforced=("timeout", "memory of the process tree", "processes", "output", "result size", "no network"),
+        disk=True,
+        cpu=True,
+        enforced=(
+            *("timeout", "processor time", "memory of the process tree", "processes", "output", "result size"),
+            *("what files hold", "no network"),
+        ),
         tiers=tuple(f"{tier}: {protects}" for tier, protects in PROTECTS.items()),
     )
 
@@ -98,7 +103,8 @@ class ProcessSandbox(BoxedSandbox[PythonBox]):
         files = {name: _file(name, path) for name, path in config.files.items()}
         host = await asyncio.to_thread(view)
         packages = await self._install(host) if self._packages or self._lock else None
-        return _maker(BoxSetup(_INNER, host, packages, files, variables, config.network))
+        disk = TMP_SIZE if config.disk is None else config.disk
+        return _maker(BoxSetup(_INNER, host, packages, files, variables, config.network, disk))
 
     async def holder(self) -> Holder:
         return PythonHolder(await self.box(), self.box)

@@ -11,7 +11,7 @@ from sandboxes.boxes.launch import GUEST, VARIABLES
 
 _FIRST = ("wire", "box.confine", "box.reap", "box.init", "supervisor.pipes", "supervisor.procfs")
 _SUPERVISOR = tuple(
-    f"supervisor.{name}" for name in ("outgoing", "inbox", "blame", "shortage", "timing", "driver", "run")
+    f"supervisor.{name}" for name in ("outgoing", "inbox", "blame", "shortage", "timing", "driver", "processor", "run")
 )
 _INNER: dict[Language, tuple[str, ...]] = {
     "python": (

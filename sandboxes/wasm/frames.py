@@ -33,6 +33,8 @@ class Bounds(NamedTuple):
     memory: int
     longest: int
     """Most bytes of the guest's reply."""
+    cpu: float | None
+    """Seconds of processor time."""
 
 
 class Request(NamedTuple):

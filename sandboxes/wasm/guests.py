@@ -25,7 +25,7 @@ from sandboxes.wasm.instance import CallStopped, Instance, ReplyError
 from sandboxes.wasm.native import GuestTrap
 from sandboxes.wasm.restore import Reset
 
-How = Literal["reply", "timeout", "memory", "stack", "trap", "unreadable", "too_much"]
+How = Literal["reply", "timeout", "cpu", "memory", "stack", "trap", "unreadable", "too_much"]
 
 NEARLY = 0.9
 """Share of its memory in use above which a guest that stopped is taken to have run out of memory."""
@@ -106,12 +106,13 @@ class Guests:
             return Raw(request.call, how, payload, time.perf_counter() - began)
 
         try:
-            reply = instance.ask(function, request.text, timeout=bounds.timeout, random=random, longest=bounds.longest)
+            timeout, longest, cpu = bounds.timeout, bounds.longest, bounds.cpu
+            reply = instance.ask(function, request.text, timeout=timeout, random=random, longest=longest, cpu=cpu)
             return raw("reply", reply)
         except CallStopped as e:
-            if e.cancelled:
+            if e.why == "cancelled":
                 raise
-            return raw("timeout", b"")
+            return raw("cpu" if e.why == "cpu" else "timeout", b"")
         except ReplyError as e:
             return raw("unreadable" if e.size is None else "too_much", str(e).encode())
         except GuestTrap as e:

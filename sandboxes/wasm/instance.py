@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import time
 from collections.abc import Callable
 from ctypes import byref, c_uint64, c_void_p
@@ -22,9 +23,10 @@ GLOBALS = ("host_wall_s", "host_wall_ns", "host_mono", "host_rng", "__stack_poin
 class CallStopped(Exception):
     """The host ended the guest's call: its time was over, or nobody wants the answer any more."""
 
-    def __init__(self, cancelled: bool) -> None:
-        super().__init__("cancelled" if cancelled else "timeout")
-        self.cancelled = cancelled
+    def __init__(self, why: str) -> None:
+        """`why`: `timeout`, `cpu` or `cancelled`."""
+        super().__init__(why)
+        self.why = why
 
 
 class ReplyError(Exception):
@@ -69,7 +71,7 @@ class Instance:
         self.limit = memory
         self.ended: str | None = None
         self.cancelled: Callable[[], bool] = bool
-        self._deadline = 0.0
+        self._deadline = self._spent = 0.0
         self._engine, self._image = engine, image  # C does not keep them alive
         self._number = next(_numbers)
         self._store = native.store_new(engine.address, None, None)
@@ -169,14 +171,18 @@ class Instance:
 
     # Calls.
 
-    def ask(self, function: str, request: bytes, *, timeout: float, random: int, longest: int) -> bytes:
+    def ask(
+        self, function: str, request: bytes, *, timeout: float, random: int, longest: int, cpu: float | None = None
+    ) -> bytes:
         """
         Call `load` or `call` with one JSON text and return the reply's bytes.
 
-        `timeout` is in seconds, `random` seeds the guest's random numbers, `longest` bounds the reply in bytes. Raises
-        CallStopped, GuestTrap or ReplyError; after any of these the instance must not be used again.
+        `timeout` is in seconds, `cpu` in those of the processor, `random` seeds the guest's random numbers, `longest`
+        bounds the reply in bytes. Raises CallStopped, GuestTrap or ReplyError; after any of these the instance must not
+        be used again.
         """
         self._deadline = time.monotonic() + timeout
+        self._spent = math.inf if cpu is None else time.thread_time() + cpu
         self.ended = None
         self._set_clock()
         self.set("host_rng", random)
@@ -193,7 +199,7 @@ class Instance:
             return self.read(int.from_bytes(head[:4], "little"), length)
         except GuestTrap:
             if self.ended:
-                raise CallStopped(self.ended == "cancelled") from None
+                raise CallStopped(self.ended) from None
             raise
 
     def release(self, function: str) -> None:
@@ -202,7 +208,7 @@ class Instance:
 
         Raises GuestTrap if the script has broken the guest so far that this fails or takes a second.
         """
-        self._deadline = time.monotonic() + 1
+        self._deadline, self._spent = time.monotonic() + 1, math.inf
         native.set_epoch_deadline(self._context, 1)
         self._run(f"cabi_post_{function}", self._reply)
 
@@ -221,6 +227,8 @@ class Instance:
             self.ended = "cancelled"
         elif time.monotonic() >= self._deadline:
             self.ended = "timeout"
+        elif self._spent < math.inf and time.thread_time() >= self._spent:
+            self.ended = "cpu"
         else:
             self._set_clock()
             return True

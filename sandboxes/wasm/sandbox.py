@@ -54,6 +54,12 @@ class WasmConfig(SandboxConfig):
     reset: Reset = "auto"
 
 
+_ENFORCED = (
+    *("timeout", "processor time", "memory", "output", "result size"),
+    *("no network", "no files", "no environment"),
+)
+
+
 class WasmSandbox(Sandbox):
     """CPython in WebAssembly; see docs/threat-model.md for what it protects, and docs/decisions/ for its design."""
 
@@ -61,7 +67,9 @@ class WasmSandbox(Sandbox):
     capabilities: ClassVar[Capabilities] = Capabilities(
         languages=("python",),
         isolation=("call", "batch"),
-        enforced=("timeout", "memory", "output", "result size", "no network", "no files", "no environment"),
+        disk=True,
+        cpu=True,
+        enforced=_ENFORCED,
     )
 
     def __init__(self, config: SandboxConfig) -> None:
@@ -257,7 +265,7 @@ def _guest_python() -> str:
 
 def bounds(limits: Limits, loading: bool = False) -> Bounds:
     timeout = limits.load_timeout if loading else limits.timeout
-    return Bounds(timeout, min(limits.memory, MOST_MEMORY), protocol.longest(limits))
+    return Bounds(timeout, min(limits.memory, MOST_MEMORY), protocol.longest(limits), None if loading else limits.cpu)
 
 
 def call_request(call: Call, limits: Limits) -> Request | Execution:

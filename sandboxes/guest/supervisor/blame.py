@@ -36,4 +36,4 @@ def is_doubtful(how: str, payload: bytes) -> bool:
     Whether earlier calls in the same process may have caused this: they may hold the memory, or have left something
     that prints, writes or kills. They may have cost time too, but time is not worth spending twice.
     """
-    return how not in ("reply", "timeout") or (how == "reply" and payload.startswith(b'{"status":"memory"'))
+    return how not in ("reply", "timeout", "cpu") or (how == "reply" and payload.startswith(b'{"status":"memory"'))

@@ -13,6 +13,7 @@ from . import procfs
 from .blame import is_well
 from .deno_fifo import BEGUN, GONE, HELLO, LOADED, READY, RESULT, end_of_heap, why_not
 from .driver import Broken
+from .processor import ProcessorTime
 from .run import Run
 
 TYPE_CHECKING = False  # typing's, whose import is slow
@@ -127,7 +128,7 @@ class DenoSupervisor:
             while not run.over:
                 took = -1.0
                 if loads:  # otherwise this is the result of each call: the script does not always load
-                    how, payload, took = await self._result(run, bounds.timeout)
+                    how, payload, took = await self._result(run, bounds.timeout, bounds.cpu)
                 if how == "ended" and self._printed.mark_arrived():
                     return  # the call was over, and a later one ended the process before its result was read
                 spent = run.timing.spend(took, box.now())
@@ -169,21 +170,27 @@ class DenoSupervisor:
         if not ready:
             box.end()
 
-    async def _result(self, run: Run, timeout: float) -> tuple[str, bytes, float]:
-        found = await self._next((RESULT, GONE), run.place, run.timing.until(timeout, False))
+    async def _result(self, run: Run, timeout: float, cpu: float | None) -> tuple[str, bytes, float]:
+        found = await self._next((RESULT, GONE), run.place, run.timing.until(timeout, False), cpu)
         if found[0] == "timeout" and self._frames.has_part:
             return await self._next((RESULT, GONE), run.place, run.timing.until(timeout, True))
         return found
 
-    async def _next(self, kinds: tuple[int, ...], place: int, until: float) -> tuple[str, bytes, float]:
+    async def _next(
+        self, kinds: tuple[int, ...], place: int, until: float, cpu: float | None = None
+    ) -> tuple[str, bytes, float]:
         """
         What happens next: `frame` with its text and seconds; `gone` with the reason why the Worker is; or how the
-        process fails.
+        process fails, such as by `cpu`, if that much of the processor is used before.
 
         Messages from Deno have precedence over anything that speaks against the script.
         """
+        processor = ProcessorTime(self._box, cpu)
         while (found := self._poll(kinds, place, until)) is None:
-            await self._box.wait(until)
+            look = processor.next_look(until)
+            if look < 0:
+                return "cpu", b"", -1.0
+            await self._box.wait(look)
         return found if found[0] != "over" else (*await self._box.end_reason(), -1.0)
 
     def _poll(self, kinds: tuple[int, ...], place: int, until: float) -> tuple[str, bytes, float] | None:

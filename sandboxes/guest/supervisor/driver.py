@@ -104,7 +104,16 @@ class Broken(Exception):
 class Bounds:
     """The limits of one call, in bytes and seconds."""
 
-    def __init__(self, memory: int, output: int, flood: int, longest: int, timeout: float, load_timeout: float) -> None:
+    def __init__(
+        self,
+        memory: int,
+        output: int,
+        flood: int,
+        longest: int,
+        timeout: float,
+        load_timeout: float,
+        cpu: float | None = None,
+    ) -> None:
         """`output`: bytes kept of what is printed; `flood`: most bytes printed; `longest`: most bytes of a reply."""
         self.memory = memory
         self.output = output
@@ -112,3 +121,4 @@ class Bounds:
         self.longest = longest
         self.timeout = timeout
         self.load_timeout = load_timeout
+        self.cpu = cpu

@@ -71,6 +71,15 @@ def memory(pids: list[int], limit: int) -> int:
     return exact
 
 
+def processor_time(pid: int) -> float:
+    """Seconds of the processor that a process and all below it have used, with those that have ended."""
+    ticks = 0
+    for each in (pid, *descendants(pid)):
+        with contextlib.suppress(OSError, ValueError):
+            ticks += sum(map(int, _text(f"{_PROC}/{each}/stat").rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def threads(pid: int) -> int:
     """The number of threads; 1 if the kernel does not tell."""
     try:

@@ -13,6 +13,7 @@ from .attempt import Attempt
 from .blame import is_error, is_well, was_killed
 from .driver import Broken
 from .pipes import Printed
+from .processor import ProcessorTime
 from .run import BROKE, ending
 from .shortage import PROCESSES
 
@@ -188,7 +189,7 @@ class PythonSupervisor:
                 for _ in range(run.place):
                     yield failed
             while not run.over:
-                how, payload, took = await self._next(attempt, bounds.timeout)
+                how, payload, took = await self._next(attempt, bounds.timeout, bounds.cpu)
                 spent = run.timing.spend(took, box.now())
                 kept, said = printed.cut(how == "reply")
                 if not run.next(how, payload):
@@ -225,11 +226,15 @@ class PythonSupervisor:
             return None
         return how, payload, spent, kept, said, True
 
-    async def _next(self, attempt: Attempt, timeout: float) -> tuple[str, bytes, float]:
-        """What `_poll` returns, as soon as it is known."""
+    async def _next(self, attempt: Attempt, timeout: float, cpu: float | None = None) -> tuple[str, bytes, float]:
+        """What `_poll` returns, as soon as it is known; or `cpu`, if that much of the processor is used before."""
         run, results = attempt.run, attempt.results
+        processor = ProcessorTime(self._box, cpu)
         while (found := self._poll(attempt, timeout)) is None:
-            await self._box.wait(run.timing.until(timeout, results.has_part))
+            until = processor.next_look(run.timing.until(timeout, results.has_part))
+            if until < 0:
+                return "cpu", b"", -1.0
+            await self._box.wait(until)
         return found if found[0] != "gone" else (*await self._box.end_reason(), -1.0)
 
     def _poll(self, attempt: Attempt, timeout: float) -> tuple[str, bytes, float] | None:

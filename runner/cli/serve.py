@@ -162,7 +162,8 @@ def _entry(given: dict[str, Any], host: str) -> tuple[Entry, bool]:
         )
     own = host_name(f"[{given['host']}]" if ":" in given["host"] else given["host"])
     hosts = LOCAL | {*names, host} | ({own} if own else set())
-    return Entry(found, frozenset(hosts), addresses=not address.is_loopback), made
+    signing = token.langfuse_secret()
+    return Entry(found, frozenset(hosts), addresses=not address.is_loopback, signing=signing), made
 
 
 def _address(named: str, host: str, port: int) -> str:

@@ -17,7 +17,7 @@ from runner.server.guard import Guard
 from runner.server.metrics import Measured, Metrics
 from runner.server.problems import answer_problems
 from runner.server.traced import Traced
-from runner.server.v1 import datasets, evaluators, runs
+from runner.server.v1 import datasets, evaluators, langfuse, runs
 from runner.server.web import pages
 from runner.service.service import Service
 from runner.service.types import ProblemDetails
@@ -67,12 +67,18 @@ def create_app(service: Service, entry: Entry | None = None) -> FastAPI:
     )
     app.state.service, app.state.entry, app.state.metrics = service, entry or Entry(), Metrics()
     app.state.locks = WeakValueDictionary[str, asyncio.Lock]()
-    for part in (health, login, evaluators, datasets, runs, pages):
+    for part in (health, login, evaluators, datasets, runs, langfuse, pages):
         app.include_router(part.router)
     mcp.mount(app)
     answer_problems(app, pages.problem_page)
     settings = service.settings
-    sizes = {"": settings.body_bytes, "/v1/datasets": settings.dataset_bytes, "/v1/recognise": 1 << 20, "/login": 4096}
+    sizes = {
+        "": settings.body_bytes,
+        "/v1/datasets": settings.dataset_bytes,
+        "/v1/recognise": 1 << 20,
+        "/v1/langfuse": 16 << 20,
+        "/login": 4096,
+    }
     app.add_middleware(Traced)
     app.add_middleware(Measured, metrics=app.state.metrics)
     app.add_middleware(Guard, entry=app.state.entry, sizes=sizes)

@@ -18,6 +18,9 @@ from runner.service.errors import ServiceError
 COOKIE = "evalcell"
 LASTS = 30 * 86_400
 """Seconds for which a browser stays logged in."""
+SIGNED = "/v1/langfuse/execute"
+SIGNED_FOR = 300.0
+"""Seconds for which a signature holds."""
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN = frozenset({"/healthz", "/readyz", "/login"})
@@ -35,6 +38,8 @@ class Entry:
     """The names that requests may be sent to, in lower case."""
     addresses: bool = False
     """Whether any IP address will do as a name: no other site's name can be made to look like one."""
+    signing: str | None = None
+    """The secret with which Langfuse signs its requests; they need no token then, and nothing without a signature."""
 
     @cached_property
     def _key(self) -> bytes:
@@ -75,6 +80,8 @@ class Entry:
         """Whether the request may go on: it needs no token, or has it, or a cookie that the token made."""
         if self.token is None or path in _OPEN or path.startswith(_OPEN_BELOW):
             return True
+        if self.signing is not None and path == SIGNED:
+            return True  # its signature is checked once the body is there
         return self.bears_token(headers) or self.knows_cookie(_cookies(headers).get(COOKIE, ""))
 
     def bears_token(self, headers: Mapping[str, str]) -> bool:
@@ -87,6 +94,15 @@ class Entry:
         return self.token is not None and hmac.compare_digest(
             hashlib.sha256(given.encode("utf-8", "replace")).digest(), hashlib.sha256(self.token.encode()).digest()
         )
+
+    def is_signed(self, signature: str, body: bytes) -> bool:
+        """Whether a header `t=SECONDS,v1=HEX` is the signature of this body, made less than five minutes ago."""
+        parts = dict(part.strip().partition("=")[::2] for part in signature.split(","))
+        made, seal = parts.get("t", ""), parts.get("v1", "")
+        if self.signing is None or not made.isascii() or not made.isdigit() or len(made) > 12 or not seal.isascii():
+            return False
+        wanted = hmac.new(self.signing.encode(), made.encode() + b"." + body, "sha256").hexdigest()
+        return hmac.compare_digest(wanted, seal.lower()) and abs(time.time() - int(made)) < SIGNED_FOR
 
     def cookie(self, *, secure: bool) -> str:
         """The header `Set-Cookie` of who gave the token. The cookie does not hold it."""

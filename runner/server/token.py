@@ -11,6 +11,7 @@ from runner.errors import InputError
 from runner.text import printable
 
 VARIABLE = "EVALCELL_TOKEN"
+LANGFUSE = "EVALCELL_LANGFUSE_SECRET"
 SHORTEST = 16
 _LONGEST = 1000
 
@@ -30,6 +31,16 @@ def from_environment() -> str | None:
             "leave it out, and one is made"
         )
     return token
+
+
+def langfuse_secret() -> str | None:
+    """The secret of Langfuse's signatures; it is taken out of the environment. Raises InputError."""
+    secret = os.environ.pop(LANGFUSE, "").strip()
+    if secret and len(secret) < SHORTEST:
+        raise InputError(
+            f"{LANGFUSE} must have {SHORTEST} characters at least; take the signing secret of your Langfuse"
+        )
+    return secret or None
 
 
 def kept(folder: Path) -> tuple[str, bool]:

@@ -195,7 +195,7 @@ class ProcessLane(Lane):
         process = await finish(self.start) if self._process is None else self._process
         assert process.stdin
         assert process.stdout
-        timeout, memory, _ = header["bounds"]
+        timeout, memory, *_ = header["bounds"]
         patience = timeout + GRACE + memory / _KEPT
         finished = False
         try:

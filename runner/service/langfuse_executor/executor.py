@@ -1,0 +1,131 @@
+# /// script
+# [tool.evalcell.outputs]
+# s0 = {kind = "freeform"}
+# s1 = {kind = "freeform"}
+# s2 = {kind = "freeform"}
+# s3 = {kind = "freeform"}
+# s4 = {kind = "freeform"}
+# s5 = {kind = "freeform"}
+# s6 = {kind = "freeform"}
+# s7 = {kind = "freeform"}
+# ///
+"""Calls an evaluator of Langfuse's page, and tells its scores as JSON, in parts that results can hold."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass, is_dataclass
+from types import ModuleType
+from typing import Any
+
+SOURCE = ""
+PART = 60_000
+NAMES = {"data_type": "dataType", "config_id": "configId"}
+TYPES = (None, "NUMERIC", "CATEGORICAL", "BOOLEAN", "TEXT")
+TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+
+
+class Record(dict):  # type: ignore[type-arg]
+    """An object whose keys are attributes too, by their names in Python."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the key's value. Raises AttributeError."""
+        if name not in self:
+            raise AttributeError(name)
+        return self[name]
+
+
+class EvaluationContext(Record):
+    """What Langfuse gives."""
+
+
+class ToolCall(Record):
+    """A tool's call in an observation."""
+
+
+@dataclass
+class Score:
+    """A score of one name."""
+
+    name: str
+    value: object
+    data_type: str | None = None
+    comment: str | None = None
+    config_id: str | None = None
+    metadata: dict[str, object] | None = None
+
+
+@dataclass
+class EvaluationResult:
+    """The scores."""
+
+    scores: list[Any]
+
+
+module = ModuleType("evaluator")
+for known in (EvaluationContext, EvaluationResult, Score, ToolCall):
+    setattr(module, known.__name__, known)
+sys.modules["evaluator"] = module
+exec(compile(SOURCE, "evaluator.py", "exec", dont_inherit=True), vars(module))
+if not callable(vars(module).get("evaluate")):
+    raise NameError("the script defines no function named evaluate")
+
+
+def snake(name: str) -> str:
+    """Turn `toolCalls` into `tool_calls`."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+def context(payload: Any) -> EvaluationContext:
+    """Make of the payload what the evaluator is given."""
+    observation = {snake(name): value for name, value in (payload.get("observation") or {}).items()}
+    calls = observation.get("tool_calls") or []
+    observation["tool_calls"] = [ToolCall(one) for one in calls if isinstance(one, dict)]
+    experiment = payload.get("experiment")
+    own = Record({snake(name): value for name, value in experiment.items()}) if isinstance(experiment, dict) else None
+    return EvaluationContext(observation=Record(observation), experiment=own)
+
+
+def told(value: Any) -> dict[str, Any]:
+    """Read the scores, or say why they are none."""
+    scores = value.get("scores") if isinstance(value, dict) else getattr(value, "scores", None)
+    if not isinstance(scores, list) or not scores:
+        return {"invalid": "return EvaluationResult(scores=[Score(name, value)]) with one score at least"}
+    found = []
+    for score in scores:
+        given = asdict(score) if is_dataclass(score) and not isinstance(score, type) else score
+        if not isinstance(given, dict):
+            return {"invalid": "a score is a Score or a dict"}
+        one = {NAMES.get(name, name): part for name, part in given.items() if part is not None}
+        why = wrong(one)
+        if why:
+            return {"invalid": why}
+        found.append(one)
+    return {"scores": found}
+
+
+def wrong(one: dict[str, Any]) -> str:
+    """Say what is wrong with a score; make a truth of one that is written."""
+    name, value, kind = one.get("name"), one.get("value"), one.get("dataType")
+    if not isinstance(name, str) or not name:
+        return "a score needs a name"
+    if kind not in TYPES:
+        return f"the score {name} has an unknown data type"
+    if kind == "BOOLEAN" and str(value).lower() in TRUTHS:
+        one["value"] = int(TRUTHS[str(value).lower()])
+        return ""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
+    fits = {"NUMERIC": number, "CATEGORICAL": isinstance(value, str), "TEXT": isinstance(value, str), "BOOLEAN": False}
+    if not fits.get(kind or "", number or isinstance(value, str)):
+        return f"the score {name} has a value that does not fit its data type"
+    return ""
+
+
+async def evaluate(output: Any) -> dict[str, Any]:
+    """Call the evaluator on the payload."""
+    value = vars(module)["evaluate"](context(output))
+    if hasattr(type(value), "__await__"):
+        value = await value
+    text = json.dumps(told(value), default=str)
+    return {f"s{n}": {"label": "part", "explanation": "|" + text[n * PART : (n + 1) * PART]} for n in range(8)}

@@ -12,6 +12,8 @@ import click
 from runner.cli.headings import Command as Command
 from runner.cli.headings import Decorator, option, several
 from runner.cli.headings import Plain as Plain
+from runner.cli.limit_options import SANDBOX, seconds
+from runner.cli.limit_options import bounds as bounds
 
 if TYPE_CHECKING:
     from sandboxes.base import Language
@@ -42,11 +44,6 @@ def dataset(name: str, *, required: bool = True) -> Decorator:
     return click.argument(name, required=required, shell_complete=offered("datasets"))
 
 
-def seconds(heading: str, *words: str, help: str) -> Decorator:
-    """Declare an option for a time in seconds, at most a day."""
-    return option(heading, *words, type=click.FloatRange(0, 86_400, min_open=True), metavar="S", help=help)
-
-
 def duration(_: click.Context, __: click.Parameter, given: str | None) -> timedelta | None:
     """Called by click. A whole number and its unit: 90s, 30m, 1h, 2d."""
     if given is None:
@@ -60,7 +57,7 @@ def _language(_: click.Context, __: click.Parameter, given: str | None) -> Langu
     return None if given is None else _LANGUAGES[given]
 
 
-_ROWS, _SANDBOX, _PACKAGES, _ALLOWED, _RESULTS = "Rows", "Sandbox", "Packages", "What the script may use", "Results"
+_ROWS, _PACKAGES, _ALLOWED, _RESULTS = "Rows", "Packages", "What the script may use", "Results"
 
 
 def language(help: str) -> Decorator:
@@ -158,7 +155,7 @@ other = option(
 twice = option(_ROWS, "--twice", is_flag=True, help="Run it two times in one sandbox, and compare these.")
 
 sandbox = option(
-    _SANDBOX,
+    SANDBOX,
     "--sandbox",
     metavar="NAME",
     shell_complete=offered("sandboxes"),
@@ -166,54 +163,20 @@ sandbox = option(
 )
 
 on = option(
-    _SANDBOX,
+    SANDBOX,
     "--on",
     metavar="CLUSTER",
     help="Run it on a Ray cluster: `ray`, the one of RAY_ADDRESS or of this machine, or ray://HOST:10001.",
 )
 
 sandboxes = option(
-    _SANDBOX,
+    SANDBOX,
     "--sandbox",
     "sandboxes",
     metavar="NAME",
     multiple=True,
     shell_complete=offered("sandboxes"),
     help="Where it runs; give two or more.",
-)
-
-bounds = several(
-    seconds(_SANDBOX, "--timeout", help="Seconds a call may take.  [default: 10]"),
-    option(
-        _SANDBOX,
-        "--memory",
-        type=click.IntRange(1, 1 << 20),
-        metavar="MB",
-        help="Memory a call may use.  [default: 256]",
-    ),
-    seconds(_SANDBOX, "--cpus", help="Seconds of the processor a call may use, on all cores together."),
-    option(
-        _SANDBOX,
-        "--disk",
-        type=click.IntRange(1, 1 << 16),
-        metavar="MB",
-        help="What a script's files may hold.  [default: 64, where it can write any]",
-    ),
-    option(
-        _SANDBOX,
-        "--preset",
-        type=click.Choice(["openai-grader"]),
-        help="The limits of OpenAI's graders: 2 minutes, 2 GB of memory, 1 GB of disk, no network.",
-    ),
-    option(_SANDBOX, "--isolation", type=click.Choice(["call", "batch"]), help="What gets a fresh state."),
-    option(
-        _SANDBOX,
-        "-j",
-        "--jobs",
-        type=click.IntRange(1, 256),
-        metavar="N",
-        help="Parallel workers.  [default: the number of CPU cores]",
-    ),
 )
 
 limits = several(sandbox, bounds)

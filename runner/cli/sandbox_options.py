@@ -12,6 +12,7 @@ from runner.cli import values
 from runner.datasets.dataset import Empty
 from runner.errors import InputError
 from runner.evaluators.requirements import plain
+from runner.project.types import PRESETS
 from runner.request import RunRequest
 from runner.results.worst import Show
 from runner.runs.stored import find
@@ -23,10 +24,6 @@ from sandboxes.refusals import VARIABLE_NAME
 
 MAX_LOCK = 4 << 20
 """Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
-
-
-PRESETS: dict[str, dict[str, int]] = {"openai-grader": {"timeout": 120, "memory": 2048, "disk": 1024}}
-"""By name, the limits of another product: seconds, MB of memory, MB of disk. Scripts of 256 KB are the most anyway."""
 
 
 class More(TypedDict, total=False):

@@ -15,7 +15,7 @@ from runner.evaluators.requirements import plain
 from runner.evaluators.resolve import STORED, is_path
 from runner.project.load import ProjectFile
 from runner.project.suite import Part, Suite, baseline_of, check, folder_of, own, shared
-from runner.project.types import Settings
+from runner.project.types import PRESETS, Settings
 from runner.request import RunRequest
 from runner.runs.stored import find
 from runner.text import listed, printable, read_bounded, suggestion
@@ -163,8 +163,11 @@ def _script(file: ProjectFile, evaluator: str) -> str:
 
 
 def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> RunRequest:
-    memory = None if entry.memory is None else entry.memory * MB
-    limits = {"timeout": entry.timeout, "memory": memory, "cpu": entry.cpus}
+    preset = PRESETS[entry.preset] if entry.preset else {}
+    if preset and (entry.allow_network or entry.env):
+        raise InputError(f"{where}: the preset {entry.preset} has no network and no environment; leave them out")
+    timeout, memory = entry.timeout or preset.get("timeout"), entry.memory or preset.get("memory")
+    limits = {"timeout": timeout, "memory": None if memory is None else memory * MB, "cpu": entry.cpus}
     wanted: dict[str, Any] = {
         "on": entry.on,
         "id": entry.id,
@@ -204,6 +207,7 @@ def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> Run
 
 
 def _config(file: ProjectFile, where: str, entry: Settings) -> SandboxConfig:
+    disk = entry.disk or (PRESETS[entry.preset].get("disk") if entry.preset else None)
     lock = None if entry.lock is None else read_bounded(f"{where}, the lock", file.place(entry.lock), MAX_LOCK)
     wanted: dict[str, Any] = {
         "backend": entry.sandbox,
@@ -216,7 +220,7 @@ def _config(file: ProjectFile, where: str, entry: Settings) -> SandboxConfig:
         "env": entry.env,
         "env_file": None if entry.env_file is None else file.place(entry.env_file),
         "network": entry.allow_network,
-        "disk": None if entry.disk is None else entry.disk * MB,
+        "disk": None if disk is None else disk * MB,
         "allow_weak_isolation": entry.allow_weak_isolation,
     }
     nothing: tuple[Any, ...] = (None, (), {}, False)

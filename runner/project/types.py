@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -28,6 +28,10 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_list)]
 """One text, or several."""
 Most = Annotated[str, BeforeValidator(_share)]
 """A number of rows, or a percentage."""
+
+
+PRESETS: dict[str, dict[str, int]] = {"openai-grader": {"timeout": 120, "memory": 2048, "disk": 1024}}
+"""By name, the limits of another product: seconds, MB of memory, MB of disk. Scripts of 256 KB are the most anyway."""
 
 
 class Settings(Model):
@@ -72,6 +76,8 @@ class Settings(Model):
     """Seconds of the processor that a call may use."""
     disk: Annotated[int, Field(ge=1, le=1 << 16)] | None = None
     """MB that a script's files may hold."""
+    preset: Literal["openai-grader"] | None = None
+    """The limits of another product, where none of these says otherwise."""
     isolation: Isolation | None = None
     jobs: Annotated[int, Field(ge=1, le=256)] | None = None
     with_: Texts = Field(default=(), alias="with")

@@ -50,7 +50,7 @@ def test_what_is_kept_is_listed_and_summed(kept: Path) -> None:
     assert lines[0] == "kind holds size last used"
     assert "wasm the compiled sandbox (2 times) 5 MB yesterday" in lines
     assert lines.index("wasm the compiled sandbox (2 times) 5 MB yesterday") < lines.index(
-        "other built files 2 KB today"
+        "other built files 1.5 KB today"
     )
     assert f"3 things, 5 MB in {kept}, which EVALCELL_CACHE_DIR can move" in result.stdout
     assert all(len(line) <= 80 for line in result.stdout.splitlines() if str(kept) not in line)

@@ -47,7 +47,7 @@ def executions(
     return asyncio.run(body())
 
 
-@pytest.mark.rotating("process", "sandboxes")
+@pytest.mark.rotating("bounds of disk and processor time", "wasm", "process", "deno")
 @pytest.mark.parametrize("isolation", ["call", "batch"])
 @pytest.mark.parametrize("backend", ["wasm", "process", "deno"])
 def test_a_call_that_uses_the_processor_for_too_long_is_stopped_alone(backend: str, isolation: Isolation) -> None:
@@ -61,7 +61,7 @@ def test_a_call_that_uses_the_processor_for_too_long_is_stopped_alone(backend: s
     assert "0.6 s of the processor" in error.message
 
 
-@pytest.mark.rotating("process", "sandboxes")
+@pytest.mark.rotating("bounds of disk and processor time", "wasm", "process", "deno")
 def test_the_time_of_all_its_processes_counts() -> None:
     (found,) = executions("process", FORKS, [{}], 0.6, "call")
     if found.status == "error":
@@ -83,7 +83,7 @@ def evaluate(size):
 """
 
 
-@pytest.mark.rotating("process", "sandboxes")
+@pytest.mark.rotating("bounds of disk and processor time", "wasm", "process", "deno")
 def test_files_hold_as_much_as_was_said() -> None:
     found = executions("process", WRITES, [{"size": MB}, {"size": 3 * MB}], None, "call", disk=2 * MB)
     if found[0].value != "written":

@@ -32,7 +32,6 @@ from runner.evaluators.written_for import WrittenFor
 from runner.results.worst import WORST, Show
 from runner.types import Case, Evaluator, Finite, InputMapping, Result
 from sandboxes.base import Language, Limits, Sandbox, SandboxConfig
-from sandboxes.cluster.sandbox import on_cluster
 from sandboxes.registry import create
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -289,7 +288,12 @@ def prepare(
         files=find_files(request.dataset, named),
         lock=lock,
     )
-    sandbox = create(choice.config) if request.on is None else on_cluster(choice.config, request.on)
+    if request.on is None:
+        sandbox = create(choice.config)
+    else:
+        from sandboxes.cluster.sandbox import on_cluster  # here: most runs need no cluster
+
+        sandbox = on_cluster(choice.config, request.on)
     refuse_unfit(evaluator, sandbox)
     keep = RowColumns(request.keep) if request.keep else None
     id_source = None if request.id is None else parse_column("id", request.id)

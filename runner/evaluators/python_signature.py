@@ -64,7 +64,9 @@ def read_signature(source: str, where: str) -> Signature:
     if found is None and whole_dataset is not None and aggregate is not None:
         return ALONE._replace(docstring=_docstring(tree, whole_dataset), aggregate=aggregate)
     if found is None:
-        raise EvaluatorError(f"{where} has no function `evaluate`{_near_miss(tree, functions)}; {DEFINE}")
+        other = next((name for name in functions if not name.startswith("_")), None)
+        named = f", or name the function of another tool's: `{printable(f'{where}:{other}', 200)}`" if other else ""
+        raise EvaluatorError(f"{where} has no function `evaluate`{_near_miss(tree, functions)}; {DEFINE}{named}")
     if not isinstance(found, _Signed):
         raise EvaluatorError(
             f"{where}:{getattr(found, 'lineno', 1)}: the parameters of this `evaluate` cannot be seen "

@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import shutil
 import stat
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,10 +29,11 @@ if TYPE_CHECKING:
     from runner.output.resume import Resumed
 
 ROWS, MANIFEST, LOCK = "results.jsonl", "manifest.json", "requirements.lock"
-PARTS = "parts"
+PARTS, PLAN = "parts", "plan.json"
 """In the folder of a run in parts: the folders of these, each with rows and a manifest, and the plan."""
 MOST_PARTS = 50_000
 _RESERVED = 64 << 10
+_PART = re.compile(r"\d{5,}|ids", re.ASCII)
 
 
 def is_folder(path: str) -> bool:
@@ -40,6 +44,19 @@ def is_folder(path: str) -> bool:
 def part_name(number: int) -> str:
     """The name of a part's folder; parts count from 1."""
     return f"{number:05}"
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove the parts and the plan of an earlier run. What no run wrote there stays. Raises OSError."""
+    parts = folder / PARTS
+    if parts.is_symlink() or not (parts / PLAN).is_file():
+        return
+    for name in os.listdir(parts):
+        if _PART.fullmatch(name) and not (parts / name).is_symlink():
+            shutil.rmtree(parts / name)
+    (parts / PLAN).unlink()
+    with suppress(OSError):  # what else is in it stays
+        parts.rmdir()
 
 
 class ResultsFolder:
@@ -183,6 +200,11 @@ class ResultsFolder:
                 return
             if lock is not None and not self._keeps_lock:
                 self._replace(LOCK, lock)
+            if self._resumed is None:
+                try:
+                    remove_parts(self._folder)  # they would be taken for this run's
+                except OSError as e:
+                    raise write_error(str(self._folder / PARTS), e) from e
             self._write(manifest)
             self._begun = True
         # Room for the manifest's last state, which is given back when the rows have filled the disk.

@@ -18,11 +18,11 @@ from runner.datasets.location import find_files
 from runner.errors import OutputError, ResumeError
 from runner.output.digests import Digests, digests
 from runner.output.files import replace_file, write_error
-from runner.output.folder import LOCK, MANIFEST, PARTS, ROWS, check_folder, part_name
+from runner.output.folder import LOCK, MANIFEST, PARTS, PLAN, ROWS, check_folder, part_name, remove_parts
 from runner.output.folder_lock import FolderLock
 from runner.output.manifest import State, begun, elapsed, ended, resumed, seconds_since
 from runner.output.resume import changed, changes, read_manifest
-from runner.parts.types import IDS, PLAN, Begun, PartFigures, Plan
+from runner.parts.types import IDS, Begun, PartFigures, Plan
 from runner.parts.work import read_figures
 from runner.request import Prepared
 from runner.results.summary import Summary
@@ -61,6 +61,8 @@ class PartsFolder:
         parts = os.path.realpath(self._folder / PARTS)
         if any(os.path.realpath(one).startswith(parts + os.sep) for one in inputs):
             raise OutputError(f"-o {printable(path)}: the parts in it are what the run reads; choose another folder")
+        if not os.path.isfile(os.path.join(parts, PLAN)) and _holds_more(parts):
+            raise OutputError(f"-o {printable(path)}: no run wrote the folder {PARTS} in it; choose another folder")
 
     def take(self, *, resume: bool) -> None:
         """Let nobody else write there, and look for the run that goes on. Raises OutputError and ResumeError."""
@@ -91,8 +93,9 @@ class PartsFolder:
         try:
             for old in (self._folder / ROWS, self._folder / MANIFEST):
                 old.unlink(missing_ok=True)
-            if (parts := self._folder / PARTS).is_dir() and not parts.is_symlink():
-                shutil.rmtree(parts)
+            remove_parts(self._folder)
+            parts = self._folder / PARTS
+            shutil.rmtree(parts / IDS, ignore_errors=True)
             (parts / IDS).mkdir(parents=True)
         except OSError as error:
             raise write_error(str(self._folder / PARTS), error) from error
@@ -178,6 +181,14 @@ class PartsFolder:
             replace_file(path, content)
         except OSError as error:
             raise write_error(str(path), error) from error
+
+
+def _holds_more(parts: str) -> bool:
+    """True if there is more than a run that was stopped before its plan may leave."""
+    try:
+        return any(name != IDS for name in os.listdir(parts))
+    except OSError:
+        return False  # it is not there, or no folder: then writing says so
 
 
 def _json(value: dict[str, Any]) -> str:

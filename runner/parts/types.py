@@ -15,7 +15,7 @@ from runner.types import Evaluator
 from sandboxes.base import Model
 from sandboxes.errors import SandboxLostError
 
-PLAN, IDS, FIGURES = "plan.json", "ids", "figures.json"
+IDS, FIGURES = "ids", "figures.json"
 """Beside the folders of the parts their plan and the keys of ids; in each its figures."""
 
 

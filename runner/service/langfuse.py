@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import PydanticSerializationError
 
 from runner.service.errors import ServiceError
 from runner.service.service import Service
@@ -123,8 +124,12 @@ def replied(result: Result) -> ExecuteReply:
             return _error("INVALID_RESULT", str(told["invalid"])[:1000])
         if len(json.dumps(told["scores"]).encode()) > RESULT:
             return _error("RESULT_TOO_LARGE", f"the result is larger than {RESULT:,} bytes")
-        return ExecuteReply(scores=[dict(one) for one in told["scores"]])
-    except (ValueError, TypeError, KeyError):
+        reply = ExecuteReply(scores=[dict(one) for one in told["scores"]])
+        reply.model_dump_json()  # the server could not answer otherwise
+        return reply
+    except (RecursionError, PydanticSerializationError):
+        return _error("INVALID_RESULT", "the scores cannot be written as JSON: too deeply nested, or no valid text")
+    except (ValueError, TypeError, KeyError, AttributeError):
         return _error("INVALID_RESULT", "the script changed what its result is told by")
 
 

@@ -17,10 +17,10 @@ PROMPTFOO = [
     Published(
         "promptfoo's docs, a grading result",
         "export default (output, context) => ({\n  pass: output.length < 3,\n  score: 0.5,\n"
-        "  reason: `asked ${context.vars.question}`,\n  namedScores: { length: output.length },\n});\n",
+        "  reason: `asked ${context.vars.question}`,\n  namedScores: { length: output.length, overall: 9 },\n});\n",
         [
-            {"overall": ("pass", 0.5), "length": (None, 1.0)},
-            {"overall": ("fail", 0.5), "length": (None, 5.0)},
+            {"overall": ("pass", 0.5), "length": (None, 1.0), "namedScores.overall": (None, 9.0)},
+            {"overall": ("fail", 0.5), "length": (None, 5.0), "namedScores.overall": (None, 9.0)},
         ],
     ),
     Published(

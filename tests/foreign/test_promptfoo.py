@@ -55,6 +55,14 @@ def test_a_published_assertion_runs_as_it_is(tmp_path: Path) -> None:
     assert report.summary.mean == 0.5
 
 
+def test_a_named_score_does_not_replace_the_assertion_s_own(tmp_path: Path) -> None:
+    named = '"pass": False, "score": 0.2, "reason": "r", "namedScores": {"overall": 1}'
+    report = runner.evaluate(written(tmp_path, f"def get_assert(output, context):\n    return {{{named}}}\n"), ROWS[:1])
+    found = {name: (one.label, one.score) for name, one in report.results[0].outputs.items()}
+    assert found == {"overall": ("fail", 0.2), "namedScores.overall": (None, 1.0)}
+    assert report.results[0].score == 0.2
+
+
 def test_its_own_reading_of_an_exception_has_to_be_asked_for(tmp_path: Path) -> None:
     path = written(tmp_path, SCRIPT)
     as_zero = runner.read_evaluator(path, failures="as-zero")
@@ -129,6 +137,18 @@ def test_an_entry_that_is_not_there_is_named(tmp_path: Path) -> None:
         runner.read_evaluator(path, dialect="promptfo")
 
 
+def test_of_several_functions_one_has_to_be_named(tmp_path: Path) -> None:
+    two = "def {}(outputs, reference_outputs): return 1\n"
+    path = written(tmp_path, two.format("correct") + two.format("concise"))
+    with pytest.raises(EvaluatorError, match=r"or name the function of another tool's: `.*assertion\.py:correct`"):
+        runner.read_evaluator(path)
+    with pytest.raises(EvaluatorError, match=r"no one of what it defines .* is sure to be a LangSmith evaluator"):
+        runner.read_evaluator(path, dialect="langsmith")
+    assert runner.read_evaluator(f"{path}:concise").entry == "concise"
+    with pytest.raises(EvaluatorError, match=r"could be of several tools; .* one of `promptfoo`, `langsmith`"):
+        runner.read_evaluator(f"{written(tmp_path, 'def score(a, b, c): return 1')}:score")
+
+
 def test_a_script_that_changes_the_part_beside_it_fakes_no_other_row(tmp_path: Path) -> None:
     script = (
         "import sys\n\n\ndef get_assert(output, context):\n"
@@ -144,7 +164,8 @@ def test_a_script_of_our_own_imports_nothing_of_dialects(tmp_path: Path) -> None
     code = (
         "import sys, runner.cli.run, runner.evaluators.load as load\n"
         "load.read_evaluator(sys.argv[1])\n"
-        "print([name for name in sys.modules if name.startswith('runner.evaluators.foreign')])\n"
+        "rooms = ('runner.evaluators.foreign', 'sandboxes.cluster.sandbox')\n"
+        "print([name for name in sys.modules if name.startswith(rooms)])\n"
     )
     path = written(tmp_path, "def evaluate(output, reference=None): return 1.0\n")
     told = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)

@@ -126,3 +126,28 @@ def test_what_it_cannot_do_is_refused_before_anything_is_written(here: Path, wor
     assert found.exit_code == 2
     assert said in found.stderr
     assert not Path("x/parts").exists()
+
+
+def test_what_no_run_wrote_is_never_removed(here: Path) -> None:
+    write("rows-a.jsonl", rows(0, 3))
+    Path("out/parts/00001").mkdir(parents=True)
+    mine = Path("out/parts/thesis.txt")
+    mine.write_text("mine")
+    refused = score("rows-*.jsonl", "out")
+    assert refused.exit_code == 2
+    assert "no run wrote the folder parts" in refused.stderr
+    assert mine.read_text() == "mine"
+    write("rows-b.jsonl", rows(3, 3))
+    assert score("rows-*.jsonl", "own").exit_code == 0
+    mine = mine.rename("own/parts/thesis.txt")
+    assert score("rows-a*.jsonl", "own").exit_code == 0
+    assert sorted(path.name for path in Path("own/parts").iterdir()) == ["00001", "plan.json", "thesis.txt"]
+
+
+def test_a_run_of_one_file_leaves_no_parts_of_an_earlier_one(here: Path) -> None:
+    write("rows-a.jsonl", rows(0, 3))
+    assert score("rows-a*.jsonl", "own").exit_code == 0
+    assert Path("own/parts/00001").is_dir()
+    assert score("rows-a.jsonl", "own").exit_code == 0
+    assert not Path("own/parts").exists()
+    assert len(results("own")) == 3

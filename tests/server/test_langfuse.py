@@ -31,6 +31,10 @@ export async function evaluate(ctx: { observation: any; experiment?: any }) {
   return { scores: [{ name: "same", value: same, dataType: "BOOLEAN" }, { name: "n", value: n }] };
 }
 """
+NESTED = (
+    "def evaluate(ctx):\n    inner = {{}}\n    for _ in range({}):\n        inner = {{'a': inner}}\n"
+    "    return {{'scores': [{{'name': 'a', 'value': 1, 'metadata': inner}}]}}\n"
+)
 PAYLOAD = {
     "observation": {"input": "q", "output": "a", "metadata": {}, "toolCalls": [{"id": "1", "name": "t"}]},
     "experiment": {"itemExpectedOutput": "a", "itemMetadata": {}},
@@ -78,6 +82,9 @@ def test_typescript_s_scores_come_back_as_they_are(client: httpx.Client) -> None
         ("def evaluate(ctx):\n    return {'scores': []}\n", "INVALID_RESULT"),
         ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': True}]}\n", "INVALID_RESULT"),
         ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': 'x' * 300_000}]}\n", "RESULT_TOO_LARGE"),
+        (NESTED.format(300), "INVALID_RESULT"),
+        (NESTED.format(5000), "INVALID_RESULT"),
+        ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': '\\ud800'}]}\n", "INVALID_RESULT"),
         ("def evaluate(ctx)\n    pass\n", "INVALID_SOURCE"),
         ("def other(ctx):\n    pass\n", "INVALID_SOURCE"),
         ("x = '" + "a" * 262_144 + "'\n", "SOURCE_TOO_LARGE"),

@@ -72,7 +72,7 @@ def _none(module: ScriptModule, where: str, asked: ForeignDialect | None, entry:
     if entry is not None and module.called(entry) is None and entry not in module.classes:
         return f"{where} has no function `{printable(entry, 60)}`: it defines {known}"
     if asked is None:
-        return (
-            f"{where}: `{printable(entry or '', 60)}` could be a script for several tools; say which with `--dialect`"
-        )
-    return f"{where} is not {asked.title}: none of what it defines can be one ({known}); name it: `{where}:NAME`"
+        names = listed([one.name for one in every() if module.language in one.languages], 20)
+        called = printable(entry or "", 60)
+        return f"{where}: `{called}` could be of several tools; say which: `--dialect NAME`, one of {names}"
+    return f"{where}: no one of what it defines ({known}) is sure to be {asked.title}; name it: `{where}:NAME`"

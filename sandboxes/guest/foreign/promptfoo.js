@@ -86,7 +86,10 @@ function evalcellPart(entry, self, code) {
     if (namedScores === undefined || namedScores === null || !Object.keys(namedScores).length) return found;
     /** @type {any} */
     const outputs = { overall: found };
-    for (const name of Object.keys(namedScores)) outputs[name] = { score: namedScores[name] };
+    for (const name of Object.keys(namedScores)) {
+      // The assertion's own score is `overall`, whatever its named scores are.
+      outputs[name === "overall" ? "namedScores.overall" : name] = { score: namedScores[name] };
+    }
     return { outputs };
   }
 

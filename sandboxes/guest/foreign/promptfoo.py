@@ -149,7 +149,9 @@ def _graded(value: dict[Any, Any]) -> Any:
         return found
     if not isinstance(others, dict):
         return invalid(f"the assertion returned namedScores that are {words(others)}: return a dict of numbers")
-    return {"outputs": {"overall": found} | {str(name): {"score": score} for name, score in others.items()}}
+    # The assertion's own score is `overall`, whatever its named scores are.
+    beside = {"namedScores.overall" if name == "overall" else str(name): others[name] for name in others}
+    return {"outputs": {"overall": found} | {name: {"score": score} for name, score in beside.items()}}
 
 
 def _components(value: dict[Any, Any]) -> str:

@@ -27,9 +27,9 @@ PAGE = Path(__file__).parent / "reference" / "python.md"
 PARTS = {
     "Functions": (
         *("evaluate", "evaluate_all", "evaluate_project", "stream", "compare_runs", "compare_datasets", "write_report"),
-        *("evalcell_scorer", "check_examples", "parity", "read_evaluator"),
+        *("evalcell_scorer", "reward", "check_examples", "parity", "read_evaluator"),
     ),
-    "What they return": ("Report", "Summary", "Result", "Comparison", "ExamplesReport", "Parity"),
+    "What they return": ("Report", "Summary", "Result", "Comparison", "ExamplesReport", "Parity", "Reward"),
     "A server": ("Client", "AsyncClient"),
     "Evaluators and settings": (
         *("Evaluator", "InputMapping", "Limits", "SandboxConfig"),
@@ -130,7 +130,7 @@ def _signature(name: str, said: inspect.Signature) -> str:
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         each.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     # The words of the source: annotations there are text.
-    each = [re.sub(r"^(\*{0,2}\w+): '([^']*)'", r"\1: \2", one) for one in each]
+    each = [re.sub(r"^(\*{0,2}\w+): (['\"])(.*?)\2", r"\1: \3", one) for one in each]
     returned = said.return_annotation
     end = "" if returned is said.empty else f" -> {returned}"
     short = f"{name}({', '.join(each)}){end}"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from runner.examples.check import ExamplesReport
     from runner.output.files import WriteError
     from runner.results.summary import Summary
+    from runner.rewards import Reward, reward
     from runner.runs.parity import Parity
     from runner.runs.report import Report
     from runner.types import Case, Categorical, Continuous, Evaluator, Freeform, InputMapping, Result
@@ -68,6 +69,7 @@ __all__ = [
     "Report",
     "RequirementError",
     "Result",
+    "Reward",
     "SandboxConfig",
     "SandboxError",
     "SandboxLostError",
@@ -85,6 +87,7 @@ __all__ = [
     "evaluate_project",
     "parity",
     "read_evaluator",
+    "reward",
     "stream",
     "write_report",
 ]
@@ -114,6 +117,7 @@ _MODULES = {
     "runner.runs.parity": ("Parity",),
     "runner.runs.report": ("Report",),
     "runner.results.summary": ("Summary",),
+    "runner.rewards": ("Reward", "reward"),
     "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),
     "sandboxes.base": ("Limits", "SandboxConfig"),
     "sandboxes.errors": (

@@ -15,6 +15,7 @@ ROOMS = (
     ("client", "server", "mcp"),
     ("service",),
     ("doctor",),
+    ("rewards",),
     ("api",),
     ("project",),
     ("parts",),

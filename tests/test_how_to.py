@@ -38,6 +38,7 @@ def run(page: str) -> None:
 PRINTED = {
     "functions.md": ["1.0"],
     "notebooks.md": [],
+    "rewards.md": ["[1.0, 0.0]", "[1.0]"],
     "data-frames.md": [
         "0.5",
         "{'large': 1.0, 'small': 0.0}",

@@ -57,6 +57,7 @@ OTHERS = {
     "docs/how-to/pytest.md": "tests/test_pytest_plugin.py",
     "docs/how-to/ray-data.md": "tests/cluster/test_ray_data.py",
     "docs/how-to/ray.md": "tests/cluster/test_cluster.py",
+    "docs/how-to/rewards.md": "tests/test_how_to.py",
     "docs/how-to/server.md": "tests/server/test_container.py",
     "docs/reference/http.md": "tests/server/test_http.py",
     "docs/rules.md": "tests/runner/test_rules.py",

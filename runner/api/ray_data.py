@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import aclosing, suppress
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
-from runner.arguments import make_request
+from runner.api.warm import WarmRun, row_request
 from runner.call import Columns
 from runner.datasets.frames import frame_rows
-from runner.errors import ColumnsError, InputError
-from runner.evaluators.program import program
+from runner.errors import InputError
 from runner.request import Rows, RunRequest, Scorer
-from runner.runs.stored import prepare
 from runner.text import shown, whole
 from runner.types import Result, Score
-from sandboxes.base import Call, Execution, Language, Limits, Program, Sandbox, SandboxConfig, Script
-
-T = TypeVar("T")
+from sandboxes.base import Language, Limits, SandboxConfig
 
 _PARTS = ("label", "score", "explanation")
-_CLOSE = 30.0  # seconds that an actor which ends leaves its sandbox to close
 
 
 def evalcell_scorer(
@@ -46,14 +38,10 @@ def evalcell_scorer(
     Raises what `evaluate` does before its first row. In the pipeline, a batch that lacks columns, or has one of these
     names already, raises InputError.
     """
-    request, _ = make_request(evaluator, (), sandbox=sandbox, limits=limits, mapping=mapping, language=language)
-    prepared = prepare(request)
-    if not prepared.evaluator.evaluates:
-        raise InputError(f"{shown(prepared.evaluator.name, 60)} has no `evaluate`, which scores single rows; add one")
+    request = row_request(evaluator, sandbox=sandbox, limits=limits, mapping=mapping, language=language)
     if request.sandbox.jobs is None:
         request = request.model_copy(update={"sandbox": request.sandbox.model_copy(update={"jobs": 1})})
-    travels = request.model_copy(update={"evaluator": prepared.evaluator})
-    return type("EvalcellScorer", (BatchScorer,), {"request": travels, "prefix": prefix})
+    return type("EvalcellScorer", (BatchScorer,), {"request": request, "prefix": prefix})
 
 
 class BatchScorer:
@@ -67,136 +55,30 @@ class BatchScorer:
     prefix: ClassVar[str]
 
     def __init__(self) -> None:
-        self._loop = _LoopThread()
-        self._prepared = prepare(self.request)
-        self._warm = _Warm(self._prepared.sandbox)
-        try:
-            evaluator = self._prepared.evaluator
-            self._loop.run(self._warm.warm(program(evaluator), self.request.limits))
-        except BaseException:
-            self._loop.end()
-            raise
+        self._run = WarmRun(self.request)
 
     def __call__(self, batch: Any) -> Any:
         """The batch with the columns of its scores. Raises what `evaluate` does."""
         names, rows = _rows(batch)
-        outputs = self._prepared.evaluator.outputs
+        outputs = self._run.evaluator.outputs
         columns = {self.prefix + name: None for name in _names(outputs)}
         if taken := columns.keys() & set(names):
             raise InputError(
                 f"the batch has a column `{min(taken)}` already; give the scores' columns a prefix: "
                 'evalcell_scorer(…, prefix="evalcell_")'
             )
-        try:
-            results = self._loop.run(self._scored(rows))
-        except ColumnsError as e:
-            step = f"name them: evalcell_scorer(…, mapping={e.paths!r})"
-            raise ColumnsError(f"{e.why}; {step}" if e.paths else e.why, e.paths, e.values) from None
+        results = self._run.score(rows, "evalcell_scorer")
         values = zip(*(_cells(result, outputs) for result in results), strict=True)
         return _with_columns(batch, dict(zip(columns, map(list, values), strict=True)) if results else columns)
 
-    async def _scored(self, rows: Rows) -> list[Result]:
-        with self._prepared.open(rows) as cases:
-            async with aclosing(self._prepared.score(cases, self._warm)) as results:
-                return [result async for result in results]
-
     def close(self) -> None:
         """Close the sandbox. Safe twice."""
-        if self._loop.ended:
-            return
-        try:
-            with suppress(TimeoutError):
-                self._loop.run(self._warm.close(), _CLOSE)
-        finally:
-            self._loop.end()
+        self._run.close()
 
     def __del__(self) -> None:
         # Ray Data lets go of the instance before it ends the actor.
-        if "_warm" in vars(self):
+        if "_run" in vars(self):
             self.close()
-
-
-class _Warm(Sandbox):
-    """An open sandbox with one program, which stays when the engine closes it."""
-
-    def __init__(self, inner: Sandbox) -> None:
-        vars(self).update(name=inner.name, capabilities=inner.capabilities)
-        super().__init__(inner.config)
-        self._inner = inner
-        self._program: Program | None = None
-
-    async def warm(self, script: Script, limits: Limits) -> None:
-        """Open the sandbox and load the script. Raises what these do."""
-        await self._inner.__aenter__()
-        try:
-            self._program = await self._inner.load(script, limits)
-        except BaseException:
-            await self.close()
-            raise
-
-    @property
-    def concurrency(self) -> int:
-        return self._inner.concurrency
-
-    @property
-    def batch(self) -> int:
-        return self._inner.batch
-
-    @property
-    def run_seconds(self) -> float:
-        return self._inner.run_seconds
-
-    @property
-    def identity(self) -> str:
-        return self._inner.identity
-
-    @property
-    def python(self) -> str | None:
-        return self._inner.python
-
-    async def load(self, script: Script, limits: Limits) -> Program:
-        assert self._program is not None
-        return _Kept(self._program)
-
-    async def close(self) -> None:
-        program, self._program = self._program, None
-        if program is not None:
-            await program.close()
-        await self._inner.close()
-
-
-class _Kept(Program):
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self.loaded = program.loaded
-
-    def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
-        return self._program.run(calls, limits)
-
-
-class _LoopThread:
-    """An event loop in a thread of its own: Ray calls from others. A daemon, so that an actor can end at any time."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self.ended = False
-        self._thread = threading.Thread(target=self._loop.run_forever, name="evalcell-ray-data", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """Wait for the work. An interrupt cancels it. Raises what it does, and TimeoutError."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result(seconds)
-        except BaseException:
-            future.cancel()
-            raise
-
-    def end(self) -> None:
-        """Let the thread end. Safe twice."""
-        if not self.ended:
-            self.ended = True
-            self._loop.call_soon_threadsafe(self._loop.stop)
 
 
 def _rows(batch: Any) -> tuple[Sequence[str], Rows]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.module import Function, ScriptModule
 from runner.evaluators.typescript.parse import FUNCTIONS, Module, TangledError
+from runner.evaluators.typescript.signature import refuse_imports
 from runner.evaluators.typescript.syntax_errors import problem
 from runner.text import pointed, shown
 from runner.types import Parameter
@@ -52,8 +53,7 @@ def read_javascript(source: str, where: str) -> ScriptModule:
                 raise EvaluatorError(
                     f"{where}:{line}: {name} cannot be required: a script is one file; copy what it needs"
                 )
-    for specifier, line in script.foreign:
-        raise EvaluatorError(f"{where}:{line}: {shown(specifier, 60)} cannot be imported: a script is one file")
+    refuse_imports(script, where)
     return module
 
 

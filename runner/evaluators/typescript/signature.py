@@ -42,7 +42,7 @@ def read_typescript(source: str, where: str) -> Signature:
         raise EvaluatorError(f"{where}: {error}; look for a comment or a text that is not closed") from None
     if wrong := problem(script):
         raise EvaluatorError(pointed(where, source, *wrong))
-    _refuse_imports(script, where)
+    refuse_imports(script, where)
     found, whole_dataset = script.function(NAME), _aggregate(script)
     aggregate = None if whole_dataset is None else Aggregate(accepts_any=True)
     if whole_dataset is not None and (found is None or found.node == whole_dataset):
@@ -84,7 +84,8 @@ def _line(node: Node) -> int:
     return node.start_point.row + 1
 
 
-def _refuse_imports(script: Module, where: str) -> None:
+def refuse_imports(script: Module, where: str) -> None:
+    """Refuse a script that imports what is not in its file. Raises EvaluatorError."""
     for specifier, line in script.foreign:
         name = shown(specifier, 60)
         if specifier.startswith((".", "/", "file:")):

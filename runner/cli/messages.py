@@ -30,6 +30,7 @@ _PHRASES = (
         "--twice compares a script with itself; give --sandbox once at most, and no --other",
     ),
     (re.compile(r"\bleave the language out\b"), "leave --lang out"),
+    (re.compile(r"\bsay which: dialect=\"([\w-]+)\""), r"say which: --dialect \1"),
     (re.compile(r"\bleave `resume` out\b"), "leave --resume out"),
     (
         re.compile(r"^`resume` goes on with a run in a folder; add one to the outputs, such as run/$"),

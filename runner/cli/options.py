@@ -60,13 +60,14 @@ def _language(_: click.Context, __: click.Parameter, given: str | None) -> Langu
 _ROWS, _PACKAGES, _ALLOWED, _RESULTS = "Rows", "Packages", "What the script may use", "Results"
 
 
-def language(help: str) -> Decorator:
-    """Declare `--lang`."""
-    return option(_ROWS, "--lang", "language", type=click.Choice([*_LANGUAGES]), callback=_language, help=help)
+def language(help: str, *more: str) -> Decorator:
+    """Declare `--lang`: `py` or `ts`, or one of `more`."""
+    names = click.Choice(["py", "ts", *more])
+    return option(_ROWS, "--lang", "language", type=names, callback=_language, help=help)
 
 
 mapping = several(
-    language("The language of a template that has several."),
+    language("The language of a template that has several.", "js"),
     option(
         _ROWS,
         "--map",

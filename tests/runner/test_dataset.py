@@ -176,7 +176,7 @@ def test_paths_refused(tmp_path: Path) -> None:
     assert refusal(".") == ". is a folder; name a file in it"
     assert refusal("nothing-like-it.csv") == "no dataset nothing-like-it.csv; check the path"
     assert "cannot be opened" in refusal("a\0.jsonl")
-    assert "no dataset" in refusal(tmp_path / "\x1b[2J\udcff.jsonl")
+    assert "no dataset" in refusal(tmp_path / "\x1b]2J\udcff.jsonl")
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ PATHS = [
     *(("/v1/configs/{name}", "delete"), ("/v1/runs", "get"), ("/v1/runs", "post"), ("/v1/runs/{id}", "get")),
     *(("/v1/runs/{id}", "delete"), ("/v1/runs/{id}/cancel", "post"), ("/v1/runs/{id}/resume", "post")),
     *(("/v1/runs/{id}/results", "get"), ("/v1/runs/{id}/download", "get"), ("/v1/runs/{id}/events", "get")),
-    *(("/v1/compare", "get"), ("/v1/compare/rows", "get")),
+    *(("/v1/compare", "get"), ("/v1/compare/rows", "get"), ("/v1/langfuse/execute", "post")),
 ]
 
 

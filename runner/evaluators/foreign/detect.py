@@ -52,7 +52,7 @@ def detect(
     if len(readings) > 1:
         names = [reading.dialect.name for reading in readings]
         raise EvaluatorError(
-            f"{where} could be a script for {listed(names)}; say which: `--dialect {names[0]}`, or in its header, "
+            f'{where} could be a script for {listed(names)}; say which: dialect="{names[0]}", or in its header, '
             f'[tool.evalcell], dialect = "{names[0]}"'
         )
     if not readings and (asked is not None or entry is not None):
@@ -74,5 +74,5 @@ def _none(module: ScriptModule, where: str, asked: ForeignDialect | None, entry:
     if asked is None:
         names = listed([one.name for one in every() if module.language in one.languages], 20)
         called = printable(entry or "", 60)
-        return f"{where}: `{called}` could be of several tools; say which: `--dialect NAME`, one of {names}"
+        return f'{where}: `{called}` could be of several tools; say which: dialect="NAME", one of {names}'
     return f"{where}: no one of what it defines ({known}) is sure to be {asked.title}; name it: `{where}:NAME`"

@@ -23,10 +23,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 turns = pytest.mark.rotating("runs on a cluster", "cluster")
 
 SCRIPT = """
-import random, time
+import random
 SEEN = []
-def evaluate(output, seconds=0.0):
-    time.sleep(seconds)
+def evaluate(output):
     SEEN.append(output)
     print("row", output)
     if output == "x7":
@@ -42,8 +41,8 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def rows(count: int, seconds: float = 0.0) -> list[dict[str, Any]]:
-    return [{"id": f"r{n}", "output": f"x{n}", "seconds": seconds} for n in range(count)]
+def rows(count: int) -> list[dict[str, Any]]:
+    return [{"id": f"r{n}", "output": f"x{n}"} for n in range(count)]
 
 
 def plain(results: list[Result]) -> list[Result]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from runner.engine.outer import OuterProgram
 from runner.types import Evaluator
 from sandboxes.base import Call, Execution, Isolation, Limits, Program, Sandbox, ScriptError
 
@@ -21,7 +22,7 @@ def with_apart(evaluator: Evaluator, sandbox: Sandbox, program: Program) -> Prog
     return ApartProgram(program, sandbox.isolation) if evaluator.apart else program
 
 
-class ApartProgram(Program):
+class ApartProgram(OuterProgram):
     """
     A program whose function may ask for another call of itself, apart, before it returns its result.
 
@@ -31,9 +32,8 @@ class ApartProgram(Program):
     """
 
     def __init__(self, program: Program, isolation: Isolation) -> None:
-        self._program = program
+        super().__init__(program)
         self._alone = isolation == "batch"
-        self.loaded = program.loaded
 
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
         """Run each call, and the calls apart that it asks for. Times are summed; each call has the whole timeout."""
@@ -56,19 +56,6 @@ class ApartProgram(Program):
                 async with aclosing(self._run(part, limits)) as executions:
                     async for execution in executions:
                         asking.append(rows[execution.call].call(execution))
-
-    async def _run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
-        executions = self._program.run(calls, limits)
-        try:
-            async for execution in executions:
-                yield execution
-        finally:
-            if (close := getattr(executions, "aclose", None)) is not None:
-                await close()
-
-    async def close(self) -> None:
-        """Close the program. Safe twice."""
-        await self._program.close()
 
 
 class _Row:

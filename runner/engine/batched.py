@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from runner.engine.outer import OuterProgram
 from runner.types import Evaluator
-from sandboxes.base import Call, Execution, Limits, Program, ScriptError
+from sandboxes.base import Call, Execution, Limits, ScriptError
 
 
 def is_batched(evaluator: Evaluator) -> bool:
@@ -19,17 +20,13 @@ def is_batched(evaluator: Evaluator) -> bool:
     return find(evaluator.dialect).batched
 
 
-class BatchedProgram(Program):
+class BatchedProgram(OuterProgram):
     """
     A program that gives each row an execution of its own, of one call for all rows of a run.
 
     The function takes `rows`, the arguments of each, and returns `{"rows": […]}`, a value for each; with anything else,
     or if it fails or is stopped, it is called again row by row, so that a row that fails does so alone.
     """
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self.loaded = program.loaded
 
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
         """Run the calls as one; where that gives no value for each, one by one."""
@@ -48,19 +45,6 @@ class BatchedProgram(Program):
         async with aclosing(self._run(alone, limits)) as executions:
             async for execution in executions:
                 yield _single(execution)
-
-    async def _run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
-        executions = self._program.run(calls, limits)
-        try:
-            async for execution in executions:
-                yield execution
-        finally:
-            if (close := getattr(executions, "aclose", None)) is not None:
-                await close()
-
-    async def close(self) -> None:
-        """Close the program. Safe twice."""
-        await self._program.close()
 
 
 def _joined(calls: Sequence[Call]) -> Call:

@@ -10,7 +10,7 @@ import runner
 from runner.errors import EvaluatorError
 from runner.evaluators.load import parse_evaluator
 from runner.types import InputMapping
-from tests.foreign.published import OBJECTS, ROWS, Published, check
+from tests.foreign.published import OBJECTS, Published, check
 
 PROMPTFOO = [
     Published(
@@ -190,6 +190,12 @@ BRAINTRUST = [
         [{"a": (None, 1.0), "b": (None, 0.5)}] * 2,
     ),
     Published(
+        "Braintrust's docs, the file of an evaluation: its `Eval` is not run",
+        "from braintrust import Eval\n\n\ndef exact(input, output, expected):\n    return output == expected\n\n\n"
+        "Eval('Say Hi', data=lambda: [{'input': 'Foo'}], task=lambda input: 'Hi ' + input, scores=[exact])\n",
+        [(None, 1.0), (None, 0.0)],
+    ),
+    Published(
         "autoevals' README, a scorer of one's own",
         "from autoevals import Score\nfrom autoevals.score import Scorer\n\n\nclass Same(Scorer):\n"
         "    def __init__(self, least=0):\n        self.least = least\n\n"
@@ -271,6 +277,13 @@ TRL = [
         [(None, 0.5)] * 2,
     ),
     Published(
+        "TRL's docs, completions that are messages",
+        "def reward(completions, **kwargs):\n    contents = [completion[0]['content'] for completion in completions]\n"
+        "    return [float(content == '4') for content in contents]\n",
+        [(None, 1.0), "raised"],
+        rows=[{"output": [{"role": "assistant", "content": "4"}]}, {"output": "4"}],
+    ),
+    Published(
         "a batch is called once, and its rows see each other",
         "def reward(completions, **kwargs):\n    return [len(completions)] * len(completions)\n",
         [(None, 2.0)] * 2,
@@ -339,7 +352,6 @@ def test_what_is_more_than_a_type_takes_the_package() -> None:
     assert (own.entry, own.packages) == ("Levenshtein", ("autoevals",))
     client = "from langsmith import Client\n\n\ndef ok(run, example): return True\n"
     assert parse_evaluator(client, "one.py").packages == ("langsmith",)
-    assert ROWS
 
 
 def test_a_reward_of_other_rows_is_not_taken_from_the_cache(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:

@@ -10,7 +10,14 @@ from runner.types import Evaluator
 _ENTRY = "handler"
 _BASES = {"autoevals.Scorer", "autoevals.score.Scorer", "braintrust.Scorer", "braintrust.score.Scorer"}
 _STUBS = {
-    *("braintrust", "braintrust.Score", "braintrust.Scorer", "braintrust.score.Score", "braintrust.score.Scorer"),
+    *(
+        "braintrust",
+        "braintrust.Eval",
+        "braintrust.Score",
+        "braintrust.Scorer",
+        "braintrust.score.Score",
+        "braintrust.score.Scorer",
+    ),
     *("braintrust_core.score.Score", "braintrust_core.score.Scorer", "autoevals", "autoevals.Score"),
     *("autoevals.Scorer", "autoevals.score.Score", "autoevals.score.Scorer"),
     "autoevals.serializable_data_class.SerializableDataClass",
@@ -70,7 +77,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="braintrust",
     title="a Braintrust scorer",
-    version=1,
+    version=2,
     read=_read,
     program=_program,
     arguments={"output": "output", "reference": "expected", "input": "input", "metadata": "metadata"},

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field, fields
 
 from .frame import (
     TYPE_CHECKING,
     abstained,
+    calling,
     defaults,
-    finished,
     invalid,
-    is_async,
     load,
+    named,
     parameters,
     several,
     stub,
@@ -26,12 +27,13 @@ _GIVEN = ("input", "expected", "metadata", "output", "trace", "id", "tags")
 _SHAPES = "return a number from 0 to 1, None, or a Score"
 
 
+@dataclass(eq=False)
 class SerializableDataClass:
     """The base of Braintrust's data classes."""
 
     def as_dict(self) -> dict[str, Any]:
         """The fields."""
-        return dict(vars(self))
+        return asdict(self)
 
     def as_json(self, **more: Any) -> str:
         """The fields as JSON."""
@@ -46,7 +48,7 @@ class SerializableDataClass:
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Any:
         """Make one, without the keys that it does not know."""
-        known = {one.name for one in fields(cls)}  # type: ignore[arg-type]
+        known = {one.name for one in fields(cls)}
         return cls(**{name: given[name] for name in given if name in known})
 
 
@@ -69,7 +71,7 @@ class Score(SerializableDataClass):
             raise ValueError(f"score ({self.score}) must be between 0 and 1")
 
 
-class Scorer:
+class Scorer(ABC):
     """The base of autoevals' scorers."""
 
     async def eval_async(self, output: Any, expected: Any = None, **more: Any) -> Any:
@@ -90,32 +92,33 @@ class Scorer:
     def _name(self) -> str:
         return self.__class__.__name__
 
+    @abstractmethod
     def _run_eval_sync(self, output: Any, expected: Any = None, **more: Any) -> Any:
-        raise NotImplementedError
+        """Score one output."""
+
+
+_SCORES = {"Score": Score, "Scorer": Scorer}
+_STUBS: dict[str, dict[str, type]] = {
+    **dict.fromkeys(("braintrust", "braintrust.score", "braintrust_core.score"), _SCORES),
+    **dict.fromkeys(("autoevals", "autoevals.score"), _SCORES),
+    "autoevals.serializable_data_class": {"SerializableDataClass": SerializableDataClass},
+}
 
 
 def wrap(source: str, entry: str, real: bool) -> Callable[..., Any]:
-    """The function that takes a row's words. `real`: the packages are there."""
-    if not real:
-        stub("braintrust", Score=Score, Scorer=Scorer)
-        stub("braintrust.score", Score=Score, Scorer=Scorer)
-        stub("braintrust_core.score", Score=Score, Scorer=Scorer)
-        known = {"Score": Score, "Scorer": Scorer}
-        stub("autoevals", **known)
-        stub("autoevals.score", **known)
-        stub("autoevals.serializable_data_class", SerializableDataClass=SerializableDataClass)
-    function: Any = load(source)
-    for part in entry.split("."):
-        function = getattr(function, part)
+    """The function that takes a row's words. `real`: packages are there."""
+    for name, members in _STUBS.items():
+        if not (real and _is_installed(name)):
+            stub(name, **members)
+    stub("braintrust", Eval=_nothing)  # the file of an evaluation has one at its top level, which logs in
+    function: Any = named(load(source), entry)
     if isinstance(function, type):
         function = function()
     if hasattr(function, "eval_async"):
         function = _evaluating(function)
-    if not callable(function):
-        raise NameError(f"the script defines no function named {entry}")
     own, accepts_any = parameters(function)
 
-    def given(row: dict[str, Any]) -> dict[str, Any]:
+    def given(row: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         values = {
             **{"input": row.get("input"), "expected": row.get("reference"), "metadata": row.get("metadata") or {}},
             **{"output": row.get("output"), "trace": None, "id": None, "tags": None},
@@ -133,15 +136,21 @@ def wrap(source: str, entry: str, real: bool) -> Callable[..., Any]:
         if accepts_any:
             found.update(left)
             found.update(defaults(row, row, _GIVEN))
-        return found
+        return (), found
 
-    def call(**row: Any) -> Any:
-        return finished(function(**given(row)), result)
+    return calling(function, given, result)
 
-    async def call_async(**row: Any) -> Any:
-        return result(await function(**given(row)))
 
-    return call_async if is_async(function) else call
+def _is_installed(name: str) -> bool:
+    try:
+        __import__(name)
+    except ImportError:
+        return False
+    return True
+
+
+def _nothing(*_: Any, **_named: Any) -> None:
+    """In place of `Eval`: the rows are evalcell's."""
 
 
 def _evaluating(scorer: Any) -> Any:

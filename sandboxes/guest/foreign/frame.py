@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 SCRIPT = "evaluator.py"
+ROW = ("output", "reference", "input", "metadata")
+"""What a row has for each dialect."""
 _COROUTINE = 0x80  # inspect.CO_COROUTINE
 
 
@@ -59,6 +61,24 @@ async def _later(value: Awaitable[Any], result: Callable[[Any], Any]) -> Any:
     return result(await value)
 
 
+def calling(
+    function: Callable[..., Any],
+    given: Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+    result: Callable[[Any], Any],
+) -> Callable[..., Any]:
+    """What takes a row's words: `result` of the function's value for the arguments that are `given` for the row."""
+
+    def call(**row: Any) -> Any:
+        positional, keywords = given(row)
+        return finished(function(*positional, **keywords), result)
+
+    async def call_async(**row: Any) -> Any:
+        positional, keywords = given(row)
+        return result(await function(*positional, **keywords))
+
+    return call_async if is_async(function) else call
+
+
 def is_async(function: Any) -> bool:
     """True for an `async def`."""
     return bool(getattr(getattr(function, "__code__", None), "co_flags", 0) & _COROUTINE)
@@ -82,15 +102,12 @@ def mapped(row: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[st
     for name in row:
         if name.startswith(prefix):
             inside[name[len(prefix) :]] = row[name]
-        elif name not in _WORDS:
+        elif name not in ROW:
             others[name] = row[name]
     return inside, others
 
 
-_WORDS = ("output", "reference", "input", "metadata")
-
-
-class Record(dict):  # type: ignore[type-arg]
+class Record(dict[str, object]):
     """An object whose keys are attributes too."""
 
     def __getattr__(self, name: str) -> Any:
@@ -164,4 +181,4 @@ def as_object(value: Any, key: str) -> Any:
 
 def defaults(given: dict[str, Any], own: Mapping[str, bool], known: tuple[str, ...]) -> dict[str, Any]:
     """What was set for parameters of the function that its vendor does not fill, such as `threshold`."""
-    return {name: given[name] for name in given if name in own and name not in known and name not in _WORDS}
+    return {name: given[name] for name in given if name in own and name not in known and name not in ROW}

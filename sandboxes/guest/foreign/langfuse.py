@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from .frame import (
     TYPE_CHECKING,
     Record,
+    calling,
     defaults,
-    finished,
     invalid,
-    is_async,
     load,
     named,
     parameters,
@@ -94,17 +93,7 @@ def wrap(source: str, entry: str, page: bool, real: bool) -> Callable[..., Any]:
         values = {"input": row.get("input"), "output": row.get("output"), "expected_output": row.get("reference")}
         return (), {**values, "metadata": metadata, **defaults(row, own, _KEYWORDS)}
 
-    judged = _of_page if page else _of_sdk
-
-    def call(**row: Any) -> Any:
-        positional, keywords = given(row)
-        return finished(function(*positional, **keywords), judged)
-
-    async def call_async(**row: Any) -> Any:
-        positional, keywords = given(row)
-        return judged(await function(*positional, **keywords))
-
-    return call_async if is_async(function) else call
+    return calling(function, given, _of_page if page else _of_sdk)
 
 
 def context_of(row: dict[str, Any], metadata: Any) -> EvaluationContext:

@@ -7,10 +7,9 @@ from .frame import (
     Record,
     abstained,
     as_object,
+    calling,
     defaults,
-    finished,
     invalid,
-    is_async,
     load,
     named,
     parameters,
@@ -45,7 +44,7 @@ class EvaluationResult(Record):
         super().__init__({"score": None, "value": None, "comment": None, "metadata": None, **fields})
 
 
-class EvaluationResults(dict):  # type: ignore[type-arg]
+class EvaluationResults(dict[str, object]):
     """LangSmith's results of several metrics."""
 
 
@@ -95,15 +94,7 @@ def wrap(source: str, entry: str, page: bool, real: bool) -> Callable[..., Any]:
     def judged(value: Any) -> Any:
         return _of_page(value) if page else _of_sdk(value, key)
 
-    def call(**row: Any) -> Any:
-        positional, keywords = given(row)
-        return finished(function(*positional, **keywords), judged)
-
-    async def call_async(**row: Any) -> Any:
-        positional, keywords = given(row)
-        return judged(await function(*positional, **keywords))
-
-    return call_async if is_async(function) else call
+    return calling(function, given, judged)
 
 
 def _same(function: Any) -> Any:

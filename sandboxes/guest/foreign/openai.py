@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, finished, invalid, is_async, load, mapped, named, words
+from .frame import TYPE_CHECKING, calling, invalid, load, mapped, named, words
 from .similarity import similarity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_MATH = "min max abs floor ceil exp sqrt log"
+_MATH = ("floor", "ceil", "exp", "sqrt", "log")
 
 
 def wrap(source: str, entry: str, grader: dict[str, Any] | None) -> Callable[..., Any]:
@@ -21,15 +21,7 @@ def wrap(source: str, entry: str, grader: dict[str, Any] | None) -> Callable[...
             return _finished(grade(sample_of(row), item_of(row)), kind)
 
         return call_grader
-    function = named(load(source), entry)
-
-    def call(**row: Any) -> Any:
-        return finished(function(sample_of(row), item_of(row)), result)
-
-    async def call_async(**row: Any) -> Any:
-        return result(await function(sample_of(row), item_of(row)))
-
-    return call_async if is_async(function) else call
+    return calling(named(load(source), entry), lambda row: ((sample_of(row), item_of(row)), {}), result)
 
 
 def sample_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +89,7 @@ def _multi(grader: dict[str, Any]) -> Callable[[Any, Any], Any]:
     import math
 
     parts = {name: _grader(one) for name, one in grader["graders"].items()}
-    known = {"min": min, "max": max, "abs": abs} | {name: getattr(math, name) for name in _MATH.split()[3:]}
+    known = {"min": min, "max": max, "abs": abs} | {name: getattr(math, name) for name in _MATH}
     whole = compile(grader["calculate_output"], "calculate_output", "eval")
 
     def graded(sample: Any, item: Any) -> Any:

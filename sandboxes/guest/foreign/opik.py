@@ -21,10 +21,10 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         called = metric({})
         columns = {**(row.get("metadata") or {}), **row}
         arguments_validator.validate_score_arguments(metric=called, kwargs=columns, scoring_key_mapping={})
-        by_place, by_name = arguments_helpers.select_score_arguments(
+        positional, keywords = arguments_helpers.select_score_arguments(
             score_function=called.score, kwargs=columns, score_name=called.name
         )
-        return finished(called.score(*by_place, **by_name), result)
+        return finished(called.score(*positional, **keywords), result)
 
     return call
 

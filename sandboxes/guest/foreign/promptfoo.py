@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import SCRIPT, TYPE_CHECKING, finished, invalid, is_async, load, mapped, named, show, words
+from .frame import SCRIPT, TYPE_CHECKING, calling, finished, invalid, load, mapped, named, show, words
 from .template import MARKS, render
 
 if TYPE_CHECKING:
@@ -22,15 +22,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words. The entry `<inline>`: the source is an expression, or lines."""
     if entry == "<inline>":
         return _inline(source)
-    function = named(load(source), entry)
-
-    def call(**row: Any) -> Any:
-        return finished(function(row.get("output"), context_of(row)), result)
-
-    async def call_async(**row: Any) -> Any:
-        return result(await function(row.get("output"), context_of(row)))
-
-    return call_async if is_async(function) else call
+    return calling(named(load(source), entry), lambda row: ((row.get("output"), context_of(row)), {}), result)
 
 
 def _inline(source: str) -> Callable[..., Any]:

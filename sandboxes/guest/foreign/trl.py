@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_OWN = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
+_TRAINER = ("trainer_state", "log_extra", "log_metric")
+"""What a trainer gives beside the rows; there is none."""
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
@@ -23,8 +24,9 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         found: dict[str, Any] = {
             name: [one.get(name) for one in columns] for name in names if accepts_any or name in wanted
         }
-        found |= {name: [None] * len(rows) for name in ("completion_ids",) if name in wanted}
-        found |= {name: None for name in _OWN[3:] if name in wanted}
+        if "completion_ids" in wanted:
+            found["completion_ids"] = [None] * len(rows)
+        found |= {name: None for name in _TRAINER if name in wanted}
         set_for_all = {name: rows[0][name] for name in rows[0] if name in wanted and name not in columns[0]}
         prompts, completions = [row.get("input") for row in rows], [row.get("output") for row in rows]
         return {**found, **set_for_all, "prompts": prompts, "completions": completions}

@@ -7,7 +7,7 @@ import os
 import sys
 from types import ModuleType
 
-from .frame import TYPE_CHECKING, load, words
+from .frame import ROW, TYPE_CHECKING, load, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,18 +26,15 @@ def opened(source: str, **variables: str) -> ModuleType:
 
         os.environ["HOME"] = tempfile.gettempdir()
     try:
-        import readline  # noqa: F401
+        __import__("readline")
     except ImportError:
         sys.modules["readline"] = ModuleType("readline")
     return load(source)
 
 
-_ROW = ("output", "reference", "input", "metadata")
-
-
 def given(row: Mapping[str, Any]) -> dict[str, Any]:
     """What was set or mapped beside a row's own words: the arguments of a class, or columns by other names."""
-    return {name: row[name] for name in row if name not in _ROW}
+    return {name: row[name] for name in row if name not in ROW}
 
 
 class Kept:

@@ -6,7 +6,7 @@ import pytest
 
 from runner.errors import EvaluatorError
 from runner.evaluators.load import parse_evaluator
-from tests.foreign.published import ROWS, Published, check
+from tests.foreign.published import Published, check
 
 PROMPTFOO = [
     Published(
@@ -119,4 +119,3 @@ def test_what_a_script_cannot_have_is_named() -> None:
         parse_evaluator(
             "module.exports = (output, context) => true;\n", "a.cjs", language="typescript", failures="as-zero"
         )
-    assert ROWS

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from runner.errors import EvaluatorError
-from runner.evaluators.foreign.module import Function, ScriptModule
+from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule
 from runner.evaluators.typescript.parse import FUNCTIONS, Module, TangledError
 from runner.evaluators.typescript.signature import refuse_imports
 from runner.evaluators.typescript.syntax_errors import problem
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 BUILT_IN = ("assert", "buffer", "crypto", "events", "path", "querystring", "string_decoder", "url", "util")
 """What a CommonJS module may require: the modules of Node that need no permission."""
 REQUIRED = re.compile(r"""\brequire\s*\(\s*(["'])([^"'\\\n]{1,200})\1\s*\)""")
-PATTERN = "{…}"
-"""As a parameter's name: an object that is taken apart."""
 _MOST = 255
 
 

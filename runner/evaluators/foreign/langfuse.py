@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runner.evaluators.foreign.guest import javascript_program, python_program
-from runner.evaluators.foreign.module import Function, ScriptModule, needed
+from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed
 from runner.evaluators.foreign.types import ForeignDialect, Found
 from runner.types import Evaluator
 
@@ -26,7 +26,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
 def _of_page(module: ScriptModule, named: bool) -> Function | None:
     """`evaluate` of one parameter that nobody else fills, in a script that uses what Langfuse gives."""
     function = module.functions.get(PAGE)
-    if function is None or len(function.required) != 1 or function.decorators or function.names[0] == "{…}":
+    if function is None or len(function.required) != 1 or function.decorators or function.names[0] == PATTERN:
         return None
     return function if named or any(mark in module.source for mark in _MARKS) else None
 
@@ -40,8 +40,8 @@ def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> Function | 
 
 
 def _is_ours(function: Function) -> bool:
-    own = set(function.names)
-    return "output" in own and bool({"expected_output"} & own or (function.accepts_any and {"input"} & own))
+    own = function.names
+    return "output" in own and ("expected_output" in own or (function.accepts_any and "input" in own))
 
 
 def _program(evaluator: Evaluator) -> str:

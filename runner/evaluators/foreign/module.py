@@ -12,6 +12,8 @@ from runner.text import whole
 from runner.types import Parameter
 from sandboxes.base import Language
 
+PATTERN = "{…}"
+"""As a parameter's name in JavaScript: an object that is taken apart."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -80,11 +82,6 @@ class ScriptModule:
             return self.functions.get(entry)
         found = self.classes.get(name)
         return None if found is None else found.methods.get(method)
-
-    @property
-    def packages(self) -> set[str]:
-        """The top-level packages that it imports."""
-        return {name.partition(".")[0] for name in self.imports.values()}
 
     def whole_name(self, text: str) -> str:
         """A dotted name with what its first part was imported as."""

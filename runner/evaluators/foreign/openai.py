@@ -12,11 +12,11 @@ from runner.evaluators.foreign.module import ScriptModule, read_python
 from runner.evaluators.foreign.types import DATA, ForeignDialect, Found
 from runner.text import listed, printable, shown, suggestion
 from runner.types import Evaluator
+from sandboxes.guest.foreign.similarity import METRICS
 
 _ENTRY = "grade"
 _KINDS = ("python", "string_check", "text_similarity", "multi")
 _OPERATIONS = ("eq", "ne", "like", "ilike")
-_METRICS = ("fuzzy_match", "bleu", "gleu", "rouge_1", "rouge_2", "rouge_3", "rouge_4", "rouge_5", "rouge_l")
 _LACKING = {
     "score_model": "it asks a model, and evalcell calls none",
     "label_model": "it asks a model, and evalcell calls none",
@@ -26,6 +26,8 @@ _LACKING = {
 }
 _FUNCTIONS = {"min", "max", "abs", "floor", "ceil", "exp", "sqrt", "log"}
 _DEPTH = 8
+_FORMULA = 2000
+"""Characters."""
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
@@ -82,10 +84,10 @@ def _check(grader: Any, where: str, what: str, depth: int) -> None:
         raise refuse("has a source without the function `grade(sample, item)`")
     if kind == "string_check" and grader["operation"] not in _OPERATIONS:
         raise refuse(f"has the operation {shown(grader['operation'], 60)}; known are {listed(_OPERATIONS)}")
-    if kind == "text_similarity" and grader["evaluation_metric"] not in _METRICS:
+    if kind == "text_similarity" and grader["evaluation_metric"] not in METRICS:
         metric = grader["evaluation_metric"]
         why = f", which cannot be computed here: {_LACKING[metric]}" if metric in _LACKING else ""
-        raise refuse(f"has the metric {shown(metric, 60)}{why}; known are {listed(_METRICS, 12)}")
+        raise refuse(f"has the metric {shown(metric, 60)}{why}; known are {listed(METRICS, 12)}")
     if kind == "multi":
         _check_several(grader, where, what, depth)
 
@@ -112,9 +114,10 @@ def _check_formula(text: str, names: set[str], where: str) -> None:
         ast.operator,
         ast.unaryop,
     )
+    if len(text) > _FORMULA:
+        raise EvaluatorError(f"{where}: `calculate_output` is longer than {_FORMULA} characters; make it shorter")
     try:
-        tree = ast.parse(text[:2000].strip(), mode="eval")
-        nodes = list(ast.walk(tree))
+        nodes = list(ast.walk(ast.parse(text.strip(), mode="eval")))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise EvaluatorError(f"{where}: `calculate_output` is no formula ({printable(str(error), 80)})") from None
     for node in nodes:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import javascript_program, python_program
-from runner.evaluators.foreign.module import ScriptModule
+from runner.evaluators.foreign.module import PATTERN, ScriptModule
 from runner.evaluators.foreign.types import INLINE, ForeignDialect, Found
 from runner.types import Evaluator
 from sandboxes.base import Language
 
 _ENTRY = "get_assert"
 _DEFAULT = "default"
-_CONTEXT = ("context", "ctx", "_context", "{…}")
+_CONTEXT = ("context", "ctx", "_context", PATTERN)
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:

@@ -26,7 +26,7 @@ TYPES = (None, "NUMERIC", "CATEGORICAL", "BOOLEAN", "TEXT")
 TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
-class Record(dict):  # type: ignore[type-arg]
+class Record(dict[str, object]):
     """An object whose keys are attributes too, by their names in Python."""
 
     def __getattr__(self, name: str) -> Any:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import pickle
 import socket
-import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from runner.parts.types import BeginTask, PartLostError, RunTask, Task
 from runner.parts.work import Progress, Reply, Work, read_figures
 from runner.pool.faults import Fault
 from runner.text import printable
+from sandboxes.cluster.files import WorkerFiles
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.shield import finish
 
@@ -35,7 +34,7 @@ class Actor:
     def __init__(self) -> None:
         self._work = Work()
         self._count = 0
-        self._files = tempfile.TemporaryDirectory(prefix="evalcell-files-")
+        self._files = WorkerFiles()
 
     async def hello(self, path: str) -> dict[str, Any]:
         """Where it is, and what it reads there."""
@@ -52,7 +51,7 @@ class Actor:
         wanted: Task = pickle.loads(task)
         try:
             if isinstance(wanted, BeginTask):
-                paths = {name: str(self._written(name, content)) for name, content in files.items()}
+                paths = self._files.write(files)
                 config = wanted.request.sandbox.model_copy(update={"files": paths, "env_file": None})
                 wanted = replace(wanted, request=wanted.request.model_copy(update={"sandbox": config}))
             return packed(await self._work.do(wanted, self._progress))
@@ -66,20 +65,10 @@ class Actor:
     async def close(self) -> None:
         """Close what is open."""
         await self._work.close()
-        self._files.cleanup()
+        self._files.close()
 
     def _progress(self, count: int) -> None:
         self._count = count
-
-    def _written(self, name: str, content: bytes) -> Path:
-        folder = Path(self._files.name, hashlib.sha256(content).hexdigest()[:16])
-        folder.mkdir(exist_ok=True)
-        path = folder / name
-        path.write_bytes(content)
-        # As root, scripts run as another user.
-        for place, mode in ((Path(self._files.name), 0o711), (folder, 0o711), (path, 0o644)):
-            place.chmod(mode)
-        return path
 
 
 class ClusterWorker:

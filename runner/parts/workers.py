@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-from runner.errors import InputError
 from runner.parts.crew import Crew, Worker
 from runner.parts.folder import PartsFolder
 from runner.parts.process import ProcessWorker
 from runner.request import Prepared
+from sandboxes.cluster.files import read_files
 from sandboxes.cores import cores
 from sandboxes.env import choose_variables
-
-_FILES = 64 << 20  # bytes of all files that travel
 
 
 @asynccontextmanager
@@ -41,7 +38,7 @@ async def _on_cluster(on: str, prepared: Prepared, folder: PartsFolder) -> Async
 
     config = prepared.sandbox.config
     jobs = prepared.request.sandbox.jobs
-    files, variables = _contents(config.files), choose_variables(config.env, config.env_file)
+    files, variables = read_files(config.files), choose_variables(config.env, config.env_file)
     connection = Connection(on, jobs or cores())
     try:
         await connection.open()
@@ -56,15 +53,3 @@ async def _on_cluster(on: str, prepared: Prepared, folder: PartsFolder) -> Async
             await crew.close()
     finally:
         await connection.close()
-
-
-def _contents(files: dict[str, str]) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    for name, path in files.items():
-        try:
-            found[name] = Path(path).read_bytes()
-        except OSError as error:
-            raise InputError(f"the file {name} cannot be read ({error.strerror}); check the path") from None
-        if sum(map(len, found.values())) > _FILES:
-            raise InputError(f"files of more than {_FILES >> 20} MB do not travel; put them on each node")
-    return found

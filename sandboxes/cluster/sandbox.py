@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Sequence
-from pathlib import Path
 from typing import Any
 
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script, ScriptError
 from sandboxes.cluster.budget import pieces
-from sandboxes.cluster.connection import Connection, address_of
+from sandboxes.cluster.connection import Connection
+from sandboxes.cluster.files import read_files
 from sandboxes.cluster.pool import Workers
 from sandboxes.cluster.schedule import AHEAD
 from sandboxes.cores import cores
@@ -21,7 +21,6 @@ from sandboxes.shield import finish
 _BATCH = 512  # rows: a batch costs the driver as much as tens of rows
 _RUN = 0.25  # seconds of a batch, and what each worker adds: with many, the driver could not keep up with short ones
 _RUN_WORKER = 0.001
-_FILES = 64 << 20  # bytes of all files that travel
 
 
 class ClusterProgram(Program):
@@ -69,14 +68,12 @@ class ClusterSandbox(Sandbox):
         self.isolation, self.language = self._inner.isolation, self._inner.language
         self._on = on
         self._facts: dict[str, Any] = {}
-        self._connection: Connection | None = None
+        self._connection = Connection(on, config.jobs or cores())
         self._workers: Workers | None = None
-        self._count = 0
-        address_of(on)
 
     @property
     def concurrency(self) -> int:
-        return AHEAD * max(1, self._workers.places if self._workers else 1)
+        return AHEAD * max(1, self._places)
 
     @property
     def batch(self) -> int:
@@ -86,7 +83,7 @@ class ClusterSandbox(Sandbox):
 
     @property
     def run_seconds(self) -> float:
-        return max(self._inner.run_seconds, _RUN, _RUN_WORKER * self._count)
+        return max(self._inner.run_seconds, _RUN, _RUN_WORKER * self._places)
 
     @property
     def identity(self) -> str:
@@ -113,15 +110,18 @@ class ClusterSandbox(Sandbox):
         if self._workers is None:
             return ""
         there = sum(member.alive for member in self._workers.members)
-        return f"{there} of {max(there, self._count)} workers"
+        return f"{there} of {max(there, self._workers.places)} workers"
+
+    @property
+    def _places(self) -> int:
+        return self._workers.places if self._workers else 0
 
     async def open(self) -> None:
-        files, variables = _contents(self.config.files), choose_variables(self.config.env, self.config.env_file)
-        connection = self._connection = Connection(self._on, self.config.jobs or cores())
-        await connection.open()
-        self._workers = Workers(connection.ray, self.config, self.warn)
-        count = self._count = self.config.jobs or max(1, connection.cpus)
+        files, variables = read_files(self.config.files), choose_variables(self.config.env, self.config.env_file)
+        await self._connection.open()
+        count = self.config.jobs or max(1, self._connection.cpus)
         self.progress(f"{self.name}: starting {count} worker{'s' * (count != 1)} on {self._on}")
+        self._workers = Workers(self._connection.ray, self.config, self.warn)
         self._facts = await self._workers.open(count, files, variables)
 
     async def load(self, script: Script, limits: Limits) -> Program:
@@ -139,8 +139,7 @@ class ClusterSandbox(Sandbox):
             if self._workers is not None:
                 await self._workers.close()
         finally:
-            if self._connection is not None:
-                await self._connection.close()
+            await self._connection.close()
 
 
 def on_cluster(config: SandboxConfig, on: str) -> Sandbox:
@@ -159,23 +158,6 @@ def on_cluster(config: SandboxConfig, on: str) -> Sandbox:
     shape = type("ClusterSandbox", (ClusterSandbox,), {"name": inner.name, "capabilities": inner.capabilities})
     made: Sandbox = shape(config, on)
     return made
-
-
-def _contents(files: dict[str, str]) -> dict[str, bytes]:
-    """The files' contents. Raises UnsupportedConfigError."""
-    found, left = {}, _FILES
-    for name, path in files.items():
-        try:
-            with Path(path).open("rb") as file:
-                found[name] = file.read(left + 1)
-        except OSError as e:
-            raise UnsupportedConfigError(
-                f"the file {name}={path} cannot be read ({e.strerror}); check the path"
-            ) from None
-        left -= len(found[name])
-        if left < 0:
-            raise UnsupportedConfigError(f"the files are larger than {_FILES >> 20} MB together, too large to travel")
-    return found
 
 
 def _execution(values: dict[str, Any]) -> Execution:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import pickle
 import secrets
 import socket
-import tempfile
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from sandboxes.base import Execution, Limits, Program, Sandbox, SandboxConfig, Script
-from sandboxes.cache import private_dir
 from sandboxes.cluster.facts import facts
+from sandboxes.cluster.files import WorkerFiles
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
 from sandboxes.registry import create
 
@@ -45,7 +42,7 @@ class Worker:
         self._busy = self._rows = 0
         self._recent: deque[tuple[float, int]] = deque()  # when batches were done, and their rows
         self._unfinished: dict[str, AsyncIterator[Execution]] = {}
-        self._files = tempfile.TemporaryDirectory(prefix="evalcell-files-")
+        self._files = WorkerFiles()
 
     async def hello(self) -> Reply:
         """Which versions this node has."""
@@ -57,7 +54,7 @@ class Worker:
         said: list[str] = []
         try:
             wanted: SandboxConfig = pickle.loads(config)
-            paths = {name: str(self._written(name, content)) for name, content in files.items()}
+            paths = self._files.write(files)
             sandbox = create(wanted.model_copy(update={"files": paths, "env_file": None, "jobs": 1}))
             sandbox.warn = said.append
             await sandbox.open()
@@ -73,15 +70,6 @@ class Worker:
             "manifest": sandbox.manifest,
             "warnings": said,
         }
-
-    def _written(self, name: str, content: bytes) -> Path:
-        folder = private_dir(Path(self._files.name) / hashlib.sha256(content).hexdigest()[:16])
-        path = folder / name
-        path.write_bytes(content)
-        # As root, scripts run as another user.
-        for place, mode in ((Path(self._files.name), 0o711), (folder, 0o711), (path, 0o644)):
-            place.chmod(mode)
-        return path
 
     async def load(self, number: int, script: tuple[Any, ...], limits: dict[str, Any]) -> Reply:
         """Load a script under a number."""
@@ -172,7 +160,7 @@ class Worker:
         with suppress(asyncio.CancelledError, SandboxError):
             if sandbox is not None:
                 await sandbox.close()
-        self._files.cleanup()
+        self._files.close()
 
 
 async def _closed(executions: AsyncIterator[Execution]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from runner import evaluate
 from runner.types import Result
 from sandboxes import SandboxConfig, SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.base import Isolation
-from sandboxes.cluster import budget
+from sandboxes.cluster import budget, files
+from sandboxes.cluster.files import WorkerFiles, read_files
 from sandboxes.cluster.worker import Worker
 from tests.cli.commands import evalcell
 from tests.cluster.nodes import Nodes
@@ -117,6 +119,29 @@ def test_a_worker_says_why_its_sandbox_does_not_open() -> None:
     reply = asyncio.run(worker.open(pickle.dumps(config), {}, {}))
     assert "the wasm sandbox has no packages" in reply["failed"]
     asyncio.run(worker.close())
+
+
+def test_a_worker_has_a_folder_for_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kept = WorkerFiles()
+    assert kept.write({}) == {}
+    assert not list(tmp_path.iterdir()), "a worker that is killed would leave it"
+    words = Path(kept.write({"WORDS": b"one two"})["WORDS"])
+    assert words.read_bytes() == b"one two"
+    assert (words.stat().st_mode & 0o777, words.parent.stat().st_mode & 0o777) == (0o644, 0o711)
+    kept.close()
+    kept.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_cannot_travel_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_MOST", 5)
+    (tmp_path / "a").write_text("abc")
+    assert read_files({"A": str(tmp_path / "a")}) == {"A": b"abc"}
+    with pytest.raises(UnsupportedConfigError, match="too large to travel; make them smaller, or leave `on` out"):
+        read_files(dict.fromkeys("AB", str(tmp_path / "a")))
+    with pytest.raises(UnsupportedConfigError, match=r"the file A=.*b cannot be read \(No such file .*check the path"):
+        read_files({"A": str(tmp_path / "b")})
 
 
 @pytest.mark.parametrize("on", ["spark", "ray://", "ray://host", "ray://:1", "ray://host:99999", "ray://h\nx:1", ""])

@@ -1,0 +1,56 @@
+"""Files of a config: what is sent to workers, and where a worker keeps it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sandboxes.errors import UnsupportedConfigError
+
+_MOST = 64 << 20  # bytes of all files that travel
+
+
+def read_files(files: dict[str, str]) -> dict[str, bytes]:
+    """The files' contents. Raises UnsupportedConfigError."""
+    found, left = {}, _MOST
+    for name, path in files.items():
+        try:
+            with Path(path).open("rb") as file:
+                found[name] = file.read(left + 1)
+        except OSError as e:
+            raise UnsupportedConfigError(
+                f"the file {name}={path} cannot be read ({e.strerror}); check the path"
+            ) from None
+        left -= len(found[name])
+        if left < 0:
+            raise UnsupportedConfigError(
+                f"the files are larger than {_MOST >> 20} MB together, too large to travel; make them smaller, or "
+                "leave `on` out"
+            )
+    return found
+
+
+class WorkerFiles:
+    """The folder of a worker for the files that it was sent. None without files: a worker that is killed leaves it."""
+
+    def __init__(self) -> None:
+        self._folder: TemporaryDirectory[str] | None = None
+
+    def write(self, contents: dict[str, bytes]) -> dict[str, str]:
+        """Write them where scripts can read them; their paths, by name."""
+        if not contents:
+            return {}
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="evalcell-files-")
+        folder = Path(self._folder.name)
+        folder.chmod(0o711)  # as root, scripts run as another user
+        for name, content in contents.items():
+            (folder / name).write_bytes(content)
+            (folder / name).chmod(0o644)
+        return {name: str(folder / name) for name in contents}
+
+    def close(self) -> None:
+        """Delete them. Safe twice."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import os
-import platform
-import socket
-from importlib.metadata import version
-from typing import Any
 
-from sandboxes.cores import cores
+from sandboxes.cluster.facts import Facts, facts
 from sandboxes.errors import SandboxError
 from sandboxes.registry import backends, find
 
 
-def node_facts() -> dict[str, Any]:
-    """Versions, processors, room in /dev/shm, and of each sandbox whether it works and how; data alone."""
-    found: dict[str, Any] = {
-        "host": socket.gethostname(),
-        "evalcell": version("evalcell"),
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "cores": cores(),
-        "shm": None,
-        "works": {},
-        "fails": {},
-    }
+def node_facts() -> Facts:
+    """Versions, room in /dev/shm, and of each sandbox whether it works and how; data alone."""
+    found: Facts = {**facts(), "shm": None, "works": {}, "fails": {}}
     if hasattr(os, "statvfs") and os.path.isdir("/dev/shm"):
         room = os.statvfs("/dev/shm")
         found["shm"] = room.f_bavail * room.f_frsize

@@ -61,15 +61,14 @@ class BatchScorer:
         """The batch with the columns of its scores. Raises what `evaluate` does."""
         names, rows = _rows(batch)
         outputs = self._run.evaluator.outputs
-        columns = {self.prefix + name: None for name in _names(outputs)}
-        if taken := columns.keys() & set(names):
+        added = [self.prefix + name for name in _names(outputs)]
+        if taken := {*added} & {*names}:
             raise InputError(
                 f"the batch has a column `{min(taken)}` already; give the scores' columns a prefix: "
                 'evalcell_scorer(…, prefix="evalcell_")'
             )
-        results = self._run.score(rows, "evalcell_scorer")
-        values = zip(*(_cells(result, outputs) for result in results), strict=True)
-        return _with_columns(batch, dict(zip(columns, map(list, values), strict=True)) if results else columns)
+        scores = [_cells(result, outputs) for result in self._run.score(rows, "evalcell_scorer")]
+        return _with_columns(batch, {name: [cells[place] for cells in scores] for place, name in enumerate(added)})
 
     def close(self) -> None:
         """Close the sandbox. Safe twice."""
@@ -117,26 +116,26 @@ def _cells(result: Result, outputs: Mapping[str, object]) -> list[Any]:
     return [whole(value) if isinstance(value, str) else value for value in found]
 
 
-def _with_columns(batch: Any, columns: Mapping[str, list[Any] | None]) -> Any:
+def _with_columns(batch: Any, columns: Mapping[str, list[Any]]) -> Any:
     """The batch with these columns; text, but for scores. Nulls stay nulls: a row without a score has no number."""
     if isinstance(batch, Mapping):
         import numpy as np  # here and below: of the caller's batch, so it is there
 
         arrays = {}
         for name, values in columns.items():
-            arrays[name] = np.empty(len(values or ()), dtype=object)
-            arrays[name][:] = values or ()
+            arrays[name] = np.empty(len(values), dtype=object)
+            arrays[name][:] = values
         return {**batch, **arrays}
     if hasattr(batch, "append_column"):
         import pyarrow as pa
 
         for name, values in columns.items():
             kind = pa.float64() if name.endswith("score") else pa.string()
-            batch = batch.append_column(name, pa.array(values or (), kind))
+            batch = batch.append_column(name, pa.array(values, kind))
         return batch
     import pandas as pd
 
     kinds = {name: "Float64" if name.endswith("score") else object for name in columns}
     return batch.assign(
-        **{name: pd.Series(values or (), index=batch.index, dtype=kinds[name]) for name, values in columns.items()}
+        **{name: pd.Series(values, index=batch.index, dtype=kinds[name]) for name, values in columns.items()}
     )

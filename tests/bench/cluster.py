@@ -16,8 +16,9 @@ from typing import Any
 
 from runner import SandboxConfig, evaluate, stream
 from sandboxes.errors import SandboxUnavailableError
+from tests.bench.fake_ray import Scenario
 from tests.bench.measure import Figures, dataset, timed
-from tests.bench.scale import Scenario, simulate
+from tests.bench.scale import simulate
 from tests.cluster.nodes import two_nodes
 
 WAITS = "import time\ndef evaluate(output):\n    time.sleep(0.02)\n    return 1.0\n"

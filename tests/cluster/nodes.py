@@ -26,6 +26,10 @@ class Nodes:
         self._cluster: Any = Cluster(initialize_head=True, head_node_args=self._node())
         self.address: str = self._cluster.address
         self.second = self.added(env_vars={"PYTHONPATH": str(own)})
+        self.third: Any = None
+        """A node that a test has added."""
+        self.kept: list[Any] = []
+        """What a test keeps in the memory that nodes share."""
 
     def _node(self, **more: Any) -> dict[str, Any]:
         small = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}

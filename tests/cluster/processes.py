@@ -28,9 +28,7 @@ def left(processes: set[tuple[int, str]], seconds: float = 60.0) -> list[str]:
     """Those that are still there after a while; none as soon as all have ended."""
     deadline = time.monotonic() + seconds
     while True:
-        there = [
-            pid for pid, began in processes if (status := _status(pid)) and status[19] == began and status[0] != "Z"
-        ]
+        there = [pid for pid, began in processes if _lives(pid, began)]
         if not there or time.monotonic() > deadline:
             return [f"{pid} {_read(pid, 'cmdline')[:200]!r}" for pid in there]
         time.sleep(0.1)

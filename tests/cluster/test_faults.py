@@ -83,11 +83,11 @@ def fill_store(cluster: Nodes) -> None:
     """What somebody else keeps in the memory that nodes share."""
     import ray
 
-    cluster.kept = [ray.put(os.urandom(12 << 20)) for _ in range(8)]  # type: ignore[attr-defined]
+    cluster.kept = [ray.put(os.urandom(12 << 20)) for _ in range(8)]
 
 
 def cluster_added(cluster: Nodes) -> None:
-    cluster.third = cluster.added()  # type: ignore[attr-defined]
+    cluster.third = cluster.added()
 
 
 FAULTS: dict[str, Fault] = {
@@ -124,9 +124,9 @@ def test_a_fault_costs_no_row(cluster: Nodes, script: Path, name: str) -> None:
         assert len(seen) >= 2, "on a node that died just before, a worker starts later"
         assert not left(seen)
     finally:
-        if (third := cluster.__dict__.pop("third", None)) is not None:
-            cluster.remove(third)
-        cluster.__dict__.pop("kept", None)
+        if cluster.third is not None:
+            cluster.remove(cluster.third)
+        cluster.third, cluster.kept = None, []
 
 
 @turns

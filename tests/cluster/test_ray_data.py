@@ -15,7 +15,7 @@ import pytest
 
 from runner import InputError, SandboxConfig, evalcell_scorer, evaluate
 from runner.api.ray_data import BatchScorer
-from tests.test_how_to import here, run  # noqa: F401
+from tests.test_how_to import SAME, run
 
 SCRIPT = """
 import random
@@ -178,7 +178,11 @@ def ray_data(cluster: Any) -> Iterator[Any]:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.rotating("Ray Data", "cluster")
-def test_a_pipeline_of_ray_data(ray_data: Any, here: Path, script: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+def test_a_pipeline_of_ray_data(
+    ray_data: Any, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "same.py").write_text(SAME)
     run("ray-data.md")
     assert capsys.readouterr().out.splitlines() == ["0.5", "[1.0]"]
     rows: list[dict[str, Any]] = [{"n": n, "output": OUTPUTS[n % 4]} for n in range(40)]

@@ -10,7 +10,8 @@ import pytest
 from sandboxes.base import SandboxConfig
 from sandboxes.cluster.races import Races
 from sandboxes.cluster.schedule import AHEAD, Schedule
-from tests.bench.scale import Scenario, simulate
+from tests.bench.fake_ray import Scenario
+from tests.bench.scale import simulate
 
 SCENARIO = Scenario(workers=100, rows=2000, dying=2.0)
 

@@ -29,7 +29,8 @@ Code = Literal[
     "USER_CODE_ERROR",
 ]
 
-_PARTS = 8
+_HELD = 8 * 60_000
+"""Characters that the outputs of an executor hold together; what is longer was cut off."""
 _FOLDER = files("runner.service") / "langfuse_executor"
 _LANGUAGES: dict[str, Language] = {"PYTHON": "python", "TYPESCRIPT": "typescript"}
 _KINDS: dict[str, Code] = {"timeout": "TIMEOUT", "output": "RESULT_TOO_LARGE", "invalid_result": "INVALID_RESULT"}
@@ -117,13 +118,18 @@ def replied(result: Result) -> ExecuteReply:
         if "does not load" in message or message.startswith("SyntaxError"):
             code = "INVALID_SOURCE"
         return _error(code, message)
-    parts = [result.outputs[name].explanation or "" for name in sorted(result.outputs)]
+    text = "".join((result.outputs[name].explanation or "")[1:] for name in sorted(result.outputs))
+    large = _error("RESULT_TOO_LARGE", f"the result is larger than {RESULT:,} bytes")
+    if len(text) >= _HELD:
+        return large
     try:
-        told = json.loads("".join(part[1:] for part in parts))
+        told = json.loads(text)
+        if "unloaded" in told:
+            return _error("INVALID_SOURCE", str(told["unloaded"])[:1000])
         if "invalid" in told:
             return _error("INVALID_RESULT", str(told["invalid"])[:1000])
         if len(json.dumps(told["scores"]).encode()) > RESULT:
-            return _error("RESULT_TOO_LARGE", f"the result is larger than {RESULT:,} bytes")
+            return large
         reply = ExecuteReply(scores=[dict(one) for one in told["scores"]])
         reply.model_dump_json()  # the server could not answer otherwise
         return reply

@@ -73,6 +73,16 @@ def test_typescript_s_scores_come_back_as_they_are(client: httpx.Client) -> None
     if "does not run" in str(found):
         pytest.skip(str(found))
     assert found == {"scores": [{"name": "same", "value": 1, "dataType": "BOOLEAN"}, {"name": "n", "value": 1}]}
+    raised = replied(client, asked("function evaluate() {\n  throw new Error('no');\n}\n", "TYPESCRIPT"))
+    assert raised["error"] == {"code": "USER_CODE_ERROR", "message": "Error: no (line 2)"}
+    lacking = replied(client, asked("", "TYPESCRIPT"))["error"]
+    assert lacking == {"code": "INVALID_SOURCE", "message": "the script defines no function named evaluate"}
+    # A part of the result would end amid a letter of two halves, at one of the two lengths.
+    for more in ("", "x"):
+        comment = f"'{more}' + 'x'.repeat(59_000) + '😀'.repeat(1_000)"
+        source = f"const evaluate = () => ({{ scores: [{{ name: 'a', value: 1, comment: {comment} }}] }});"
+        scores = replied(client, asked(source, "TYPESCRIPT"))["scores"]
+        assert scores[0]["comment"] == more + "x" * 59_000 + "😀" * 1_000
 
 
 @pytest.mark.parametrize(
@@ -82,17 +92,24 @@ def test_typescript_s_scores_come_back_as_they_are(client: httpx.Client) -> None
         ("def evaluate(ctx):\n    return {'scores': []}\n", "INVALID_RESULT"),
         ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': True}]}\n", "INVALID_RESULT"),
         ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': 'x' * 300_000}]}\n", "RESULT_TOO_LARGE"),
+        ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': 1}] * 100_000}\n", "RESULT_TOO_LARGE"),
         (NESTED.format(300), "INVALID_RESULT"),
         (NESTED.format(5000), "INVALID_RESULT"),
         ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': '\\ud800'}]}\n", "INVALID_RESULT"),
         ("def evaluate(ctx)\n    pass\n", "INVALID_SOURCE"),
         ("def other(ctx):\n    pass\n", "INVALID_SOURCE"),
+        ("", "INVALID_SOURCE"),
         ("x = '" + "a" * 262_144 + "'\n", "SOURCE_TOO_LARGE"),
     ],
 )
 def test_what_a_script_does_wrong_has_langfuse_s_code(client: httpx.Client, source: str, code: str) -> None:
     error = replied(client, asked(source))["error"]
     assert (error["code"], bool(error["message"])) == (code, True), error
+
+
+def test_a_source_without_a_function_is_said_without_a_line_of_ours(client: httpx.Client) -> None:
+    error = replied(client, asked(""))["error"]
+    assert error["message"] == "the script defines no function named evaluate"
 
 
 def test_other_languages_and_payloads_that_are_too_large_are_refused(client: httpx.Client) -> None:

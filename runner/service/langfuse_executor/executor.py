@@ -68,8 +68,6 @@ for known in (EvaluationContext, EvaluationResult, Score, ToolCall):
     setattr(module, known.__name__, known)
 sys.modules["evaluator"] = module
 exec(compile(SOURCE, "evaluator.py", "exec", dont_inherit=True), vars(module))
-if not callable(vars(module).get("evaluate")):
-    raise NameError("the script defines no function named evaluate")
 
 
 def snake(name: str) -> str:
@@ -124,8 +122,13 @@ def wrong(one: dict[str, Any]) -> str:
 
 async def evaluate(output: Any) -> dict[str, Any]:
     """Call the evaluator on the payload."""
-    value = vars(module)["evaluate"](context(output))
-    if hasattr(type(value), "__await__"):
-        value = await value
-    text = json.dumps(told(value), default=str)
+    entry = vars(module).get("evaluate")
+    if callable(entry):
+        value = entry(context(output))
+        if hasattr(type(value), "__await__"):
+            value = await value
+        found = told(value)
+    else:
+        found = {"unloaded": "the script defines no function named evaluate"}
+    text = json.dumps(found, default=str)
     return {f"s{n}": {"label": "part", "explanation": "|" + text[n * PART : (n + 1) * PART]} for n in range(8)}

@@ -16,8 +16,18 @@ const PART = 60_000;
 const TYPES = ["NUMERIC", "CATEGORICAL", "BOOLEAN", "TEXT"];
 const TRUTHS: Record<string, number> = { true: 1, "1": 1, "1.0": 1, false: 0, "0": 0, "0.0": 0 };
 
-const text = `${SOURCE}\nexport { evaluate as evalcellEntry };\n`;
-const module = await import(`data:application/typescript;charset=utf-8,${encodeURIComponent(text)}`);
+const text = `${SOURCE}\nexport const evalcellEntry = typeof evaluate === "function" ? evaluate : undefined;\n`;
+const PLACE = /data:application\/typescript[^\s)]*?(?=:\d+:\d+)/g; // Deno shortens it in stacks
+const module = await import(`data:application/typescript;charset=utf-8,${encodeURIComponent(text)}`).catch(placed);
+
+/** Raises the error, whose places are in the evaluator rather than here. */
+function placed(error: unknown): never {
+  if (error instanceof Error) {
+    error.message = error.message.replaceAll(PLACE, "evaluator.ts");
+    error.stack = error.stack?.replaceAll(PLACE, import.meta.url);
+  }
+  throw error;
+}
 
 function wrong(one: Record<string, unknown>): string {
   const { name, value, dataType: kind } = one;
@@ -48,10 +58,21 @@ function told(value: any): object {
   return { scores: found };
 }
 
+async function scores({ observation, experiment }: any): Promise<object> {
+  if (module.evalcellEntry === undefined) return { unloaded: "the script defines no function named evaluate" };
+  const given = { observation: { ...observation, toolCalls: observation?.toolCalls ?? [] }, experiment: experiment ?? undefined };
+  try {
+    return told(await module.evalcellEntry(given));
+  } catch (error) {
+    return placed(error);
+  }
+}
+
+/** A letter that JSON need not escape, so that no part ends amid a pair of two. */
+const escaped = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
+
 export async function evaluate({ output }: { output: any }) {
-  const observation = { ...output.observation, toolCalls: output.observation?.toolCalls ?? [] };
-  const value = await module.evalcellEntry({ observation, experiment: output.experiment ?? undefined });
-  const whole = JSON.stringify(told(value));
+  const whole = JSON.stringify(await scores(output)).replaceAll(/[^\0-\x7f]/g, escaped);
   return Object.fromEntries(
     Array.from({ length: 8 }, (_, n) => {
       return [`s${n}`, { label: "part", explanation: "|" + whole.slice(n * PART, (n + 1) * PART) }];

@@ -123,7 +123,7 @@ class ClusterWorker:
                 if figures is None:
                     raise PartLostError(f"{self.name} wrote no figures of its part that can be seen here")
                 return figures
-            return KINDS[said["reply"]].model_validate(said["value"])  # type: ignore[return-value]
+            return KINDS[said["reply"]].model_validate(said["value"])
         except (ValidationError, KeyError) as error:
             raise PartLostError(f"{self.name}: its reply cannot be read; is the same evalcell there?") from error
         finally:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from runner.parts.types import Begun, Count, Look, PartFigures
 
-KINDS: dict[str, type[BaseModel]] = {kind.__name__: kind for kind in (Look, Count, Begun)}
+KINDS: dict[str, type[Look] | type[Count] | type[Begun]] = {"Look": Look, "Count": Count, "Begun": Begun}
 LINE = 16 << 20
 """Bytes of a line. Figures stay in their file: they may be long."""
 

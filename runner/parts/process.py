@@ -68,7 +68,7 @@ class ProcessWorker:
                         raise PartLostError(f"{self.name} wrote no figures of its part")
                     return figures
                 else:
-                    return KINDS[said["reply"]].model_validate(said["value"])  # type: ignore[return-value]
+                    return KINDS[said["reply"]].model_validate(said["value"])
         except (OSError, ValidationError, KeyError, asyncio.LimitOverrunError) as error:
             await self.close()
             raise PartLostError(f"{self.name} was lost ({printable(str(error), 200)})") from error

@@ -40,16 +40,13 @@ class Program:
     def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         if "run" in asked:
             return self._caught(lambda: self._main(asked["run"]))
-        given = [self._decoded(one) for one in asked.get("args", ())]
-        named = {name: self._decoded(one) for name, one in asked.get("named", {}).items()}
         before = asked.get("args", ())
+        given = [self._decoded(one) for one in before]
+        named = {name: self._decoded(one) for name, one in asked.get("named", {}).items()}
         found = self._caught(lambda: self._reached(asked)(*given, **named))
         changed = {}
         for place, value in enumerate(given):
-            if (
-                isinstance(value, list | dict | set | bytearray | dict)
-                and (now := self._encoded(value)) != before[place]
-            ):
+            if isinstance(value, list | dict | set | bytearray) and (now := self._encoded(value)) != before[place]:
                 changed[str(place)] = now
         return {**found, "changed": changed} if changed else found
 

@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -34,8 +35,6 @@ class Raises:
 
 class Approx:
     """A number, or a list, tuple or dict of them, equal to what is close, as `pytest.approx` is."""
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, expected: Any, rel: float | None = None, abs: float | None = None) -> None:
         self._expected = expected
@@ -135,7 +134,7 @@ def _each(names: dict[str, Any], name: str, test: Any) -> Iterator[tuple[str, Ca
     for row in rows:
         given = {key: value for part in row for key, value in part.items()}
         shown = f"{name}[{', '.join(map(repr, given.values()))}]" if given else name
-        yield shown, lambda given=given: _called(names, test, given)  # type: ignore[misc]
+        yield shown, partial(_called, names, test, given)
 
 
 def _method(names: dict[str, Any], kind: Any, method: str) -> Callable[[], object]:

@@ -8,7 +8,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 from templates.parts.pytest_part import SkippedError, found_tests, pytest_part
@@ -152,7 +152,7 @@ class UnitTests:
                     questions.errors[name] = type(name, (Exception,), {})
         names = _Names(questions, self._prompt, self._entry)
         sys.modules["pytest"] = pytest_part()
-        sys.modules[self._module] = _Whole(names)  # type: ignore[assignment]
+        sys.modules[self._module] = _Whole(self._module, names)
         return {"__name__": "tests", "__builtins__": names}
 
 
@@ -184,12 +184,13 @@ class _Names(dict[str, Any]):
         return self.of_program(name)
 
 
-class _Whole:
+class _Whole(ModuleType):
     """The program as a module."""
 
     __all__: tuple[str, ...] = ()
 
-    def __init__(self, names: _Names) -> None:
+    def __init__(self, name: str, names: _Names) -> None:
+        super().__init__(name)
         self._evalcell_names = names
 
     def __getattr__(self, name: str) -> Any:
@@ -242,6 +243,6 @@ def _step(node: ast.stmt, counted: bool, raises: bool) -> ast.stmt:
     return ast.copy_location(ast.Try(body=[node], handlers=[handler], orelse=held, finalbody=[]), node)
 
 
-def _call(name: str, *values: object) -> ast.stmt:
-    arguments: list[ast.expr] = [ast.Constant(value) for value in values]  # type: ignore[arg-type]
+def _call(name: str, *values: int) -> ast.stmt:
+    arguments: list[ast.expr] = [ast.Constant(value) for value in values]
     return ast.Expr(ast.Call(func=ast.Name(name, ast.Load()), args=arguments, keywords=[]))

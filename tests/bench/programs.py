@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from tests.bench.measure import EVALCELL, Figures, run, timed
@@ -36,9 +37,9 @@ def figure_programs(figures: Figures) -> None:
             assert labels == ["passed"] * len(problems), labels
         took: dict[str, list[float]] = {way: [] for way in (*ways, "harness")}
         for _ in range(ROUNDS):
-            took["harness"].append(timed(lambda: run(harness)))
+            took["harness"].append(timed(partial(run, harness)))
             for way, command in ways.items():
-                took[way].append(timed(lambda command=command: run(command)))  # type: ignore[misc]
+                took[way].append(timed(partial(run, command)))
     own = statistics.median(took["harness"])
     for way, bar in BARS.items():
         ratio = statistics.median(mine / its for mine, its in zip(took[way], took["harness"], strict=True))

@@ -91,7 +91,7 @@ def manifest(folder: str) -> dict[str, Any]:
     "repeat",
     [
         pytest.param((), id="once"),
-        pytest.param(("--repeat", "3"), id="thrice", marks=pytest.mark.rotating("runs that go on", "wasm")),
+        pytest.param(("--repeat", "3"), id="thrice", marks=pytest.mark.rotating("runs that go on", "wasm", "engine")),
     ],
 )
 def test_it_ends_as_if_it_had_not_been_stopped(here: Path, isolation: str, repeat: tuple[str, ...]) -> None:
@@ -398,7 +398,7 @@ def killed_runs() -> list[Any]:
     every = pytest.mark.thorough("fewer kills in each sandbox")
     found = []
     for backend, script in (("wasm", "slow.py"), ("process", "slow.py"), ("deno", "slow.ts")):
-        few = pytest.mark.rotating("kills of runs that go on", backend)
+        few = pytest.mark.rotating("kills of runs that go on", backend, "engine")
         found.append(pytest.param(backend, script, 2, marks=few, id=f"{backend}-few"))
         found.append(pytest.param(backend, script, KILLS, marks=every, id=f"{backend}-many"))
     return found

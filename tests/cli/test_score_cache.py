@@ -88,7 +88,9 @@ def score(name: str, *options: str) -> tuple[list[dict[str, Any]], dict[str, Any
     [
         pytest.param((), id="once"),
         pytest.param(
-            ("--repeat", "2", "--seed", "1"), id="twice", marks=pytest.mark.rotating("scores that are kept", "wasm")
+            ("--repeat", "2", "--seed", "1"),
+            id="twice",
+            marks=pytest.mark.rotating("scores that are kept", "wasm", "cache"),
         ),
     ],
 )
@@ -134,7 +136,7 @@ def test_what_a_score_depends_on_is_in_its_key(here: Path) -> None:
     assert cached() == 0
 
 
-@pytest.mark.rotating("scores that are kept", "wasm")
+@pytest.mark.rotating("scores that are kept", "wasm", "cache")
 def test_tables_tell_what_was_taken_from_the_cache(here: Path) -> None:
     score("x.jsonl", "--cache")
     run(
@@ -248,7 +250,7 @@ def cut(path: Path) -> None:
         file.write(bytes(8192))
 
 
-@pytest.mark.rotating("scores that are kept", "wasm")
+@pytest.mark.rotating("scores that are kept", "wasm", "cache")
 @pytest.mark.parametrize("damage", [garbage, other_tables, a_trigger, a_link, another_score, values_of_others, cut])
 def test_a_file_that_is_damaged_or_forged_is_not_trusted(
     here: Path, scores: Path, damage: Callable[[Path], None]
@@ -270,7 +272,7 @@ def test_a_folder_that_cannot_be_used_is_no_reason_to_fail(here: Path, scores: P
     assert "the score cache is off: " in result.stderr
 
 
-@pytest.mark.rotating("scores that are kept", "wasm")
+@pytest.mark.rotating("scores that are kept", "wasm", "cache")
 def test_a_run_that_goes_on_takes_both(here: Path) -> None:
     words = [
         "script.py",
@@ -385,7 +387,7 @@ def test_with_all_scores_kept_no_machine_is_opened(
         assert run(*words[:-4], "--limit", "3").exit_code == 3, "the third row needs one"
 
 
-@pytest.mark.rotating("scores that are kept", "remote")
+@pytest.mark.rotating("scores that are kept", "remote", "cache")
 def test_scores_of_another_machine_are_not_mixed_with_its_own(
     here: Path, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -404,7 +406,7 @@ def test_scores_of_another_machine_are_not_mixed_with_its_own(
             assert (again.exit_code, json.loads(again.stdout)["cached"]) == (0, hits), again.stderr
 
 
-@pytest.mark.rotating("scores that are kept", "remote")
+@pytest.mark.rotating("scores that are kept", "remote", "cache")
 def test_a_run_that_goes_on_takes_no_scores_of_another_machine(
     here: Path, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,7 +424,7 @@ def test_a_run_that_goes_on_takes_no_scores_of_another_machine(
     assert len(path.read_text().splitlines()) == 1
 
 
-@pytest.mark.rotating("scores that are kept", "wasm")
+@pytest.mark.rotating("scores that are kept", "wasm", "cache")
 def test_the_file_of_a_project_may_ask_for_it(here: Path) -> None:
     (here / "evalcell.toml").write_text('dataset = "data.jsonl"\nevaluator = "script.py"\ncache = true\njobs = 1\n')
     for hits in (0, 39):

@@ -96,7 +96,7 @@ LANGFUSE = [
 ]
 
 
-@pytest.mark.rotating("dialect", "foreign")
+@pytest.mark.rotating("dialect", "foreign", "scripts")
 @pytest.mark.parametrize(("dialect", "every"), [("promptfoo", PROMPTFOO), ("langfuse", LANGFUSE)])
 def test_published_scripts_run_as_they_are(dialect: str, every: list[Published]) -> None:
     check(dialect, [one._replace(language="typescript") for one in every], "deno")

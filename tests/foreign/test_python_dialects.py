@@ -310,7 +310,7 @@ EVERY = {
 }
 
 
-@pytest.mark.rotating("dialect", "foreign")
+@pytest.mark.rotating("dialect", "foreign", "scripts")
 @pytest.mark.parametrize("dialect", EVERY)
 def test_published_scripts_run_as_they_are(dialect: str) -> None:
     check(dialect, EVERY[dialect])

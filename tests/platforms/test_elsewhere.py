@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.rotating("other systems", "wasm", "remote")
+commands = pytest.mark.rotating("other systems", "wasm", "remote", "runner")
 
 ROOT = Path(__file__).parents[2]
 SYSTEMS = ["darwin", "win32"]
@@ -61,6 +62,7 @@ def test_all_promises_are_kept(system: str, names: str) -> None:
     promises(system, names, *(str(ROOT / file) for file in PROMISES))
 
 
+@commands
 @pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_run_ends_with_all_its_files(system: str, workers: str) -> None:
@@ -73,6 +75,7 @@ def test_a_run_ends_with_all_its_files(system: str, workers: str) -> None:
     assert json.loads(Path("all/manifest.json").read_text())["state"] == "finished"
 
 
+@commands
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize(
     "command",

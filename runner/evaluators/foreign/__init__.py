@@ -1,1 +1,1 @@
-"""Dialects: scripts that were written for another tool run unchanged, each by one file here. docs/coming-from.md."""
+"""Scripts that were written for another tool run unchanged. Each tool is a file of `dialects/`. docs/coming-from.md."""

@@ -30,13 +30,13 @@ def detect(
     """
     asked = None if dialect is None else find(dialect)
     if entry == DATA:
-        from runner.evaluators.foreign.openai import read_grader
+        from runner.evaluators.foreign.dialects.openai import read_grader
 
         return Reading(find("openai"), read_grader(source, where))
     if asked is not None and language not in asked.languages:
         raise EvaluatorError(f"{where}: {asked.title} is not written in {language}; leave the dialect out")
     if entry == INLINE:
-        from runner.evaluators.foreign.promptfoo import read_inline
+        from runner.evaluators.foreign.dialects.promptfoo import read_inline
 
         return Reading(find("promptfoo"), read_inline(source, where, language))
     candidates = [asked] if asked is not None else [d for d in every() if language in d.languages]

@@ -11,19 +11,19 @@ from runner.evaluators.foreign.types import NATIVE, ForeignDialect
 from runner.text import listed, printable, suggestion
 
 _MODULES = {
-    "promptfoo": "runner.evaluators.foreign.promptfoo",
-    "langsmith": "runner.evaluators.foreign.langsmith",
-    "langfuse": "runner.evaluators.foreign.langfuse",
-    "braintrust": "runner.evaluators.foreign.braintrust",
-    "openai": "runner.evaluators.foreign.openai",
-    "trl": "runner.evaluators.foreign.trl",
-    "inspect": "runner.evaluators.foreign.inspect",
-    "deepeval": "runner.evaluators.foreign.deepeval",
-    "mlflow": "runner.evaluators.foreign.mlflow",
-    "pydantic-evals": "runner.evaluators.foreign.pydantic_evals",
-    "phoenix": "runner.evaluators.foreign.phoenix",
-    "opik": "runner.evaluators.foreign.opik",
-    "weave": "runner.evaluators.foreign.weave",
+    "promptfoo": "runner.evaluators.foreign.dialects.promptfoo",
+    "langsmith": "runner.evaluators.foreign.dialects.langsmith",
+    "langfuse": "runner.evaluators.foreign.dialects.langfuse",
+    "braintrust": "runner.evaluators.foreign.dialects.braintrust",
+    "openai": "runner.evaluators.foreign.dialects.openai",
+    "trl": "runner.evaluators.foreign.dialects.trl",
+    "inspect": "runner.evaluators.foreign.dialects.inspect",
+    "deepeval": "runner.evaluators.foreign.dialects.deepeval",
+    "mlflow": "runner.evaluators.foreign.dialects.mlflow",
+    "pydantic-evals": "runner.evaluators.foreign.dialects.pydantic_evals",
+    "phoenix": "runner.evaluators.foreign.dialects.phoenix",
+    "opik": "runner.evaluators.foreign.dialects.opik",
+    "weave": "runner.evaluators.foreign.dialects.weave",
 }
 """In the order in which a script is offered to them."""
 

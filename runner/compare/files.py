@@ -123,8 +123,7 @@ def find_source(path: str | os.PathLike[str]) -> Source:
         raise NotComparableError(f"{name} is no results file; its name must end with one of: {', '.join(SUFFIXES)}")
     beside = file.parent / MANIFEST if file.name == ROWS else None
     manifest = {} if beside is None or not beside.is_file() else _manifest(beside)
-    lock = file.parent / LOCK
-    return Source(name, file, manifest, _lock(lock) if manifest.get("lock") and lock.is_file() else None)
+    return Source(name, file, manifest, _lock(file.parent, manifest))
 
 
 def _in_parts(name: str, folder: Path) -> Source | None:
@@ -139,10 +138,7 @@ def _in_parts(name: str, folder: Path) -> Source | None:
     there = tuple(file for file in files if file.is_file())
     if not there or (len(there) < count and manifest.get("state") == "finished"):
         raise NotComparableError(f"{name} lacks {count - len(there):,} of its {count:,} parts; run it again")
-    lock = folder / LOCK
-    return Source(
-        name, folder / PARTS, manifest, _lock(lock) if manifest.get("lock") and lock.is_file() else None, there
-    )
+    return Source(name, folder / PARTS, manifest, _lock(folder, manifest), there)
 
 
 def read_side(source: Source, wanted: Sequence[str] = ()) -> Side:
@@ -285,7 +281,10 @@ def _manifest(path: Path) -> dict[str, Any]:
     return found
 
 
-def _lock(path: Path) -> str:
+def _lock(folder: Path, manifest: dict[str, Any]) -> str | None:
+    path = folder / LOCK
+    if not manifest.get("lock") or not path.is_file():
+        return None
     try:
         return blake2b(read_bounded("the lock", str(path), _LOCK).encode(), digest_size=6).hexdigest()
     except InputError as error:

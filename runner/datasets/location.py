@@ -82,6 +82,11 @@ def open_url(url: str) -> BufferedReader:
         return BufferedReader(_Raw(system.open(url, "rb", block_size=_BLOCK, cache_type="readahead")), 1 << 16)
 
 
+def open_file(path: str) -> BufferedReader:
+    """What is at a path or URL, to be read. Raises OSError for a path, DatasetError for a URL."""
+    return open_url(path) if is_url(path) else open(path, "rb")
+
+
 def _remote_files(pattern: str) -> list[File]:
     """All that lies in the pattern's folder, and begins as it does, is listed, and nothing else."""
     shown = printable(whole(pattern))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from runner.output.manifest import conditions
 from runner.output.stored_rows import Kept, whole_batches, whole_lines
 from runner.output.stored_run import Part, StoredRun
 from runner.request import Prepared
-from runner.text import printable, read_bounded, shown, whole
+from runner.text import listed, printable, read_bounded, shown, whole
 from runner.types import Evaluator
 from sandboxes.base import Sandbox
 
@@ -137,8 +137,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return made
 
 
-def changes(old: dict[str, Any], prepared: Prepared, digests: Digests) -> Iterator[str]:
-    """What is not as it was, in words."""
+def changes(old: dict[str, Any], prepared: Prepared, digests: Digests, others: Sequence[str] = ()) -> Iterator[str]:
+    """What is not as it was, in words. `others` are the names of the dataset's files that are not."""
     new = conditions(prepared, digests)
     name = old["sandbox"]["sandbox"].partition("/")[0]
     if name != prepared.sandbox.name:
@@ -156,7 +156,8 @@ def changes(old: dict[str, Any], prepared: Prepared, digests: Digests) -> Iterat
                 "the evaluator", f"version {old['evaluator'].get('version')}", f"version {new['evaluator']['version']}"
             )
         elif spot in (("dataset", "sha256"), ("dataset", "stamp")):
-            yield "the dataset has another content"
+            which = f" ({listed(others, 3)})" if others else ""
+            yield f"the dataset has another content{which}"
         elif spot[0] == "file_sha256":
             yield f"the file {spot[-1]} has another content"
         elif spot != ("evaluator", "version"):
@@ -193,5 +194,6 @@ def _was(what: str, before: object, now: object) -> str:
 
 
 def changed(folder: str, changes: list[str]) -> ResumeError:
+    changes = list(dict.fromkeys(changes))
     more = f", and {len(changes) - 5} more" if len(changes) > 5 else ""
     return ResumeError(f"{folder} cannot be resumed: {', '.join(changes[:5])}{more}; undo that, {_OR}")

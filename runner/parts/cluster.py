@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runner.parts.messages import KINDS, line, packed
+from runner.parts.messages import line, packed, reply_of
 from runner.parts.types import BeginTask, PartLostError, RunTask, Task
-from runner.parts.work import Progress, Reply, Work, read_figures
+from runner.parts.work import Progress, Reply, Work
 from runner.pool.faults import Fault
 from runner.text import printable
 from sandboxes.cluster.files import WorkerFiles
@@ -114,16 +114,7 @@ class ClusterWorker:
         asked = actor.do.remote(pickle.dumps(task), files, self._variables)
         counting = asyncio.create_task(self._count(actor, progress)) if isinstance(task, RunTask) else None
         try:
-            said = json.loads(await self._ask(asked, None))
-            if "fault" in said:
-                raise Fault.model_validate(said["fault"]).error()
-            if "figures" in said:
-                assert isinstance(task, RunTask)
-                figures = await asyncio.to_thread(read_figures, task.folder)
-                if figures is None:
-                    raise PartLostError(f"{self.name} wrote no figures of its part that can be seen here")
-                return figures
-            return KINDS[said["reply"]].model_validate(said["value"])
+            return await reply_of(json.loads(await self._ask(asked, None)), task, self.name)
         except (ValidationError, KeyError) as error:
             raise PartLostError(f"{self.name}: its reply cannot be read; is the same evalcell there?") from error
         finally:

@@ -6,20 +6,17 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from runner.parts.types import PartLostError, Task
 from runner.parts.work import Progress, Reply
 from sandboxes.base import LOG
-from sandboxes.shield import every
 
 TRIES = 3
 """How often a task is begun: one that kills its worker each time is not the machine's fault."""
 
 _PAUSE = 1.0
 """Seconds before a worker is started again; with each time more."""
-
-T = TypeVar("T", bound=Task)
 
 
 class Worker(Protocol):
@@ -40,40 +37,30 @@ class Worker(Protocol):
 Ready = Callable[[Worker], Awaitable[object]]
 
 
-class Crew(Generic[T]):
-    """The workers of one run."""
-
-    def __init__(self, workers: Sequence[Worker]) -> None:
-        self.workers = list(workers)
-
-    async def all(
-        self,
-        tasks: Sequence[T],
-        take: Callable[[int, Reply], None],
-        *,
-        ready: Ready | None = None,
-        progress: Callable[[int, int], None] = lambda _place, _count: None,
-    ) -> None:
-        """
-        Do all tasks; `take` each reply with its task's place, in any order. `ready` prepares a worker, also once more
-        after it was lost. Raises the first error of a task, and PartLostError for a task that was lost too often, or
-        where no worker is left.
-        """
-        if tasks:
-            await _Share(self.workers, tasks, take, ready, progress).run()
-
-    async def close(self) -> None:
-        """End all workers. Safe twice."""
-        await every(worker.close for worker in self.workers)
+async def share(
+    workers: Sequence[Worker],
+    tasks: Sequence[Task],
+    take: Callable[[int, Reply], None],
+    *,
+    ready: Ready | None = None,
+    progress: Callable[[int, int], None] = lambda _place, _count: None,
+) -> None:
+    """
+    Do all tasks; `take` each reply with its task's place, in any order. `ready` prepares a worker, also once more
+    after it was lost. Raises the first error of a task, and PartLostError for a task that was lost too often, or
+    where no worker is left.
+    """
+    if tasks:
+        await _Share(workers, tasks, take, ready, progress).run()
 
 
-class _Share(Generic[T]):
+class _Share:
     """Tasks on their way."""
 
     def __init__(
         self,
         workers: Sequence[Worker],
-        tasks: Sequence[T],
+        tasks: Sequence[Task],
         take: Callable[[int, Reply], None],
         ready: Ready | None,
         progress: Callable[[int, int], None],

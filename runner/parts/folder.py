@@ -14,10 +14,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runner.datasets.location import find_files
+from runner.datasets.location import File, is_url
 from runner.errors import OutputError, ResumeError
 from runner.output.digests import Digests, digests
-from runner.output.files import replace_file, write_error
+from runner.output.files import replace_file, same_file, write_error
 from runner.output.folder import LOCK, MANIFEST, PARTS, PLAN, ROWS, check_folder, part_name, remove_parts
 from runner.output.folder_lock import FolderLock
 from runner.output.manifest import State, begun, elapsed, ended, resumed, seconds_since
@@ -38,10 +38,14 @@ class PartsFolder:
     """
     The folder of one run in parts. Nothing is touched before `take`.
 
+    `found` are the dataset's files. `lock`, which the run reads, may be the folder's own, and then stays as it is.
+
     Raises OutputError for a folder that can not, or must not be written.
     """
 
-    def __init__(self, path: str, prepared: Prepared, *, inputs: Sequence[str], lock: str | None) -> None:
+    def __init__(
+        self, path: str, prepared: Prepared, found: Sequence[File], *, inputs: Sequence[str], lock: str | None
+    ) -> None:
         self.path = path
         self.plan: Plan | None = None
         """The plan of the run that goes on."""
@@ -52,6 +56,8 @@ class PartsFolder:
         self._folder = Path(path)
         self._prepared = prepared
         self._given_lock = prepared.request.sandbox.lock
+        self._found = found
+        self._keeps_lock = lock is not None and same_file(lock, str(self._folder / LOCK))
         self._held = FolderLock(self._folder)
         self._digests = Digests()
         self._manifest: dict[str, Any] | None = None
@@ -73,9 +79,8 @@ class PartsFolder:
         self._held.take()
         try:
             files = dict(self._prepared.sandbox.config.files)
-            found = find_files(self._prepared.request.dataset or "")
-            stamps = "".join(f"{os.path.basename(one.path)} {one.stamp}\n" for one in found)
-            self._digests = digests(None, files, f"{len(found):,} files, {sha256(stamps.encode()).hexdigest()}")
+            stamps = "".join(f"{os.path.basename(one.path)} {one.stamp}\n" for one in self._found)
+            self._digests = digests(None, files, f"{len(self._found):,} files, {sha256(stamps.encode()).hexdigest()}")
             if resume:
                 self._find()
         except BaseException:
@@ -135,7 +140,7 @@ class PartsFolder:
         else:
             made, self._began = begun(self._prepared, str(self._folder / LOCK), self._digests), elapsed()
         made |= {"sandbox": first.manifest, "parts": parts, "lock": kept}
-        if first.lock is not None and self._given_lock is None:
+        if first.lock is not None and not self._keeps_lock:
             self._replace(Path(LOCK), first.lock)
         self._manifest = made
         self._replace(Path(MANIFEST), _json(made))
@@ -168,12 +173,21 @@ class PartsFolder:
         except (OSError, ValidationError):
             raise ResumeError(f"{printable(str(plan))} is no plan as a run writes it; {_ANEW}") from None
         self._old = read_manifest(manifest)
-        if several := list(changes(self._old, self._prepared, self._digests)):
+        if several := list(changes(self._old, self._prepared, self._digests, self._others(found))):
             raise changed(self.path, several)
         self.identity = self._old["sandbox"]["sandbox"]
         if self._old["lock"] is not None and self._given_lock is None:
             self.lock = read_bounded("the lock", str(self._folder / LOCK), _LOCK)
         self.plan = found
+
+    def _others(self, plan: Plan) -> Sequence[str]:
+        """The names of files that are others than when the run was planned, as far as it has parts of them."""
+        now = {one.path if is_url(one.path) else os.path.abspath(one.path): one.stamp for one in self._found}
+        before = {part.slice.path: part.slice.stamp for part in plan.parts}
+        paths = [path for path, stamp in before.items() if now.get(path) != stamp]
+        if self._prepared.request.limit is None:
+            paths += now.keys() - before.keys()
+        return sorted(os.path.basename(path) for path in paths)
 
     def _replace(self, name: Path, content: str) -> None:
         path = self._folder / name

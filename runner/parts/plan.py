@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import cast
 
 from runner.datasets.dataset import Reading
-from runner.datasets.location import File, find_files, is_url, open_url
+from runner.datasets.location import File, is_url, open_file
 from runner.datasets.slices import Slice
 from runner.errors import DatasetError
 from runner.output.folder import MOST_PARTS, part_name
-from runner.parts.crew import Crew
+from runner.parts.crew import Worker, share
 from runner.parts.ids import find_taken
 from runner.parts.survey import own_ids
 from runner.parts.types import Count, CountTask, Look, LookTask, Part, Plan
@@ -29,23 +29,20 @@ _UTF8 = (None, "utf-8", "utf8", "utf-8-sig")
 _SOME = 4
 
 
-async def planned(prepared: Prepared, folder: Path, crew: Crew[LookTask], counting: Crew[CountTask]) -> Plan:
+async def planned(prepared: Prepared, found: Sequence[File], folder: Path, workers: Sequence[Worker]) -> Plan:
     """
-    Find the files of the request's dataset, divide them, and count what each part has.
+    Divide the files that were found of the request's dataset, and count what each part has.
 
     `folder` is where files of keys go, which the parts need while they run. Raises DatasetError, and what the workers
     raise.
     """
     request = prepared.request
     # Workers may be in another folder.
-    files = [
-        file if is_url(file.path) else file._replace(path=os.path.abspath(file.path))
-        for file in find_files(request.dataset or "")
-    ]
-    slices = await _slices(files, prepared.reading, request.id, crew)
+    files = [file if is_url(file.path) else file._replace(path=os.path.abspath(file.path)) for file in found]
+    slices = await _slices(files, prepared.reading, request.id, workers)
     if len(slices) > MOST_PARTS:
         raise DatasetError(f"{printable(whole(request.dataset or ''))}: more than {MOST_PARTS:,} parts; run some files")
-    counts = await _counted(slices, prepared, folder, counting)
+    counts = await _counted(slices, prepared, folder, workers)
     taken = [folder / f"{part_name(number)}.taken" for number in range(1, len(slices) + 1)]
     keys = [folder / f"{part_name(number)}.keys" for number in range(1, len(slices) + 1)]
 
@@ -55,8 +52,8 @@ async def planned(prepared: Prepared, folder: Path, crew: Crew[LookTask], counti
     some = await asyncio.to_thread(find_taken, keys, taken, counts, own)
     for path in keys:
         path.unlink(missing_ok=True)
-    found = [str(path) if has else None for path, has in zip(taken, some, strict=True)]
-    return _numbered([one for one, _ in slices], counts, found, request.limit)
+    files_of_ids = [str(path) if has else None for path, has in zip(taken, some, strict=True)]
+    return _numbered([one for one, _ in slices], counts, files_of_ids, request.limit)
 
 
 def _numbered(slices: Sequence[Slice], counts: Sequence[Count], taken: Sequence[str | None], limit: int | None) -> Plan:
@@ -75,7 +72,7 @@ def _numbered(slices: Sequence[Slice], counts: Sequence[Count], taken: Sequence[
 
 
 async def _slices(
-    files: Sequence[File], reading: Reading, id: str | None, crew: Crew[LookTask]
+    files: Sequence[File], reading: Reading, id: str | None, workers: Sequence[Worker]
 ) -> list[tuple[Slice, int | None]]:
     """All parts, and the rows of those whose ids need not be read."""
     tables = [file for file in files if _suffix(file) in (".parquet", ".arrow")]
@@ -84,7 +81,7 @@ async def _slices(
     def take(place: int, look: object) -> None:
         looks[tables[place].path] = cast(Look, look)
 
-    await crew.all([LookTask(file.path, id) for file in tables], take)
+    await share(workers, [LookTask(file.path, id) for file in tables], take)
     found: list[tuple[Slice, int | None]] = []
     for file in files:
         if (look := looks.get(file.path)) is not None:
@@ -111,7 +108,7 @@ def _of_table(file: File, look: Look) -> list[tuple[Slice, int | None]]:
 
 
 async def _counted(
-    slices: Sequence[tuple[Slice, int | None]], prepared: Prepared, folder: Path, crew: Crew[CountTask]
+    slices: Sequence[tuple[Slice, int | None]], prepared: Prepared, folder: Path, workers: Sequence[Worker]
 ) -> list[Count]:
     counts: dict[int, Count] = {place: Count(rows=rows) for place, (_, rows) in enumerate(slices) if rows is not None}
     places = [place for place in range(len(slices)) if place not in counts]
@@ -123,7 +120,7 @@ async def _counted(
     def take(place: int, count: object) -> None:
         counts[places[place]] = cast(Count, count)
 
-    await crew.all(tasks, take)
+    await share(workers, tasks, take)
     return [counts[place] for place in range(len(slices))]
 
 
@@ -140,7 +137,7 @@ def _is_plain(file: File, reading: Reading) -> bool:
     if reading.encoding is not None and reading.encoding.lower() not in _UTF8:
         return False
     try:
-        with open_url(file.path) if is_url(file.path) else open(file.path, "rb") as opened:
+        with open_file(file.path) as opened:
             start = opened.read(_SOME)
     except OSError as error:
         raise DatasetError(f"{printable(whole(file.path))} cannot be read: {error.strerror or error}") from None

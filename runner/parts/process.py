@@ -14,11 +14,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runner.parts.messages import KINDS, LINE
+from runner.parts.messages import LINE, reply_of
 from runner.parts.serve import LENGTH
-from runner.parts.types import PartLostError, RunTask, Task
-from runner.parts.work import Progress, Reply, read_figures
-from runner.pool.faults import Fault
+from runner.parts.types import PartLostError, Task
+from runner.parts.work import Progress, Reply
 from runner.text import printable
 from sandboxes.base import LOG
 from sandboxes.shield import finish
@@ -57,18 +56,9 @@ class ProcessWorker:
             await process.stdin.drain()
             while True:
                 said = await self._line(process)
-                if "count" in said:
-                    progress(said["count"])
-                elif "fault" in said:
-                    raise Fault.model_validate(said["fault"]).error()
-                elif "figures" in said:
-                    assert isinstance(task, RunTask)
-                    figures = await asyncio.to_thread(read_figures, task.folder)
-                    if figures is None:
-                        raise PartLostError(f"{self.name} wrote no figures of its part")
-                    return figures
-                else:
-                    return KINDS[said["reply"]].model_validate(said["value"])
+                if "count" not in said:
+                    return await reply_of(said, task, self.name)
+                progress(said["count"])
         except (OSError, ValidationError, KeyError, asyncio.LimitOverrunError) as error:
             await self.close()
             raise PartLostError(f"{self.name} was lost ({printable(str(error), 200)})") from error

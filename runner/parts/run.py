@@ -18,7 +18,7 @@ from runner.errors import InputError
 from runner.output.files import WriteError
 from runner.output.folder import part_name
 from runner.output.manifest import State
-from runner.parts.crew import Crew, Worker
+from runner.parts.crew import Worker, share
 from runner.parts.folder import PartsFolder
 from runner.parts.plan import planned
 from runner.parts.refusals import refuse
@@ -52,8 +52,8 @@ class PartsRun:
     """
     One run of several parts. Use it once: `open`, then `score`, then `end`.
 
-    The results go to a folder, whose parts the workers write themselves. Raises InputError for what a run in parts
-    cannot do, an invalid gate, and a folder that cannot be written.
+    The results go to a folder, whose parts the workers write themselves. Raises DatasetError where no file is
+    found, InputError for what a run in parts cannot do, an invalid gate, and a folder that cannot be written.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class PartsRun:
         save: bool = False,
     ) -> None:
         request, evaluator = prepared.request, prepared.evaluator
+        self._files = find_files(request.dataset or "")
         refuse(prepared, files, save=save)
         self.prepared = prepared
         outputs: Mapping[str, OutputConfig | Stats] = dict(evaluator.outputs)
@@ -76,7 +77,7 @@ class PartsRun:
         self.baseline = baseline_of(request, evaluator)
         inputs = [*prepared.inputs, *([self.baseline.path] if self.baseline else [])]
         self._reports = ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])])
-        self.folder = PartsFolder(files[0], prepared, inputs=inputs, lock=lock)
+        self.folder = PartsFolder(files[0], prepared, self._files, inputs=inputs, lock=lock)
         self._resume = resume
         self._sums = Sums(evaluator, request.repeat, max(request.worst, self._reports.rows), request.show)
         self._plan: Plan | None = None
@@ -135,16 +136,15 @@ class PartsRun:
         Raises what a run does, and SandboxLostError for a part that was lost too often.
         """
         async with workers(self.prepared, self.folder) as found:
-            crew: Crew[Any] = Crew(found)
             began = perf_counter()
             try:
-                await self._score(crew, counted)
+                await self._score(found, counted)
             finally:
                 self._seconds = perf_counter() - began
 
-    async def _score(self, crew: Crew[Any], counted: Counted) -> None:
+    async def _score(self, found: Sequence[Worker], counted: Counted) -> None:
         await asyncio.to_thread(self._look)
-        self._plan = plan = self.folder.plan or await self._planned(crew)
+        self._plan = plan = self.folder.plan or await self._planned(found)
         self._figures = await asyncio.to_thread(self.folder.figures, plan)
         self.there = len(self._figures)
         left = [number for number in range(1, len(plan.parts) + 1) if number not in self._figures]
@@ -165,7 +165,7 @@ class PartsRun:
             for number in left
         ]
         if left or not plan.parts:
-            await crew.all(tasks, take, ready=self._ready, progress=progress)
+            await share(found, tasks, take, ready=self._ready, progress=progress)
         for number, one in self._figures.items():
             if one.sums.results != plan.parts[number - 1].rows * repeat:
                 raise SandboxLostError(
@@ -173,15 +173,14 @@ class PartsRun:
                     f"{plan.parts[number - 1].rows:,}; was its file changed meanwhile? Start the run anew"
                 )
 
-    async def _planned(self, crew: Crew[Any]) -> Plan:
-        found = await planned(self.prepared, self.folder.begin(), crew, crew)
-        self.folder.keep(found)
-        return found
+    async def _planned(self, found: Sequence[Worker]) -> Plan:
+        plan = await planned(self.prepared, self._files, self.folder.begin(), found)
+        self.folder.keep(plan)
+        return plan
 
     def _look(self) -> None:
         """Raise ColumnsError if the dataset lacks columns that the run needs, as its first rows show."""
-        first = find_files(self.prepared.request.dataset or "")[0]
-        request = self.prepared.request.model_copy(update={"dataset": first.path})
+        request = self.prepared.request.model_copy(update={"dataset": self._files[0].path})
         with replace(self.prepared, request=request).open():
             pass
 

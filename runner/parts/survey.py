@@ -11,7 +11,7 @@ from runner.datasets.column_values import RowError
 from runner.datasets.dataset import open_dataset
 from runner.datasets.formats import json_row, lines
 from runner.datasets.ids import key_of
-from runner.datasets.location import is_url, open_url
+from runner.datasets.location import open_file
 from runner.datasets.parquet import ParquetRows
 from runner.datasets.row_columns import parse_column
 from runner.datasets.rows import own_id
@@ -41,10 +41,8 @@ def counted(task: CountTask) -> Count:
     if task.slice.end is not None:
         survey.json_lines(task.slice)
     else:
-        columns = survey.source.columns if survey.source else frozenset({"id"})
-        with open_dataset(task.slice.path, columns=columns, reading=task.reading, part=task.slice) as dataset:
-            for _, row in dataset.rows:
-                survey.add(own_id(row, survey.source))
+        for id in own_ids(task):
+            survey.add(id)
     return survey.end(task.keys)
 
 
@@ -73,8 +71,7 @@ class _Survey:
 
     def json_lines(self, part: Slice) -> None:
         name = printable(whole(os.path.basename(part.path)))
-        raw = open_url(part.path) if is_url(part.path) else open(part.path, "rb")  # noqa: SIM115  (closed below)
-        with raw:
+        with open_file(part.path) as raw:
             file = in_range(raw, part.start, part.end or 0)
             if not part.start:
                 file, _ = as_utf8(file, name, "utf-8")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from runner.parts.crew import Crew, Worker
+from runner.parts.crew import Worker
 from runner.parts.folder import PartsFolder
 from runner.parts.process import ProcessWorker
 from runner.request import Prepared
 from sandboxes.cluster.files import read_files
 from sandboxes.cores import cores
 from sandboxes.env import choose_variables
+from sandboxes.shield import every
 
 
 @asynccontextmanager
@@ -27,8 +27,7 @@ async def workers(prepared: Prepared, folder: PartsFolder) -> AsyncIterator[list
     try:
         yield several
     finally:
-        crew: Crew[Any] = Crew(several)
-        await crew.close()
+        await every(worker.close for worker in several)
 
 
 @asynccontextmanager
@@ -49,7 +48,6 @@ async def _on_cluster(on: str, prepared: Prepared, folder: PartsFolder) -> Async
         try:
             yield found
         finally:
-            crew: Crew[Any] = Crew(found)
-            await crew.close()
+            await every(worker.close for worker in found)
     finally:
         await connection.close()

@@ -9,7 +9,7 @@ import pytest
 
 from runner.errors import DatasetError
 from runner.parts import crew
-from runner.parts.crew import Crew
+from runner.parts.crew import share as share_tasks
 from runner.parts.types import Count, LookTask, PartLostError
 
 
@@ -43,8 +43,7 @@ class Worker:
 
 def share(workers: list[Worker], paths: list[str]) -> dict[int, Any]:
     replies: dict[int, Any] = {}
-    work: Crew[LookTask] = Crew(workers)
-    asyncio.run(work.all([LookTask(path, None) for path in paths], replies.__setitem__))
+    asyncio.run(share_tasks(workers, [LookTask(path, None) for path in paths], replies.__setitem__))
     return replies
 
 

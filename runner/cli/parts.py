@@ -56,7 +56,8 @@ async def _score(work: PartsRun, progress: Progress, *, quiet: bool) -> None:
             if not quiet:
                 there = f", {work.there:,} of them finished" if work.there else ""
                 rows = rows_of((work.total() or 0) // work.prepared.request.repeat)
-                render.err().say(render.text(f"{rows} in {work.parts:,} parts{there}", "dim"))
+                parts = f"{work.parts:,} part{'' if work.parts == 1 else 's'}"
+                render.err().say(render.text(f"{rows} in {parts}{there}", "dim"))
         progress.at(count)
 
     with progress:

@@ -108,4 +108,4 @@ def test_a_run_that_is_killed_goes_on(there: Path) -> None:
     write("rows-b.jsonl", rows(200, 301))
     changed = evalcell(*words)
     assert changed.exit_code == 2
-    assert "the dataset has another content" in changed.stderr
+    assert "the dataset has another content (`rows-b.jsonl`); undo that" in changed.stderr

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from runner import evaluate, evaluate_all
+from runner.datasets.location import find_files
 from runner.errors import DatasetError, InputError
+from runner.parts.folder import PartsFolder
+from runner.parts.types import Begun
+from runner.request import RunRequest, prepare
 from sandboxes import SandboxConfig
 from tests.cli.commands import evalcell
 from tests.parts.conftest import results, rows, summary, write
@@ -115,6 +119,7 @@ def test_from_python_it_is_the_same_run(here: Path) -> None:
     [
         (("rows-*.jsonl",), "add the output run/"),
         (("rows-*.jsonl", "-o", "x.csv"), "add the output run/"),
+        (("none-*.jsonl",), "no file matches none-*.jsonl"),
         (("none-*.jsonl", "-o", "x/"), "no file matches none-*.jsonl"),
         (("rows-*.jsonl", "-o", "x/", "--save"), "leave save out"),
         (("rows-*.jsonl", "-o", "x/", "--map", "output=nothing"), "no column `nothing`"),
@@ -142,6 +147,33 @@ def test_what_no_run_wrote_is_never_removed(here: Path) -> None:
     mine = mine.rename("own/parts/thesis.txt")
     assert score("rows-a*.jsonl", "own").exit_code == 0
     assert sorted(path.name for path in Path("own/parts").iterdir()) == ["00001", "plan.json", "thesis.txt"]
+
+
+def test_a_run_that_goes_on_names_the_files_that_changed(here: Path) -> None:
+    for name in "abc":
+        write(f"rows-{name}.jsonl", rows(0, 3))
+    begun = score("rows-*.jsonl", "own")
+    assert "9 rows in 3 parts" in begun.stderr
+    assert "3 rows in 1 part\n" in score("rows-a*.jsonl", "other").stderr
+    write("rows-b.jsonl", rows(0, 4))
+    Path("rows-c.jsonl").rename("rows-d.jsonl")
+    refused = score("rows-*.jsonl", "own", "--resume")
+    assert refused.exit_code == 2
+    named = "`rows-b.jsonl`, `rows-c.jsonl`, `rows-d.jsonl`"
+    assert f"the dataset has another content ({named}); undo that" in refused.stderr
+    assert refused.stderr.count("another content") == 1
+
+
+def test_a_lock_that_was_given_is_in_the_folder_that_names_it(here: Path) -> None:
+    write("rows-a.jsonl", rows(0, 3))
+    lock = f"six==1.17.0 --hash=sha256:{'0' * 64}\n"
+    prepared = prepare(RunRequest(evaluator="noisy.py", dataset="rows-*.jsonl", sandbox=SandboxConfig(lock=lock)))
+    folder = PartsFolder("own/", prepared, find_files("rows-*.jsonl"), inputs=(), lock="given.txt")
+    folder.take(resume=False)
+    folder.begin()
+    folder.go_on(Begun(identity="wasm", lock=lock, manifest={}, where=""), 1)
+    folder.release()
+    assert Path(json.loads(Path("own/manifest.json").read_text())["lock"]).read_text() == lock
 
 
 def test_a_run_of_one_file_leaves_no_parts_of_an_earlier_one(here: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -40,7 +41,7 @@ def to_polars(results: Sequence[Result], outputs: Sequence[str]) -> Any:
         pl.Series(name, _whole(values), {"f": pl.Float64, "i": pl.Int64, "b": pl.Boolean}.get(_kind(name), pl.String))
         for name, values in own.items()
     ]
-    made += [_typed(lambda values, name=name: pl.Series(name, values), values) for name, values in kept.items()]  # type: ignore[misc]
+    made += [_typed(partial(pl.Series, name), values) for name, values in kept.items()]
     return pl.DataFrame(made)
 
 

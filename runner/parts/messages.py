@@ -7,8 +7,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
 from runner.parts.types import Begun, Count, Look, PartFigures, PartLostError, RunTask, Task
 from runner.parts.work import Reply, read_figures
 from runner.pool.faults import Fault
@@ -18,7 +16,7 @@ LINE = 16 << 20
 """Bytes of a line. Figures stay in their file: they may be long."""
 
 
-def packed(reply: BaseModel) -> bytes:
+def packed(reply: Reply) -> bytes:
     """A reply as a line."""
     if isinstance(reply, PartFigures):
         return line({"figures": True})

@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -205,6 +206,13 @@ class Server:
             if pipe:
                 with contextlib.suppress(OSError):
                     pipe.close()
+
+    async def until_processes(self, number: int) -> None:
+        """Returns when so many run in its machines: who was killed is gone a moment after the kill."""
+        deadline = time.monotonic() + _END
+        while (left := self.state().processes) != number:
+            assert time.monotonic() < deadline, f"{left} processes"
+            await asyncio.sleep(0.02)
 
     def abandon(self) -> None:
         """What it sees when this process is gone."""

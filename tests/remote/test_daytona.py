@@ -190,7 +190,7 @@ def test_a_command_over_its_time_is_ended_and_what_it_said_is_heard(daytona_serv
         async with _machine(daytona_server) as (provider, machine):
             ended, heard = await _ran(provider, machine, _python(code, timeout=1))
             assert (ended, heard) == (CommandResult(None, "why"), b"said")
-            assert daytona_server.state().processes == 0
+            await daytona_server.until_processes(0)
             assert (await _ran(provider, machine, Command(("ls", "-A", "/tmp"))))[1].count(b"\n") == 1
 
     asyncio.run(use())

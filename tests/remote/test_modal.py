@@ -209,10 +209,7 @@ def test_a_command_over_its_time(modal_server: Server) -> None:
         async with machine(provider) as made:
             said, ended = await told(provider, made, sh("echo before; sleep 600; true", timeout=0.6))
             assert (said, ended.code) == (b"before\n", None)
-            deadline = time.monotonic() + 10
-            while modal_server.state().processes and time.monotonic() < deadline:
-                await asyncio.sleep(0.1)
-            assert modal_server.state().processes == 0
+            await modal_server.until_processes(0)
 
     run(modal_server, work)
 

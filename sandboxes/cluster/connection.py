@@ -10,14 +10,17 @@ import secrets
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
-from sandboxes.cluster.folder import ClusterFolder
+from sandboxes.cluster.folder import HeldFolder, sweep
+from sandboxes.cluster.guardian import MARK, Guardian
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.shield import finish
 
 ADDRESS = "RAY_ADDRESS"
 _CLIENT = "ray://"
+_FOLDER = "evalcell-ray-"
 _OBJECTS = 128 << 20  # bytes of shared memory for a cluster of this machine; a batch of rows is small
 _ATTEMPTS = 2  # Ray waits for a node for 30 seconds only, which a busy machine may need
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
@@ -68,7 +71,8 @@ class _Shared:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.address: str | None = None
-        self.folder: ClusterFolder | None = None
+        self.folder: HeldFolder | None = None
+        self.guardian: Guardian | None = None
         self.users = 0
         """The connections that are open, if one of them made it; 0 if the program itself did, or nobody."""
 
@@ -99,18 +103,24 @@ class _Shared:
             try:
                 if address is not None:
                     ray.init(address=address, **quiet)
+                    _print_errors(False)
                     return
-                self.folder = ClusterFolder()
-                # The address: a variable of this name with an empty value would be one.
-                ray.init(
-                    address="local",
-                    num_cpus=cpus,
-                    include_dashboard=False,
-                    _node_ip_address="127.0.0.1",
-                    object_store_memory=_OBJECTS,
-                    _temp_dir=str(self.folder.path),
-                    **quiet,
-                )
+                sweep(_FOLDER)
+                self.folder = HeldFolder(_FOLDER)
+                if sys.platform.startswith("linux"):
+                    self.guardian = Guardian(str(self.folder.path))
+                with _marked(str(self.folder.path)):
+                    # The address: a variable of this name with an empty value would be one.
+                    ray.init(
+                        address="local",
+                        num_cpus=cpus,
+                        include_dashboard=False,
+                        _node_ip_address="127.0.0.1",
+                        object_store_memory=_OBJECTS,
+                        _temp_dir=str(self.folder.path),
+                        **quiet,
+                    )
+                _print_errors(False)
                 return
             except Exception as e:  # Ray has no class of its own for this
                 self._disconnect(ray)
@@ -127,6 +137,10 @@ class _Shared:
 
     def _disconnect(self, ray: Any) -> None:
         ray.shutdown()
+        _print_errors(True)
+        if self.guardian is not None:
+            self.guardian.end()
+            self.guardian = None
         if self.folder is not None:
             self.folder.close()
             self.folder = None
@@ -176,6 +190,27 @@ class Connection:
     def cpus(self) -> int:
         """The processors of all nodes."""
         return int(self.ray.cluster_resources().get("CPU", 0))
+
+
+def _print_errors(wanted: bool) -> None:
+    """Whether Ray prints what nodes report: pages of a raylet's log where one dies. `log_to_driver` is not about it."""
+    if (worker := sys.modules.get("ray._private.worker")) is not None:
+        vars(worker)["_worker_logs_enabled"] = wanted
+
+
+@contextlib.contextmanager
+def _marked(folder: str) -> Iterator[None]:
+    """What is started meanwhile has the mark by which the guardian finds the cluster's processes."""
+    mark = {MARK: folder, "SPT_NOENV": "1"}  # without the second, agents that set their title overwrite the first
+    before = {name: os.environ.get(name) for name in mark}
+    os.environ.update(mark)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
 def _keep_handler() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from sandboxes.cluster.folder import HeldFolder, sweep
 from sandboxes.errors import UnsupportedConfigError
 
+_NAME = "evalcell-files-"
 _MOST = 64 << 20  # bytes of all files that travel
 
 
@@ -31,18 +32,19 @@ def read_files(files: dict[str, str]) -> dict[str, bytes]:
 
 
 class WorkerFiles:
-    """The folder of a worker for the files that it was sent. None without files: a worker that is killed leaves it."""
+    """The folder of a worker for the files that it was sent. One that was killed leaves it to the next on its node."""
 
     def __init__(self) -> None:
-        self._folder: TemporaryDirectory[str] | None = None
+        self._folder: HeldFolder | None = None
 
     def write(self, contents: dict[str, bytes]) -> dict[str, str]:
         """Write them where scripts can read them; their paths, by name."""
+        sweep(_NAME)
         if not contents:
             return {}
         if self._folder is None:
-            self._folder = TemporaryDirectory(prefix="evalcell-files-")
-        folder = Path(self._folder.name)
+            self._folder = HeldFolder(_NAME)
+        folder = self._folder.path
         folder.chmod(0o711)  # as root, scripts run as another user
         for name, content in contents.items():
             (folder / name).write_bytes(content)
@@ -52,5 +54,5 @@ class WorkerFiles:
     def close(self) -> None:
         """Delete them. Safe twice."""
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder.close()
             self._folder = None

@@ -1,4 +1,4 @@
-"""The folder of a cluster of this machine, deleted with it; if a run was killed, by the next one."""
+"""Temporary folders that are held: where their process was killed, the next one deletes them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,17 @@ from sandboxes.cache import delete, is_ours
 if sys.platform != "win32":
     import fcntl
 
-_NAME = "evalcell-ray-"
 _SOCKET_PATH = 40  # characters of a folder in which Ray's sockets have room
 
 
-class ClusterFolder:
-    """A new folder below the system's temporary one, held until it is closed. Folders that nobody holds are deleted."""
+class HeldFolder:
+    """A new folder below the system's temporary one, held until it is closed."""
 
-    def __init__(self) -> None:
-        usual = tempfile.gettempdir()
-        above = Path(usual if len(usual) <= _SOCKET_PATH else "/tmp")
-        for old in above.glob(f"{_NAME}*"):
-            _delete_unheld(old)
+    def __init__(self, name: str) -> None:
+        """`name` is what its own begins with, as those that `sweep` deletes."""
         self._lock: int | None = None
         while True:
-            self.path = Path(tempfile.mkdtemp(prefix=_NAME, dir=above))
+            self.path = Path(tempfile.mkdtemp(prefix=name, dir=_above()))
             with contextlib.suppress(FileNotFoundError):
                 self._lock = _hold(self.path)
             if self._lock is not None or sys.platform == "win32":
@@ -39,6 +35,17 @@ class ClusterFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def sweep(name: str) -> None:
+    """Delete the folders of this name that nobody holds."""
+    for old in _above().glob(f"{name}*"):
+        _delete_unheld(old)
+
+
+def _above() -> Path:
+    usual = tempfile.gettempdir()
+    return Path(usual if len(usual) <= _SOCKET_PATH else "/tmp")
 
 
 def _hold(folder: Path) -> int | None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script, ScriptError
+from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.cluster.budget import pieces
 from sandboxes.cluster.connection import Connection
 from sandboxes.cluster.files import read_files
@@ -41,7 +41,7 @@ class ClusterProgram(Program):
                     if (why := reply.get("failed")) is not None:
                         raise SandboxUnavailableError(why)
                     for values in reply["executions"]:
-                        yield _execution(values)
+                        yield Execution.model_validate(values)
                     if reply["lost"] is not None:
                         raise SandboxLostError(reply["lost"])
                     if (more := reply.get("more")) is None:
@@ -129,7 +129,7 @@ class ClusterSandbox(Sandbox):
             raise SandboxUnavailableError("the sandbox is not open; use it as `async with sandbox:`")
         number, loaded = await self._workers.load(script, limits)
         divisible = self.isolation == "call"
-        return ClusterProgram(self._workers, number, _execution(loaded), divisible=divisible)
+        return ClusterProgram(self._workers, number, Execution.model_validate(loaded), divisible=divisible)
 
     async def close(self) -> None:
         await finish(self._close)
@@ -158,8 +158,3 @@ def on_cluster(config: SandboxConfig, on: str) -> Sandbox:
     shape = type("ClusterSandbox", (ClusterSandbox,), {"name": inner.name, "capabilities": inner.capabilities})
     made: Sandbox = shape(config, on)
     return made
-
-
-def _execution(values: dict[str, Any]) -> Execution:
-    error = values["error"]
-    return Execution.model_validate(values | {"error": None if error is None else ScriptError.model_validate(error)})

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any
 
 from sandboxes.base import Execution, Limits, Program, Sandbox, SandboxConfig, Script
+from sandboxes.cluster.budget import calls_of
 from sandboxes.cluster.facts import facts
 from sandboxes.cluster.files import WorkerFiles
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
@@ -22,6 +23,7 @@ from sandboxes.registry import create
 
 Reply = dict[str, Any]
 _RECENT = 30.0  # seconds of the rows a second that are shown
+_USUAL = {"error": None, "output": "", "truncated": False}
 Part = bytes | tuple[bytes, str]
 
 PART = 8 << 20
@@ -87,7 +89,7 @@ class Worker:
 
         A large reply comes in parts: then the number for `more` is beside the first of them.
         """
-        return await self._part(self._programs[number].run(pickle.loads(calls), Limits.model_validate(limits)))
+        return await self._part(self._programs[number].run(calls_of(calls), Limits.model_validate(limits)))
 
     async def more(self, number: str) -> Part:
         """The next part of a reply."""
@@ -169,7 +171,8 @@ async def _closed(executions: AsyncIterator[Execution]) -> None:
 
 
 def _data(execution: Execution) -> dict[str, Any]:
-    found = dict(execution)
+    """Its values, without those that most have."""
+    found = {name: value for name, value in execution if name not in _USUAL or value != _USUAL[name]}
     if execution.error is not None:
         found["error"] = dict(execution.error)
     return found

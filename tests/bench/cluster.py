@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,18 +13,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from runner import SandboxConfig, evaluate, stream
+from runner import SandboxConfig, stream
 from sandboxes.errors import SandboxUnavailableError
 from tests.bench.fake_ray import Scenario
-from tests.bench.measure import Figures, dataset, timed
+from tests.bench.measure import Figures
+from tests.bench.parts import add_growth
 from tests.bench.scale import simulate
 from tests.cluster.nodes import two_nodes
 
 WAITS = "import time\ndef evaluate(output):\n    time.sleep(0.02)\n    return 1.0\n"
 NOTHING = "def evaluate(output):\n    return 1.0\n"
 PROCESSORS = 4  # of each node, as Ray counts them: a worker that waits needs none
-ROWS = 50_000
-PARTS = 8
+ROWS = 60_000
 
 
 @contextlib.contextmanager
@@ -46,17 +45,18 @@ def _config(backend: str, jobs: int) -> SandboxConfig:
     return SandboxConfig(backend=backend, jobs=jobs)
 
 
-async def _rate(script: Path, rows: int, jobs: int, backend: str, first: int) -> float:
-    """Rows a second after the first ones, for which workers start."""
-    began, seen = 0.0, 0
+async def _each(script: Path, rows: int, jobs: int, backend: str, on: str | None) -> tuple[float, float]:
+    """Seconds of a row, and of this process's processor for it, after the first tenth, for which workers start."""
+    wall = cpu = 0.0
+    seen, first = 0, rows // 10
     many = ({"output": "x"} for _ in range(rows))
-    async with aclosing(stream(script, many, sandbox=_config(backend, jobs), on="ray")) as results:
+    async with aclosing(stream(script, many, sandbox=_config(backend, jobs), on=on)) as results:
         async for result in results:
             assert result.outcome == "scored", result
             seen += 1
             if seen == first:
-                began = time.perf_counter()
-    return (rows - first) / (time.perf_counter() - began)
+                wall, cpu = time.perf_counter(), time.process_time()
+    return (time.perf_counter() - wall) / (rows - first), (time.process_time() - cpu) / (rows - first)
 
 
 def figure_cluster(figures: Figures) -> None:
@@ -69,7 +69,7 @@ def figure_cluster(figures: Figures) -> None:
         _start(figures, nothing)
         _waiting(figures, waits)
         _driver(figures, nothing)
-        _parts(figures, folder, nothing)
+        add_growth(figures, folder, "ray")
 
 
 def _start(figures: Figures, script: Path) -> None:
@@ -87,7 +87,7 @@ def _start(figures: Figures, script: Path) -> None:
 
 
 def _waiting(figures: Figures, script: Path) -> None:
-    rates = {jobs: asyncio.run(_rate(script, 200 * jobs, jobs, "wasm", 20 * jobs)) for jobs in (1, 2, 4, 8)}
+    rates = {jobs: 1 / asyncio.run(_each(script, 400 * jobs, jobs, "wasm", "ray"))[0] for jobs in (1, 2, 4, 8)}
     ratio = rates[8] / (8 * rates[1])
     figures.add(
         "an evaluator that waits 20 ms: 8 workers / (8 x one)",
@@ -99,46 +99,14 @@ def _waiting(figures: Figures, script: Path) -> None:
 
 
 def _driver(figures: Figures, script: Path) -> None:
-    """Processor time of this process, all threads, for each further row: what others do here does not count."""
-
-    def spent(rows: int, on: str | None) -> float:
-        began = time.process_time()
-        report = evaluate(script, [{"output": "x"}] * rows, sandbox=_config("fake", 2), on=on)
-        assert report.summary.scored == rows
-        return time.process_time() - began
-
-    each = {on: (spent(ROWS, on) - spent(ROWS // 10, on)) / (ROWS * 0.9) for on in (None, "ray")}
-    cost = each["ray"] * 1e6
+    """Processor time of this process, all threads: what others do here does not count."""
+    here, there = (asyncio.run(_each(script, ROWS, 2, "fake", on))[1] * 1e6 for on in (None, "ray"))
     figures.add(
         "the driver's processor time for a row, with a sandbox that does nothing",
-        f"{cost:.0f} us",
+        f"{there:.0f} us",
         "40 us",
-        f"the same without a cluster: {each[None] * 1e6:.0f} us",
-        met=cost <= 40,
-    )
-
-
-def _parts(figures: Figures, folder: Path, script: Path) -> None:
-    """Each part is read, scored and written by one worker; the driver adds up."""
-    for number in range(PARTS):
-        dataset(folder, ROWS).rename(folder / f"rows-{number}.jsonl")
-
-    def seconds(jobs: int) -> float:
-        out = folder / f"out-{jobs}"
-        return timed(
-            lambda: evaluate(
-                script, str(folder / "rows-*.jsonl"), sandbox=_config("fake", jobs), on="ray", output=f"{out}/"
-            )
-        )
-
-    one, four = seconds(1), seconds(4)
-    cores = min(4, os.cpu_count() or 1)
-    figures.add(
-        "in parts, 4 workers that do nothing / one",
-        f"{one / four:.2f}",
-        f"{0.9 * cores:.1f}",
-        f"{PARTS} parts of {ROWS:,} rows: {one:.0f} and {four:.0f} s",
-        met=one / four >= 0.9 * cores,
+        f"the same without a cluster: {here:.0f} us",
+        met=there <= 40,
     )
 
 

@@ -182,7 +182,7 @@ class FakeActor:
 
     def _ran(self, reference: Reference, calls: bytes) -> None:
         """The batch is done; its reply waits for the driver, which takes one after the other."""
-        executions = [{**EXECUTION, "call": call.id} for call in pickle.loads(calls)]
+        executions = [{**EXECUTION, "call": number} for number, *_ in pickle.loads(calls)]
         ray, now = self._ray, self._loop.time()
         cost = ray.scenario.driver_batch + len(executions) * ray.scenario.driver_row
         ray.driver_free = max(now + ray.scenario.way / 2, ray.driver_free) + cost

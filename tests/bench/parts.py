@@ -2,67 +2,55 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import tempfile
-import time
 from pathlib import Path
 
-from runner.parts import plan
-from runner.parts.run import PartsRun
-from runner.request import RunRequest, prepare
-from sandboxes import SandboxConfig
-from tests.bench.measure import Figures, spread
+from runner import SandboxConfig, evaluate
+from tests.bench.measure import Figures, timed
 
-_ROWS = 160_000
 _PARTS = 8
-_ROUNDS = 3
+_FEW, _MANY = 5_000, 30_000  # rows of a part
 _BAR = 0.9
 
 
 def figure_parts(figures: Figures) -> None:
-    """4 workers ÷ one: rows a second, from the plan to the summary, with the starts of all processes."""
-    here = os.getcwd()
+    """Workers that are processes of this machine."""
     with tempfile.TemporaryDirectory(prefix="evalcell-bench-") as folder:
-        os.chdir(folder)
-        try:
-            _rows()
-            each = [(_seconds(1), _seconds(4)) for _ in range(_ROUNDS)]
-        finally:
-            os.chdir(here)
+        add_growth(figures, Path(folder), None)
+
+
+def add_growth(figures: Figures, folder: Path, on: str | None) -> None:
+    """4 workers ÷ one: rows a second, beyond the first ones, so that the starts of processes do not count."""
+    script = folder / "same.py"
+    script.write_text("def evaluate(output, reference):\n    return output == reference\n")
+    for count in (_FEW, _MANY):
+        _write(folder, count)
+
+    def rate(workers: int) -> float:
+        def seconds(count: int) -> float:
+            config, out = SandboxConfig(backend="fake", jobs=workers), f"{folder / f'out-{count}-{workers}'}/"
+            pattern = str(folder / f"{count}-*.jsonl")
+            return timed(lambda: evaluate(script, pattern, sandbox=config, on=on, output=out, seed=1))
+
+        return _PARTS * (_MANY - _FEW) / (seconds(_MANY) - seconds(_FEW))
+
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    ratios = [one / four for one, four in each]
+    one, four = rate(1), rate(4)
     wanted = _BAR * min(4, cores)
-    rates = spread([_ROWS / four for _, four in each], ",.0f")
     figures.add(
-        "parts: 4 workers ÷ one",
-        spread(ratios),
-        f"≥ {wanted:.1f} ({cores} cores)",
-        f"{rates} rows/s of 4; one: {spread([_ROWS / one for one, _ in each], ',.0f')}",
-        met=max(ratios) >= wanted,
+        f"in parts{f' on {on}' if on else ''}, workers that do nothing: 4 / one",
+        f"{four / one:.2f}",
+        f"{wanted:.1f} ({cores} cores)",
+        f"rows/s: {one:,.0f} and {four:,.0f}; {_PARTS} parts of {_MANY:,} rows",
+        met=four / one >= wanted,
     )
 
 
-def _rows() -> None:
+def _write(folder: Path, count: int) -> None:
     for part in range(_PARTS):
-        count = _ROWS // _PARTS
-        with Path(f"rows-{part}.jsonl").open("w") as file:
+        with (folder / f"{count}-{part}.jsonl").open("w") as file:
             for number in range(part * count, (part + 1) * count):
                 row = {"id": f"r{number}", "output": f"answer {number % 97}", "reference": f"answer {number % 89}"}
                 file.write(json.dumps(row) + "\n")
-    Path("same.py").write_text("def evaluate(output, reference):\n    return output == reference\n")
-
-
-def _seconds(workers: int) -> float:
-    config = SandboxConfig(backend="fake", jobs=workers)
-    request = RunRequest(evaluator="same.py", dataset="rows-*.jsonl", seed=1, sandbox=config)
-    work = PartsRun(prepare(request), files=[f"out-{workers}/"])
-    began = time.perf_counter()
-    with work.open():
-        asyncio.run(work.score())
-        work.end("finished")
-    taken = time.perf_counter() - began
-    assert work.summary().rows == _ROWS
-    assert work.parts >= _PARTS, plan.BYTES
-    return taken

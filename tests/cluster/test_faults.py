@@ -210,11 +210,33 @@ def test_a_signal_ends_the_run_and_all_that_it_started(
             seen = below([process.pid, *workers()])
             process.send_signal(number)
             _, errors = process.communicate(timeout=100)
-        own_of_ray = "Agent" if (where, number) == ("here", signal.SIGKILL) else None  # stays for over a minute
-        assert not [line for line in left(seen) if own_of_ray is None or own_of_ray not in line]
+        assert not left(seen)
         assert process.returncode == (-9 if number == signal.SIGKILL else 130), errors
         assert "ray" not in errors.replace("on ray", "").replace("--on ray", "").lower().replace("array", ""), errors
-        if number != signal.SIGKILL:
+        if where == "here" or number != signal.SIGKILL:
             assert os.listdir(place) == []
     finally:
         subprocess.run(["rm", "-rf", place], check=True)
+
+
+@nightly
+def test_a_cluster_of_this_machine_that_dies_ends_the_run_in_a_few_lines(script: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(2000, 0.1)))
+    own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    words = [sys.executable, "-m", "runner", "run", str(script), str(tmp_path / "rows.jsonl"), "--on", "ray", "-j", "2"]
+    words += ["--seed", "5", "-o", str(tmp_path / "out") + "/"]
+    written = tmp_path / "out" / "results.jsonl"
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, env=own, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
+        while process.poll() is None and not (written.exists() and written.stat().st_size):
+            time.sleep(0.1)
+        seen = below([process.pid])
+        [raylet] = [
+            pid for pid, _ in seen if "raylet/raylet" in Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]
+        ]
+        os.kill(raylet, signal.SIGKILL)
+        said, _ = process.communicate(timeout=200)
+    assert process.returncode == 3, said
+    assert "no worker of the cluster was there for 60 seconds" in said
+    assert len(said.splitlines()) < 10, said
+    assert not left(seen)

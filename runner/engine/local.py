@@ -13,7 +13,7 @@ from runner.engine.batched import is_batched
 from runner.engine.batches import BATCH_ROWS, SMALLEST, shared_batch
 from runner.engine.fit import refuse_unfit
 from runner.engine.loading import Loading, load_evaluator
-from runner.engine.prefetch import Prefetcher
+from runner.engine.prefetch import Direct, Prefetcher
 from runner.engine.row import Known, Row
 from runner.engine.rows import Keep, RowFactory
 from runner.engine.window import most_waiting
@@ -28,6 +28,7 @@ from sandboxes.shield import finish
 Watch: TypeAlias = Callable[[Result, Call], int]
 """Gets each result with its call, in any order; returns the characters that it holds until the result is handed out."""
 
+_FEW = 100  # rows of a list, for which no thread is started
 _AHEAD = 64  # rows read before they are needed
 _FAR = 0.2  # seconds of a run from which on more are read, since to send few at once costs too much
 _DEAR = 5.0  # seconds of a run from which on even the first one has several rows
@@ -50,12 +51,12 @@ async def score(
     """
     One result a case, in the cases' order, each as soon as those before it are there.
 
-    `sandbox` is open, and stays so. `cases` are read in a thread of their own, a little ahead of need; their
-    iterator is the caller's to close. The same `seed` gives the same random numbers in each case, in whatever
-    order and number of batches. Memory does not grow with the number of cases. A `mapping` that is a function fills
-    each case's arguments in its own way. `keep` are the columns that each result carries. `repeat` is the number of
-    results of each case. `known` has results that need no run: the sandbox, which is not open then, is opened by `open`
-    for the first row that needs it.
+    `sandbox` is open, and stays so. `cases` are read in a thread of their own, a little ahead of need, unless they are
+    a short list; their iterator is the caller's to close. The same `seed` gives the same random numbers in
+    each case, in whatever order and number of batches. Memory does not grow with the number of cases. A `mapping` that
+    is a function fills each case's arguments in its own way. `keep` are the columns that each result carries. `repeat`
+    is the number of results of each case. `known` has results that need no run: the sandbox, which is not open then, is
+    opened by `open` for the first row that needs it.
 
     Raises MappingError and UnsupportedConfigError before the first case, SandboxError when the sandbox fails
     for good, and whatever `cases` raise, after the results of the cases before.
@@ -119,7 +120,8 @@ class _Scoring:
         rows = RowFactory(
             loading, self._results, fill, hash_given, seed=seed, keep=keep, repeat=repeat, known=known
         ).rows(cases)
-        self._prefetcher = Prefetcher(rows, _AHEAD if self._seconds < _FAR else max(_AHEAD, 2 * self._most))
+        ahead = _AHEAD if self._seconds < _FAR else max(_AHEAD, 2 * self._most)
+        self._reader = Direct(rows) if isinstance(cases, list) and len(cases) <= _FEW else Prefetcher(rows, ahead)
         count = max(1, sandbox.concurrency)
         self._most_rows, self._most_chars = most_waiting(count)
         self._working = count
@@ -142,8 +144,8 @@ class _Scoring:
             if self._loading.wanted and self._loading.program is None:
                 await self._loading.load()
             if not self._window and not self._working:
-                if self._prefetcher.failure is not None:
-                    raise self._prefetcher.failure
+                if self._reader.failure is not None:
+                    raise self._reader.failure
                 return None
             self._progress.clear()
             await self._progress.wait()
@@ -153,7 +155,7 @@ class _Scoring:
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
-        await self._prefetcher.close()
+        await self._reader.close()
 
     def _worked(self, worker: asyncio.Task[None]) -> None:
         self._working -= 1
@@ -196,7 +198,7 @@ class _Scoring:
                 size = shared_batch(self._batches, self._most) * self._repeat
                 self._batches += 1
             while len(batch) < size and seen < most:
-                rows = await self._prefetcher.take(min(size - len(batch), most - seen))
+                rows = await self._reader.take(min(size - len(batch), most - seen))
                 if not rows:
                     return self._unknown(batch) if batch else None
                 seen += len(rows)

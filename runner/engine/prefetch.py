@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Generator, Iterable
 from contextlib import suppress
+from itertools import islice
 from time import perf_counter, thread_time
 from typing import Generic, TypeVar
 
@@ -16,6 +17,26 @@ _AHEAD_SECONDS = 0.05  # of work in rows read ahead: fewer of the large ones, so
 _SOON = 0.0005  # seconds: the thread's own clock, which is slow to ask, is not asked for less
 _BUNCH = 0.001  # seconds that a waiting loop leaves for more items: to wake for each costs more than the item does
 _PATIENCE = 0.5  # seconds; a thread that hangs in a read cannot be stopped, only left behind
+
+
+class Direct(Generic[T]):
+    """Reads what is in memory when it is taken: for a few items a thread costs more than they do. As `Prefetcher`."""
+
+    def __init__(self, source: Iterable[T]) -> None:
+        self.failure: BaseException | None = None
+        self._source = iter(source)
+
+    async def take(self, most: int) -> list[T]:
+        """The next items, up to `most`. Empty at the end."""
+        taken: list[T] = []
+        try:
+            taken.extend(islice(self._source, most))
+        except Exception as e:
+            self.failure, self._source = e, iter(())
+        return taken
+
+    async def close(self) -> None:
+        """Nothing is left to stop."""
 
 
 class Prefetcher(Generic[T]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import statistics
 import tempfile
@@ -125,19 +126,50 @@ def figure_served(figures: Figures) -> None:
         folder = Path(name)
         served = Served(folder)
         try:
-            alone, megabytes, ratios, beside = asyncio.run(_served(served, folder))
+            alone, by_httpx, megabytes, ratios, beside = asyncio.run(_served(served, folder))
         finally:
             served.end()
     p50, p99 = quantiles(alone)
-    name = "POST /v1/evaluate, one row, 50 a second: p50, p99"
-    figures.add(name, f"{ms(p50)}, {ms(p99)}", "8 ms, 40 ms", met=p50 <= 8e-3 and p99 <= 40e-3)
+    # The bar is the server's: a client's own work on each request is not.
+    name = "POST /v1/evaluate, one row, 50 a second, as a plain socket sees it: p50, p99"
+    httpx50, httpx99 = quantiles(by_httpx)
+    with_httpx = f"by httpx, with its own work: {ms(httpx50)}, {ms(httpx99)}"
+    figures.add(name, f"{ms(p50)}, {ms(p99)}", "8 ms, 40 ms", with_httpx, met=p50 <= 8e-3 and p99 <= 40e-3)
     name = f"{EVALUATORS} evaluators in use: memory of the server and its workers"
     figures.add(name, f"{megabytes:.0f} MB", "1,500 MB", met=megabytes <= 1500)
     name = f"{ROWS:,} rows through HTTP / through the command line"
     figures.add(name, spread(ratios), "1.3", beside, met=statistics.median(ratios) <= 1.3)
 
 
-async def _served(served: Served, folder: Path) -> tuple[list[float], float, list[float], str]:
+class Plain:
+    """A client over sockets that are kept open: it takes next to no time itself."""
+
+    def __init__(self, url: str) -> None:
+        self._host, self._port = url.removeprefix("http://").split(":")
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def post(self, path: str, body: bytes) -> Any:
+        """What the server replies; it must not refuse."""
+        if self._idle:
+            reader, writer = self._idle.pop()
+        else:
+            reader, writer = await asyncio.open_connection(self._host, int(self._port))
+        head = f"POST {path} HTTP/1.1\r\nhost: {self._host}\r\ncontent-type: application/json\r\n"
+        writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
+        assert lines[0] == b"http/1.1 200 ok", lines
+        (length,) = (line.split(b":")[1] for line in lines if line.startswith(b"content-length:"))
+        reply = json.loads(await reader.readexactly(int(length)))
+        self._idle.append((reader, writer))
+        return reply
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for _, writer in self._idle:
+            writer.close()
+
+
+async def _served(served: Served, folder: Path) -> tuple[list[float], list[float], float, list[float], str]:
     async with httpx.AsyncClient(base_url=served.url, timeout=120) as client:
 
         async def post(path: str, body: dict[str, Any]) -> Any:
@@ -151,11 +183,17 @@ async def _served(served: Served, folder: Path) -> tuple[list[float], float, lis
         every = [served.process.pid, *descendants(served.process.pid)]
         megabytes = sum(held(process) for process in every) / 1024
 
-        async def ask() -> str:
-            reply = await post("/v1/evaluate", {"evaluator": "e1", "rows": [_ROW]})
-            return str(reply["results"][0]["result"]["outcome"])
+        body = {"evaluator": "e1", "rows": [_ROW]}
+        sent, plain = json.dumps(body).encode(), Plain(served.url)
 
-        alone = await paced(ask, 1000)
+        async def ask() -> str:
+            return str((await plain.post("/v1/evaluate", sent))["results"][0]["result"]["outcome"])
+
+        async def ask_httpx() -> str:
+            return str((await post("/v1/evaluate", body))["results"][0]["result"]["outcome"])
+
+        alone, by_httpx = await paced(ask, 1000), await paced(ask_httpx, 1000)
+        plain.close()
         rows = dataset(folder, ROWS)
         posted = await client.post("/v1/datasets", params={"name": "rows.jsonl"}, content=rows.read_bytes())
         assert posted.is_success, posted.text
@@ -173,7 +211,7 @@ async def _served(served: Served, folder: Path) -> tuple[list[float], float, lis
             command = score(rows, "-o", str(folder / "cli.jsonl"))
             lone.append(await asyncio.to_thread(timed, partial(run, command)))
     ratios = [one / other for one, other in zip(pooled, lone, strict=True)]
-    return alone, megabytes, ratios, f"seconds: {spread(pooled)}, the command {spread(lone)}"
+    return alone, by_httpx, megabytes, ratios, f"seconds: {spread(pooled)}, the command {spread(lone)}"
 
 
 def figure_pool_run(figures: Figures) -> None:

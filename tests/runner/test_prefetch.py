@@ -1,16 +1,23 @@
-"""Rows are read in a thread, a little ahead."""
+"""Rows are read in a thread, a little ahead; a short list without one."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 
-from runner.engine.prefetch import Prefetcher
+from runner.engine.local import score
+from runner.engine.prefetch import Direct, Prefetcher
+from runner.types import Case
+from tests.runner.scripted import SCRIPT, fake, rows
+
+Read = Callable[[Iterable[int]], Direct[int] | Prefetcher[int]]
+WAYS: tuple[Read, ...] = (Direct, lambda source: Prefetcher(source, 16))
 
 
 def test_everything_arrives_in_order() -> None:
@@ -78,13 +85,14 @@ def test_it_reads_ahead_a_little_and_less_of_what_is_large() -> None:
     assert asyncio.run(wait(large(), 2)) == 2
 
 
-def test_what_the_source_raises_comes_after_its_items() -> None:
+@pytest.mark.parametrize("read", WAYS)
+def test_what_the_source_raises_comes_after_its_items(read: Read) -> None:
     def source() -> Iterator[int]:
         yield 1
         raise LookupError("gone")
 
     async def all() -> BaseException | None:
-        prefetcher = Prefetcher(source(), 16)
+        prefetcher = read(source())
         assert [await prefetcher.take(5), await prefetcher.take(5)] == [[1], []]
         await prefetcher.close()
         return prefetcher.failure
@@ -129,12 +137,28 @@ def test_a_source_that_hangs_is_left_behind() -> None:
     hang.set()
 
 
+@pytest.mark.parametrize("read", WAYS)
 @pytest.mark.parametrize("items", [[], [1]])
-def test_short_sources_end(items: list[int]) -> None:
+def test_short_sources_end(items: list[int], read: Read) -> None:
     async def all() -> list[int]:
-        prefetcher = Prefetcher(items, 16)
+        prefetcher = read(items)
         taken = [*await prefetcher.take(5), *await prefetcher.take(5)]
         await prefetcher.close()
         return taken
 
     assert asyncio.run(all()) == items
+
+
+@pytest.mark.parametrize(("number", "thread"), [(100, "MainThread"), (101, "evalcell-prefetch")])
+def test_a_short_list_is_read_without_a_thread(number: int, thread: str) -> None:
+    def fill(case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        threads.append(threading.current_thread().name)
+        return (), {"output": case.output}
+
+    async def all() -> int:
+        async with fake() as sandbox:
+            return len([result async for result in score(SCRIPT, rows(number), sandbox, mapping=fill)])
+
+    threads: list[str] = []
+    assert asyncio.run(all()) == number
+    assert threads == [thread] * number

@@ -33,6 +33,8 @@ from sandboxes.json_text import writer
 _TICK = 1.0  # seconds between looks at what is idle
 _GRACE = 5.0  # seconds in which everything must be closed when the process that serves has ended
 _BUFFER = 1 << 20
+_SHORT = 128 << 10
+"""Bytes of script and rows that are read in no time: to map them holds up the other jobs."""
 
 _write = writer(ascii=True, compact=True, nan=False)
 
@@ -138,7 +140,8 @@ class Worker:
         await self._send({**header, "job": job}, payload)
 
     async def _try(self, _: int, payload: bytes) -> bytes:
-        reply = await tried(TryJob.model_validate(json.loads(payload)), self._sandboxes)
+        job = TryJob.model_validate(json.loads(payload))
+        reply = await tried(job, self._sandboxes, short=len(payload) <= _SHORT)
         return _write(reply.model_dump(mode="json")).encode()
 
     async def _check(self, _: int, payload: bytes) -> bytes:

@@ -30,8 +30,8 @@ _PYTHON = re.compile(r'^ *File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+).*\n( *)
 _TYPESCRIPT = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):(\d+)\)?$", re.M)
 
 
-async def tried(job: TryJob, sandboxes: Sandboxes) -> TryReply:
-    """Score the rows. Raises what `prepare`, `Prepared.open` and `score` do."""
+async def tried(job: TryJob, sandboxes: Sandboxes, *, short: bool = False) -> TryReply:
+    """Score the rows; `short` ones are read without a thread. Raises what `prepare`, `Prepared.open` and `score` do."""
     began = perf_counter()
     prepared = prepare(job.request)
     seen: dict[int, tuple[Call, Execution]] = {}
@@ -43,7 +43,7 @@ async def tried(job: TryJob, sandboxes: Sandboxes) -> TryReply:
     prepared = replace(prepared, sandbox=lease)
     rows: list[TriedRow] = []
     with prepared.open(job.rows) as cases:
-        async with lease, aclosing(prepared.score(cases, lease)) as results:
+        async with lease, aclosing(prepared.score(list(cases) if short else cases, lease)) as results:
             identity = lease.identity
             async for result in results:
                 rows.append(_row(prepared.evaluator, result, seen.pop(len(rows), None), lease.loaded))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -15,6 +16,9 @@ from sandboxes.wasm.native_code import compile_guest
 from tests.selection import pytest_addoption, pytest_configure
 
 __all__ = ["pytest_addoption", "pytest_configure"]
+
+# To look for garbage among thousands of tests took each worker as long as to collect them; later on, too.
+gc.disable()
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("evalcell", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -53,6 +57,11 @@ def open_folder() -> Iterator[Path]:
             if not one.stat().st_mode & 0o005:
                 one.chmod(one.stat().st_mode | 0o005)
         yield folder
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from runner.compare.files import Source, find_source, read_side
+from runner.compare.files import Source, find_source
 from runner.compare.gate import refuse_undirected, worse_gate
 from runner.compare.pairs import Wish, compare_sides
+from runner.compare.rows import read_side
 from runner.compare.runs import with_rows
 from runner.compare.side import Side
 from runner.compare.types import Comparison, RunInfo

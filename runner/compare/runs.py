@@ -7,9 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from runner.compare.files import Source, find_source, read_rows, read_side
+from runner.compare.files import Source, find_source
 from runner.compare.flips import FlipPage, find_flips
 from runner.compare.pairs import Compared, Wish, compare_sides
+from runner.compare.rows import read_rows, read_side
 from runner.compare.side import OUTCOMES, Side
 from runner.compare.types import ChangedRow, Comparison, FlippedRow, Flips
 from runner.compare.verdict import difference
@@ -179,11 +180,11 @@ def _rows(
         side, places = sides[number], [pair[number] for pair in pairs]
         if sources is None:
             return [{"label": side.outputs[""].labels[at]} for at in places]
-        found = read_rows(sources[number], [side.numbers[at] for at in places])
+        found = read_rows(sources[number], {side.numbers[at]: ids[number][at] for at in places})
         return [found.get(side.numbers[at], {}) for at in places]
 
-    ids = list(sides[0].ids) if pairs else []
-    return [_texts(ids[at], base, after) for (at, _), base, after in zip(pairs, rows(0), rows(1), strict=True)]
+    ids = [list(side.ids) if pairs else [] for side in sides]
+    return [_texts(ids[0][at], base, after) for (at, _), base, after in zip(pairs, rows(0), rows(1), strict=True)]
 
 
 def _texts(id: str, base: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

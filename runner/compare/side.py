@@ -70,6 +70,7 @@ class Side:
         """Rows that repeat an id with another input."""
         self._first = self.outputs[""]
         self._texts: dict[str, str] = {}
+        self._labels: dict[str, str] = {}
         self._counts: dict[tuple[str, int], int] = {}
         self._counted: tuple[Any, Any, Any] | None = None
 
@@ -90,7 +91,7 @@ class Side:
         if len(id) > _ID:
             raise NotComparableError(f"{where}: its id has {len(id):,} characters; is it a results file?")
         score, label, given = row.get("score"), row.get("label"), row.get("given")
-        if score is not None:
+        if score is not None and not (type(score) is float and isfinite(score)):
             score = _number(where, "score", score)
         outcome = row.get("outcome")
         if outcome is None:  # a baseline of ids and scores alone
@@ -120,9 +121,10 @@ class Side:
         outputs: Mapping[str, tuple[float | None, str | None]],
         row: Mapping[str, Any],
     ) -> None:
-        at = self.ids.setdefault(id, len(self.numbers))
+        count = len(self.given)
+        at = self.ids.setdefault(id, count)
         self.rows += 1
-        if at < len(self.numbers):
+        if at < count:
             self.repeated += 1
             self.unlike += given != self.given[at]
             old = self.outcomes[at]
@@ -138,7 +140,7 @@ class Side:
             self.given.append(given)
             score, label = first
             self._first.scores.append(nan if score is None else score)
-            self._first.labels.append(label if label is None else self._text(label))
+            self._first.labels.append(label if label is None else self._label(label))
             for name, values in self.columns.items():
                 values.append(self._value(row.get(name)))
         for name, (score, label) in outputs.items():
@@ -158,7 +160,7 @@ class Side:
     def _average(self, name: str, found: Scores, at: int, score: float | None, label: str | None) -> None:
         old = found.scores[at]
         if found.labels[at] is None and label is not None:
-            found.labels[at] = self._text(label)
+            found.labels[at] = self._label(label)
         if score is None:
             return
         if old != old:  # NaN: there is none
@@ -176,9 +178,13 @@ class Side:
             if type(name) is str and name not in names and len(names) < _MOST_NAMES:
                 names.append(name)
 
-    def _text(self, text: str) -> str:
+    def _label(self, text: str) -> str:
         """The text, cut; equal ones are held once."""
-        return self._texts.setdefault(key := label_key(text), key)
+        found = self._labels.get(text)
+        if found is None:
+            key = label_key(text)
+            found = self._labels[key] = self._labels.get(key, key)
+        return found
 
     def _value(self, value: Any) -> str | None:
         if value is None:

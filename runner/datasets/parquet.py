@@ -89,7 +89,8 @@ class ParquetRows:
         self.count: int | None = about["rows"]
         self.unread: tuple[str, ...] = tuple(about["unread"])
         """Columns that were not asked for."""
-        self.header: tuple[str, ...] = (*about["read"], *self.unread)
+        self._read: list[str] = about["read"]
+        self.header: tuple[str, ...] = (*self._read, *self.unread)
         """All columns; those that were not asked for may be incomplete. Empty if it is too long."""
 
         self.groups: list[tuple[int, int]] = [(rows, size) for rows, size in about.get("groups") or ()]
@@ -99,6 +100,10 @@ class ParquetRows:
         while (line := self._line()) != b"null\n":
             if not line and not self.close.alive:
                 return
+            if line.startswith(b"[["):
+                for values in zip(*from_json(line), strict=True):
+                    yield f"{self.name}, row {next(self._numbers, 0)}", dict(zip(self._read, values, strict=True))
+                continue
             row: dict[str, Any] | RowError
             try:
                 row = self._row(line)

@@ -4,7 +4,8 @@ Decodes a Parquet file in a process of its own, whose memory the kernel bounds.
 What a file says about its sizes may be wrong, and a page of 1 GB fits into a kilobyte, so nothing less is a bound.
 Standard input has one line, the columns and row groups that are wanted. Standard output has a line that tells what the
 file is, a line for each row, and `null` after the last one. A row is an object, or text that says why there is none; a
-list with such a text says that nothing behind it can be read either.
+list with such a text says that nothing behind it can be read either. A list of lists has many rows: the values of each
+column, in the order of the first line.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from itertools import accumulate
 from time import monotonic, sleep
 from typing import Any, BinaryIO
 
-from runner.datasets.column_values import MAX_ROW, RowError, TooLong, json_text
+from runner.datasets.arrow_rows import lines, one_line, plain
 from runner.text import printable, shown
 
 MEMORY = 448 << 20
@@ -31,8 +32,6 @@ OVER = 3
 
 _BATCHES = (256, 16, 1)
 """Rows that are decoded at once; fewer once they did not fit."""
-_AT_ONCE = 16 << 20
-"""Bytes in a batch from which on its rows become Python values one by one."""
 _PATIENCE = 0.1
 """Seconds that a row may wait for others before it is passed on."""
 _GROUPS = 10_000
@@ -48,8 +47,8 @@ _HEADER = 1 << 20
 def main(path: str) -> None:
     out = sys.stdout.buffer
     try:
-        wanted = json.loads(sys.stdin.readline())
-        asked, groups, at = wanted["columns"], wanted["groups"], wanted["at"]
+        task = json.loads(sys.stdin.readline())
+        asked, groups, at = task["columns"], task["groups"], task["at"]
         import pyarrow.parquet as parquet
 
         source = _opened(path)
@@ -70,9 +69,8 @@ def main(path: str) -> None:
         _tell(out, {"repeated": repeated})
         return
     others = [name[:_NAMED] for name in names if name in unread][:_NAMED]
-    read = [name for name in names if name not in unread]
-    if asked is None and sum(map(len, read)) > _HEADER:
-        read = []
+    wanted = [name for name in names if name not in unread]
+    read = [] if asked is None and sum(map(len, wanted)) > _HEADER else wanted
     about, every = file.metadata, range(file.metadata.num_row_groups)
     some = every if groups is None else every[groups[0] : groups[1]]
     sizes = [(about.row_group(at).num_rows, about.row_group(at).total_byte_size) for at in every[: _GROUPS + 1]]
@@ -80,7 +78,7 @@ def main(path: str) -> None:
     told = {"rows": rows, "read": read, "unread": others, "groups": sizes if len(every) <= _GROUPS else None}
     _tell(out, told)
     flush = monotonic()
-    for row in _Rows(file, [name for name in names if name not in unread], some, rows, at):
+    for row in _Rows(file, wanted, some, rows, at, together=bool(read)):
         out.write(row.encode("ascii") + b"\n")
         if (now := monotonic()) > flush:
             out.flush()
@@ -122,7 +120,7 @@ def _arrow(source: Any, asked: list[str] | None, out: BinaryIO) -> None:
         for batch in batches:
             for start in range(0, batch.num_rows, _BATCHES[0]):
                 part = batch.slice(start, _BATCHES[0])
-                for row in _lines(part.select(wanted)) if wanted else ["{}"] * part.num_rows:
+                for row in lines(part.select(wanted)) if wanted else ["{}"] * part.num_rows:
                     out.write(row.encode("ascii") + b"\n")
                 out.flush()
     except Exception as error:
@@ -162,7 +160,7 @@ class _Rows:
     """Each row as a line of JSON; with `at` those at these places alone."""
 
     def __init__(
-        self, file: Any, wanted: list[str], groups: Sequence[int], rows: int, at: Collection[int] | None
+        self, file: Any, wanted: list[str], groups: Sequence[int], rows: int, at: Collection[int] | None, together: bool
     ) -> None:
         self._file = file
         self._wanted = wanted
@@ -170,6 +168,8 @@ class _Rows:
         self._rows = rows
         self._at = None if at is None else frozenset(at)
         self._done = 0
+        types = file.schema_arrow
+        self._together = together and all(plain(types.field(name).type) for name in wanted)
 
     def __iter__(self) -> Iterator[str]:
         if not self._wanted:
@@ -195,9 +195,13 @@ class _Rows:
                 for row in range(batch.num_rows):
                     self._done += 1
                     if self._done - 1 in self._at:
-                        yield from _lines(batch.slice(row, 1))
+                        yield from lines(batch.slice(row, 1))
                 continue
-            for line in _lines(batch):
+            if self._together and (line := one_line(batch)) is not None:
+                self._done += batch.num_rows
+                yield line
+                continue
+            for line in lines(batch):
                 self._done += 1
                 yield line
 
@@ -236,37 +240,6 @@ class _Rows:
                 if type(own) is type(error):
                     return f"column {shown(column, 60)}: "
         return f"column {shown(wanted[0], 60)}: " if len(wanted) == 1 else ""
-
-
-def _lines(batch: Any) -> Iterator[str]:
-    try:
-        values = batch.to_pylist() if batch.nbytes <= _AT_ONCE else None
-    except Exception:
-        values = None
-    if values is None:
-        # One value that Python cannot hold, such as a date in the year 20000, must not cost its neighbours.
-        for at in range(batch.num_rows):
-            yield _line(batch.slice(at, 1))
-        return
-    for value in values:
-        try:
-            yield json_text(value)
-        except RowError as error:
-            yield json.dumps(str(error))
-
-
-def _line(batch: Any) -> str:
-    try:
-        (row,) = batch.to_pylist()
-        if any(isinstance(value, str | bytes) and len(value) > MAX_ROW for value in row.values()):
-            raise TooLong()
-        return json_text(row)
-    except RowError as error:
-        return json.dumps(str(error))
-    except MemoryError:
-        return json.dumps(str(TooLong()))
-    except Exception as error:
-        return json.dumps(f"a value cannot be read: {printable(str(error))}")
 
 
 def _reason(error: Exception) -> str:

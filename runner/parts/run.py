@@ -11,7 +11,8 @@ from time import perf_counter
 from typing import Any
 
 from runner.compare.baseline import baseline_of
-from runner.compare.files import find_source, source_rows
+from runner.compare.files import find_source
+from runner.compare.rows import source_rows
 from runner.datasets.dataset import repeated_ids
 from runner.datasets.location import find_files
 from runner.errors import InputError

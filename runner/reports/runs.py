@@ -10,7 +10,8 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from runner.compare.files import ANEW, Source, find_source, source_rows
+from runner.compare.files import ANEW, Source, find_source
+from runner.compare.rows import source_rows
 from runner.datasets.column_values import RowError
 from runner.datasets.rows import Row
 from runner.errors import InputError, NotComparableError

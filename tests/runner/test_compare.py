@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from runner import Comparison, InputError, NotComparableError, compare_runs, evaluate
-from runner.compare.files import find_source, read_rows
+from runner.compare.files import find_source
 from runner.compare.gate import worse_gate
+from runner.compare.rows import read_rows
 from runner.compare.runs import unlike
 from runner.output.files import ResultsFiles
 from runner.output.row_cells import Layout
@@ -99,8 +100,18 @@ def test_every_format_is_compared_alike(tmp_path: Path, suffix: str) -> None:
     assert [(one.base, one.new, one.rows) for one in found.labels] == [("=ok", "=ok", 30), (None, None, 1)]
     assert (found.worst[0].base_text[-3:], found.worst[0].new_text[-3:]) == ("0.0", "0.1")
     assert found.worst[0].difference == pytest.approx(0.2)
-    again = read_rows(find_source(paths[1]), [30, 2])
+    again = read_rows(find_source(paths[1]), {30: "row31", 2: "row2"})
     assert [again[number]["id"] for number in (2, 30)] == ["row2", "row31"]
+
+
+@pytest.mark.parametrize("indent", [None, 1, 0])
+def test_an_array_need_not_have_a_line_for_each_row(tmp_path: Path, indent: int | None) -> None:
+    rows = [{"id": 7, "score": 0.5}, {"id": "a", "score": 1, "row": {"output": "x"}}]
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(rows, indent=indent))
+    assert read_rows(find_source(path), {1: "a", 0: "7"}) == dict(enumerate(rows))
+    path.write_text("[\n" + ", ".join(map(json.dumps, rows)) + "\n]")
+    assert read_rows(find_source(path), {1: "a"}) == {1: rows[1]}
 
 
 def test_the_manifest_tells_the_direction_the_lock_and_how_the_run_ended(tmp_path: Path) -> None:

@@ -55,6 +55,25 @@ def test_parquet(tmp_path: Path) -> None:
     assert "two columns are named 'a'" in refusal(path)
 
 
+def test_rows_that_share_a_line_are_those_that_have_one_each(tmp_path: Path) -> None:
+    path = tmp_path / "d.parquet"
+    plain: dict[str, Any] = {
+        "text": ["", "é\0\n😀", None] * 300,
+        "whole": [2**63 - 1, -1, None] * 300,
+        "score": [0.1 + 0.2, -0.0, None] * 300,
+        "right": [True, False, None] * 300,
+    }
+    rows = [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
+    for more in ({}, {"date": pa.array([None] * 900, pa.date32())}):  # of these a row is written alone
+        parquet.write_table(pa.table({**plain, **more}), path)
+        assert [row for _, row in ParquetRows(path)] == [row | dict.fromkeys(more) for row in rows]
+    plain["score"][400] = float("inf")
+    parquet.write_table(pa.table(plain), path)
+    found = [row for _, row in ParquetRows(path)]
+    assert [at for at, row in enumerate(found) if row != rows[at]] == [400]
+    assert "infinite" in str(found[400])
+
+
 def test_parquet_that_breaks_off(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
     table = pa.table({"output": [str(n) * 50 for n in range(5000)]})

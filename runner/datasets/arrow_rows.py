@@ -1,0 +1,66 @@
+"""Rows of Arrow batches as lines of JSON. Each Parquet file starts a process that imports this."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from runner.datasets.column_values import MAX_ROW, RowError, TooLong, json_text
+from runner.text import printable
+
+_AT_ONCE = 16 << 20
+"""Bytes in a batch from which on its rows become Python values one by one."""
+_TOGETHER = 1 << 20
+"""Bytes of a batch whose rows may share a line."""
+
+
+def plain(type: Any) -> bool:
+    """Whether each value is as JSON has it."""
+    import pyarrow.types as types
+
+    of = (types.is_string, types.is_large_string, types.is_integer, types.is_float64, types.is_boolean, types.is_null)
+    return any(one(type) for one in of)
+
+
+def one_line(batch: Any) -> str | None:
+    """All rows, column by column; None where they have to be written one by one."""
+    if batch.nbytes > _TOGETHER:
+        return None
+    try:
+        text = json.dumps([column.to_pylist() for column in batch.columns], allow_nan=False)
+    except Exception:
+        return None
+    return text if len(text) <= MAX_ROW else None
+
+
+def lines(batch: Any) -> Iterator[str]:
+    """Each row, or why there is none."""
+    try:
+        values = batch.to_pylist() if batch.nbytes <= _AT_ONCE else None
+    except Exception:
+        values = None
+    if values is None:
+        # One value that Python cannot hold, such as a date in the year 20000, must not cost its neighbours.
+        for at in range(batch.num_rows):
+            yield _line(batch.slice(at, 1))
+        return
+    for value in values:
+        try:
+            yield json_text(value)
+        except RowError as error:
+            yield json.dumps(str(error))
+
+
+def _line(batch: Any) -> str:
+    try:
+        (row,) = batch.to_pylist()
+        if any(isinstance(value, str | bytes) and len(value) > MAX_ROW for value in row.values()):
+            raise TooLong()
+        return json_text(row)
+    except RowError as error:
+        return json.dumps(str(error))
+    except MemoryError:
+        return json.dumps(str(TooLong()))
+    except Exception as error:
+        return json.dumps(f"a value cannot be read: {printable(str(error))}")

@@ -33,7 +33,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         *(*_BOXED, _VERSIONS),
     ),
     "deno": ("sandboxes/deno/", "sandboxes/guest/deno/", "tests/deno/hostile/", *_BOXED, _VERSIONS),
-    "remote": ("sandboxes/remote/", "sandboxes/guest/", _VERSIONS),
+    "remote": ("sandboxes/remote/", "sandboxes/guest/", "tests/remote/", _VERSIONS),
     "packages": ("sandboxes/packages/", _VERSIONS),
     "cluster": (
         *("sandboxes/cluster/", "runner/parts/cluster.py", "runner/cli/cluster.py"),
@@ -62,6 +62,10 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         *("runner/reports/", "runner/notebook/", "runner/results/overview.py", "runner/cli/github.py"),
         *("runner/cli/github_api.py", "action.yml"),
         _VERSIONS,
+    ),
+    "wheel": (
+        *("pyproject.toml", "hatch_build.py", "runner/__init__.py", "runner/__main__.py", "runner/client/"),
+        *("runner/server/web/", _VERSIONS),
     ),
     "pages": ("README.md", "docs/", "templates/", "runner/cli/", _VERSIONS),
     "page": (

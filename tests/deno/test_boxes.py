@@ -20,6 +20,8 @@ from sandboxes.guest.supervisor import deno_fifo, deno_run
 from tests.deno.opened import LIMITS, Opened
 from tests.scripts import typescript
 
+pytestmark = pytest.mark.rotating("deno", "deno")
+
 HANGS = "function evaluate({ n }: { n: number }) { while (n < 0); return n; }"
 
 

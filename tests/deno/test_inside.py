@@ -31,6 +31,7 @@ def program() -> str:
         pytest.skip(str(e))
 
 
+@pytest.mark.rotating("deno", "deno")
 @pytest.mark.parametrize("name", sorted(path.name for path in INSIDE.glob("*.js")))
 def test_it_has_no_type_errors(name: str, program: str, tmp_path: Path) -> None:
     command = [program, "check", "--quiet", "--no-config", "--check-js", str(INSIDE / name)]

@@ -157,6 +157,7 @@ def test_http_wants_the_token_and_a_host_that_it_knows(server: Live) -> None:
         assert client.post("/mcp", json=body, headers=good).status_code == 200
 
 
+@pytest.mark.rotating("who hangs up on tools", "tools", "pool")
 def test_who_hangs_up_stops_the_script(server: Live) -> None:
     script = "import time\ndef evaluate(output):\n    time.sleep(3600)\n"
     asked = {"name": "try", "arguments": {"source": script, "rows": [{"output": 1}], "timeout": 600}}

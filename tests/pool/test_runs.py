@@ -51,6 +51,7 @@ def test_a_run_that_goes_on_gives_what_it_would_have_given(tmp_path: Path, isola
     assert whole.rows[1]["row"] == {"output": "o2", "reference": "o2"}
 
 
+@pytest.mark.rotating("stops of the pool", "pool", "server", "engine")
 def test_a_run_survives_its_worker_and_a_dry_run_beside_it_is_told(tmp_path: Path) -> None:
     asked = request(SLOW, dataset=str(dataset(tmp_path, 150)))
 
@@ -86,6 +87,7 @@ def test_without_a_word_on_what_is_kept_a_lost_worker_is_told(tmp_path: Path) ->
     with_pool(body)
 
 
+@pytest.mark.rotating("stops of the pool", "pool", "server", "engine")
 def test_closing_the_pool_parks_a_run_with_all_that_it_has(tmp_path: Path) -> None:
     asked = request(SLOW, dataset=str(dataset(tmp_path, 150)))
     found = Kept(tmp_path)

@@ -20,7 +20,10 @@ from sandboxes.boxes.syscalls import AARCH64, NEWEST, X86_64
 from sandboxes.guest.box import confine
 from tests.process.boxed import ABOVE, UID, needs_root, told
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="Linux only"),
+    pytest.mark.rotating("process", "process"),
+]
 
 MACHINE = platform.machine()
 NUMBERS = AARCH64 if MACHINE == "aarch64" else X86_64

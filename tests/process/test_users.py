@@ -13,6 +13,8 @@ import pytest
 
 from sandboxes.boxes.host_files import reachable
 
+pytestmark = pytest.mark.rotating("process", "process")
+
 ROOT = Path(__file__).parents[2]
 UID = 61234
 

@@ -25,7 +25,10 @@ from tests.process.boxed import UID, needs_root, told
 from tests.process.conftest import LIMITS
 from tests.scripts import python
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="Linux only"),
+    pytest.mark.rotating("process", "process"),
+]
 
 PYTHONS = sorted({str(base_python()), *(os.path.realpath(p) for p in ("/usr/bin/python3",) if os.path.exists(p))})
 

@@ -15,11 +15,24 @@ from tests.remote.wheel import bring_deno
 OTHERS = re.compile(r"(?<=[_/\[-])(modal|vercel|daytona)(?=[-_.\]])")
 """In the id of a test: it needs another provider than the one that each commit is tried with in full, which is e2b."""
 
+TURNS = (
+    "e2b_enemies",
+    "e2b_failures",
+    "e2b_templates",
+    "garbled",
+    "harness_attacks",
+    "sdk_e2b",
+    "talk",
+    "typescript",
+    "uncut",
+)
+"""Files of tests that only the code of providers can break, beside the promises that each commit tries with e2b."""
+
 SERVERS = ("e2b_server", "modal_server", "vercel_server", "daytona_server")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if OTHERS.search(item.nodeid):
+    if OTHERS.search(item.nodeid) or item.path.stem.removeprefix("test_") in TURNS:
         item.add_marker(pytest.mark.rotating("providers", "remote"))
 
 

@@ -38,6 +38,7 @@ def refused(state: Path, *words: str, **variables: str) -> tuple[int, str]:
     return done.returncode, lines[0]
 
 
+@pytest.mark.rotating("starts of the server", "server", "cli")
 def test_a_server_on_every_address_makes_a_token_once(tmp_path: Path) -> None:
     server = Served(tmp_path, "--host", "0.0.0.0")
     try:
@@ -64,6 +65,7 @@ def test_a_server_on_every_address_makes_a_token_once(tmp_path: Path) -> None:
     assert found[1] not in said
 
 
+@pytest.mark.rotating("starts of the server", "server", "cli")
 def test_the_token_of_the_environment_leaves_it(tmp_path: Path) -> None:
     server = Served(tmp_path, EVALCELL_TOKEN="0123456789abcdef-token", E2B_API_KEY="e2b_secret")
     try:

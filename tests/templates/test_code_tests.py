@@ -197,6 +197,7 @@ TESTS = {
 }
 
 
+@pytest.mark.rotating("templates", "templates", "process")
 @pytest.mark.parametrize("score", ["all", "share"])
 def test_tests_of_many_kinds_pass_and_a_program_that_does_nothing_fails_them(score: str) -> None:
     nothing = "def f(*a): return object()\nP = half = f\n"

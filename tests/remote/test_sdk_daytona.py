@@ -34,7 +34,7 @@ async def _sandbox(client: Any, **asked: object) -> AsyncIterator[Any]:
 
 
 async def _is_gone(client: Any, name: str) -> bool:
-    for _ in range(100):
+    for _ in range(1200):
         try:
             await client.get(name)
         except daytona.DaytonaNotFoundError:

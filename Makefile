@@ -69,7 +69,7 @@ test-newest: $(READY)
 
 # Each tool's package, in an environment of its own below .venv-vendors/; there is no network while a script runs.
 test-vendors: $(READY)
-	$(RUN) -m pytest -n 2 tests/foreign/vendors/equal_rows.py
+	$(RUN) -m pytest -n 2 tests/foreign/vendors/equal_rows.py tests/foreign/vendors/in_tools.py
 
 lint: $(PACKAGES)
 	$(RUN) -m ruff format --check .

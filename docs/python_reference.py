@@ -27,12 +27,13 @@ PAGE = Path(__file__).parent / "reference" / "python.md"
 PARTS = {
     "Functions": (
         *("evaluate", "evaluate_all", "evaluate_project", "stream", "compare_runs", "compare_datasets", "write_report"),
-        *("evalcell_scorer", "reward", "check_examples", "parity", "read_evaluator"),
+        *("evalcell_scorer", "reward", "inspect_scorer", "langsmith_evaluator"),
+        *("check_examples", "parity", "read_evaluator"),
     ),
     "What they return": ("Report", "Summary", "Result", "Comparison", "ExamplesReport", "Parity", "Reward"),
     "A server": ("Client", "AsyncClient"),
     "Evaluators and settings": (
-        *("Evaluator", "InputMapping", "Limits", "SandboxConfig"),
+        *("Evaluator", "RowScorer", "InputMapping", "Limits", "SandboxConfig"),
         *("Categorical", "Continuous", "Freeform", "Case"),
     ),
     "Errors": (

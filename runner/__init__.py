@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from runner.evaluators.load import read_evaluator
     from runner.examples.check import ExamplesReport
+    from runner.export import RowScorer, inspect_scorer, langsmith_evaluator
     from runner.output.files import WriteError
     from runner.results.summary import Summary
     from runner.rewards import Reward, reward
@@ -70,6 +71,7 @@ __all__ = [
     "RequirementError",
     "Result",
     "Reward",
+    "RowScorer",
     "SandboxConfig",
     "SandboxError",
     "SandboxLostError",
@@ -85,6 +87,8 @@ __all__ = [
     "evaluate",
     "evaluate_all",
     "evaluate_project",
+    "inspect_scorer",
+    "langsmith_evaluator",
     "parity",
     "read_evaluator",
     "reward",
@@ -117,6 +121,7 @@ _MODULES = {
     "runner.runs.parity": ("Parity",),
     "runner.runs.report": ("Report",),
     "runner.results.summary": ("Summary",),
+    "runner.export": ("RowScorer", "inspect_scorer", "langsmith_evaluator"),
     "runner.rewards": ("Reward", "reward"),
     "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),
     "sandboxes.base": ("Limits", "SandboxConfig"),

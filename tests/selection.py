@@ -46,7 +46,10 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "cache": ("runner/score_cache/", _VERSIONS),
     "data": ("runner/datasets/", "runner/output/", "runner/results/", _VERSIONS),
     "scripts": ("runner/evaluators/", _VERSIONS),
-    "doors": ("runner/pytest_plugin/", "runner/notebook/", "runner/examples/", "runner/api/", _VERSIONS),
+    "doors": (
+        *("runner/pytest_plugin/", "runner/notebook/", "runner/examples/", "runner/api/", "runner/export/"),
+        _VERSIONS,
+    ),
     "cli": ("runner/cli/", "runner/doctor/", "runner/__main__.py", _VERSIONS),
     "foreign": (
         "runner/evaluators/foreign/",

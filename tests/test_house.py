@@ -15,7 +15,7 @@ ROOMS = (
     ("client", "server", "mcp"),
     ("service",),
     ("doctor",),
-    ("rewards",),
+    ("rewards", "export"),
     ("api",),
     ("project",),
     ("parts",),

@@ -34,6 +34,7 @@ RUN = [
     "docs/how-to/ci.md",
     "docs/how-to/compare.md",
     "docs/how-to/containers.md",
+    "docs/how-to/export.md",
     "docs/how-to/packages.md",
     "docs/how-to/parts.md",
     "docs/how-to/reports.md",
@@ -75,6 +76,7 @@ SHOWN = {
     ("docs/how-to/ci.md", "yaml"): 4,
     ("docs/how-to/containers.md", "dockerfile"): 1,
     ("docs/how-to/air-gapped.md", "sh"): 2,
+    ("docs/how-to/export.md", "yaml"): 1,
     ("docs/how-to/store.md", "sh"): 1,
 }
 """

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import aclosing, suppress
+import weakref
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from typing import Any, TypeVar
 
 from runner.arguments import make_request
@@ -17,6 +18,7 @@ from runner.runs.stored import prepare
 from runner.text import shown
 from runner.types import Result
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, Script
+from sandboxes.errors import SandboxError
 
 T = TypeVar("T")
 
@@ -59,11 +61,13 @@ class WarmRun:
         """Whether this is a copy of another process's, made by a fork: the thread and the sandbox stayed there."""
         return os.getpid() != self._process
 
-    def score(self, rows: Rows, call: str) -> list[Result]:
+    def score(self, rows: Rows, call: str | None) -> list[Result]:
         """The results of a batch, in order. Raises what `evaluate` does; `call` is the caller's own, for messages."""
         try:
             return self._loop.run(self._scored(rows))
         except ColumnsError as e:
+            if call is None:
+                raise
             step = f"name them: {call}(…, mapping={e.paths!r})"
             raise ColumnsError(f"{e.why}; {step}" if e.paths else e.why, e.paths, e.values) from None
 
@@ -81,6 +85,65 @@ class WarmRun:
                 self._loop.run(self._warm.close(), _CLOSE)
         finally:
             self._loop.end()
+
+
+class KeptRun:
+    """
+    A WarmRun that the first batch opens, in each process its own; from any thread.
+
+    It is closed by `close`, when nobody holds it any more, and at exit. After an error of the sandbox, the next batch
+    opens a new one, when the batches that run in this one are over.
+    """
+
+    def __init__(self, request: RunRequest) -> None:
+        self._request = request
+        self._changed = threading.Condition()
+        self._running = 0
+        self._broken = False
+        self._run: WarmRun | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[WarmRun]:
+        """The run for one batch. Raises what WarmRun does."""
+        with self._changed:
+            if self._run is not None and self._run.elsewhere:
+                self._run, self._running, self._broken = None, 0, False
+            while self._broken and self._running:
+                self._changed.wait()
+            if self._broken:
+                self._close()
+            if self._run is None:
+                self._run = WarmRun(self._request)
+                self._end = weakref.finalize(self, self._run.close)  # at exit as well
+            run = self._run
+            self._running += 1
+        try:
+            yield run
+        except SandboxError:
+            self._broken = True
+            raise
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def score(self, rows: Rows, call: str | None) -> list[Result]:
+        """As WarmRun.score."""
+        with self.open() as run:
+            return run.score(rows, call)
+
+    def close(self) -> None:
+        """Close the sandbox, when the batches that run in it are over. Safe twice; the next batch opens a new one."""
+        with self._changed:
+            while self._running and self._run is not None and not self._run.elsewhere:
+                self._changed.wait()
+            self._close()
+
+    def _close(self) -> None:
+        self._broken = False
+        if self._run is not None:
+            self._run = None
+            self._end()
 
 
 class _WarmSandbox(Sandbox):

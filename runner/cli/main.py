@@ -11,6 +11,7 @@ import click
 
 from runner.cli import authoring, comparing, github, mcp, options, report, sandboxes, serve, signals, stored, streams
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE
+from runner.cli.export import export, lines
 from runner.version import installed
 
 
@@ -275,7 +276,7 @@ def parity(**given: Any) -> int:
 
 for _command in (
     *(authoring.templates, authoring.show, authoring.new, authoring.init, authoring.config, authoring.completion),
-    *(comparing.compare, report.report, github.github, serve.serve, mcp.mcp),
+    *(export, lines, comparing.compare, report.report, github.github, serve.serve, mcp.mcp),
     *(stored.add, stored.evaluators, stored.datasets, stored.runs),
     *(sandboxes.sandboxes, sandboxes.doctor, sandboxes.cluster, sandboxes.reap, sandboxes.cache),
 ):

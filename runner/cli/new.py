@@ -70,16 +70,17 @@ def _write(script: Path, source: str, cases: Path, rows: str) -> None:
     for path in (script, cases):
         if os.path.lexists(path):
             raise OutputError(f"{printable(str(path))} exists already; choose another name, or move it away")
-    _create(script, source)
+    create(script, source)
     try:
-        _create(cases, rows)
+        create(cases, rows)
     except OutputError:
         with suppress(OSError):
             script.unlink()
         raise
 
 
-def _create(path: Path, text: str) -> None:
+def create(path: Path, text: str) -> None:
+    """Write a file that does not exist yet. Raises OutputError."""
     try:
         with path.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.evaluators.mapping import bind
 from runner.output.digests import Digests
-from runner.request import Prepared
+from runner.request import Prepared, RunRequest
 from runner.results.summary import Summary
 from runner.types import Evaluator
 from runner.version import installed
@@ -132,14 +132,11 @@ def command(prepared: Prepared, lock: str | None) -> str:
 
 
 def _words(prepared: Prepared, lock: str | None) -> list[str]:
-    request, config = prepared.request, prepared.request.sandbox
-    limits = request.limits.model_dump(exclude_unset=True)
+    request = prepared.request
     words = ["evalcell", "run", _named(request.evaluator), request.dataset or "-"]
     words += ["--sandbox", prepared.sandbox.config.backend]
     words += _given("--on", request.on)
-    words += _given("--lang", {"python": "py", "typescript": "ts"}.get(request.language or ""))
-    words += _given("--map", tuple(f"{name}={path}" for name, path in request.mapping.paths.items()))
-    words += _given("--set", tuple(f"{name}={json.dumps(v)}" for name, v in request.mapping.literals.items()))
+    words += scoring_options(request, lock)
     words += _given("--id", request.id)
     words += _given("--encoding", request.encoding)
     words += _given("--empty", None if request.empty == "text" else request.empty)
@@ -148,13 +145,30 @@ def _words(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--seed", request.seed)
     words += _given("--repeat", None if request.repeat == 1 else request.repeat)
     words += ["--cache"] * request.cache
+    if request.aggregate_timeout != AGGREGATE_TIMEOUT:
+        words += _given("--aggregate-timeout", request.aggregate_timeout)
+    words += _given("--require", request.require)
+    words += _given("--fail-if", request.gates)
+    words += _given("--max-failed", request.max_failed)
+    words += _given("--max-abstained", request.max_abstained)
+    words += _given("--baseline", request.baseline)
+    words += _given("--fail-if-worse", request.fail_if_worse)
+    return [*words, *(["--allow-inconclusive"] * request.allow_inconclusive)]
+
+
+def scoring_options(request: RunRequest, lock: str | None) -> list[str]:
+    """The options that say how a row is scored, but for the sandbox's name."""
+    config, limits = request.sandbox, request.limits.model_dump(exclude_unset=True)
+    words = [*_given("--lang", {"python": "py", "typescript": "ts"}.get(request.language or ""))]
+    words += _given("--dialect", request.dialect)
+    words += _given("--dialect-failures", None if request.dialect_failures == "failed" else request.dialect_failures)
+    words += _given("--map", tuple(f"{name}={path}" for name, path in request.mapping.paths.items()))
+    words += _given("--set", tuple(f"{name}={json.dumps(v)}" for name, v in request.mapping.literals.items()))
     words += _given("--timeout", limits.get("timeout"))
     words += _given("--memory", limits["memory"] // MB if "memory" in limits else None)
     words += _given("--cpus", limits.get("cpu"))
     words += _given("--disk", None if config.disk is None else config.disk // MB)
     words += _given("--isolation", config.isolation)
-    if request.aggregate_timeout != AGGREGATE_TIMEOUT:
-        words += _given("--aggregate-timeout", request.aggregate_timeout)
     words += _given("--jobs", config.jobs)
     words += _given("--with", config.packages)
     words += _given("--lock", lock)
@@ -165,14 +179,7 @@ def _words(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--env", config.env)
     words += _given("--env-file", config.env_file)
     words += ["--allow-network"] * config.network
-    words += ["--allow-weak-isolation"] * config.allow_weak_isolation
-    words += _given("--require", request.require)
-    words += _given("--fail-if", request.gates)
-    words += _given("--max-failed", request.max_failed)
-    words += _given("--max-abstained", request.max_abstained)
-    words += _given("--baseline", request.baseline)
-    words += _given("--fail-if-worse", request.fail_if_worse)
-    return [*words, *(["--allow-inconclusive"] * request.allow_inconclusive)]
+    return [*words, *(["--allow-weak-isolation"] * config.allow_weak_isolation)]
 
 
 def _named(evaluator: str | Evaluator) -> str:

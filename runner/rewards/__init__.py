@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-import weakref
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import Any, Literal, Self
 
-from runner.api.warm import WarmRun, row_request
+from runner.api.warm import KeptRun, WarmRun, row_request
 from runner.call import Columns
 from runner.errors import EvaluatorError, InputError
 from runner.request import RunRequest, Scorer
 from runner.text import printable, rows_of, shown
 from runner.types import Result
 from sandboxes.base import Limits, SandboxConfig
-from sandboxes.errors import SandboxError, SandboxLostError
+from sandboxes.errors import SandboxLostError
 
 __all__ = ["Reward", "reward"]
 
@@ -68,8 +66,7 @@ class Reward:
         self._failed = failed
         # A reward function of TRL itself takes what the trainer gives.
         self._as_given = evaluator.dialect == "trl"
-        self._lock = Lock()
-        self._run: WarmRun | None = None
+        self._kept = KeptRun(request)
 
     def __call__(
         self, /, prompts: Sequence[Any] | None = None, completions: Sequence[Any] = (), **columns: Any
@@ -91,21 +88,10 @@ class Reward:
                 )
         if not completions:
             return []
-        with self._lock:
-            run = self._opened()
-            lists["completions"] = completions
-            try:
-                results = run.score(self._rows(run, lists), "reward")
-            except SandboxError:
-                self._close()  # the next call gets a new one
-                raise
+        lists["completions"] = completions
+        with self._kept.open() as run:
+            results = run.score(self._rows(run, lists), "reward")
         return self._values(results)
-
-    def _opened(self) -> WarmRun:
-        if self._run is None or self._run.elsewhere:
-            self._run = WarmRun(self._request)
-            self._end = weakref.finalize(self, self._run.close)  # at exit as well
-        return self._run
 
     def _rows(self, run: WarmRun, lists: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
         named = [name for name in _NAMED if name in lists and name in (run.columns or ())]
@@ -150,13 +136,7 @@ class Reward:
 
     def close(self) -> None:
         """Close the sandbox. Safe twice; the next call opens a new one."""
-        with self._lock:
-            self._close()
-
-    def _close(self) -> None:
-        if self._run is not None:
-            self._run = None
-            self._end()
+        self._kept.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,144 @@
+"""`evalcell export` and `evalcell lines`: an evaluator in other tools."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from runner.cli import options
+from runner.cli.headings import option
+
+_TOOLS = ("promptfoo", "inspect", "langsmith", "pytest")
+_threshold = option(
+    "Rows",
+    "--threshold",
+    type=float,
+    metavar="X",
+    help="A row passes with this score or a better one.  [default: the evaluator's own]",
+)
+
+
+@click.command(
+    cls=options.Command,
+    epilog="Exit codes: 0 done; 2 wrong usage, such as a script that cannot be used, or a file that exists.",
+)
+@click.argument("tool", type=click.Choice(_TOOLS))
+@options.evaluator("script")
+@_threshold
+@options.mapping
+@options.limits
+@options.resources
+@option("Results", "-o", "--output", "file", metavar="FILE", help="Write it here instead of to stdout.")
+def export(**given: Any) -> int:
+    """
+    Write the file by which SCRIPT, in its sandbox, scores in another TOOL.
+
+    \b
+    promptfoo   a JavaScript assertion, .mjs
+    inspect     a scorer, .py
+    langsmith   an evaluator for evaluate(), .py
+    pytest      a test with a fixture, .py
+
+    SCRIPT is a script, as SCRIPT.py:FUNCTION too, or the name of a template. The file names it by its place, seen from
+    FILE, else from the folder that the file is saved in, which is this one. The options are carried along. A row that
+    failed is an error of that tool, and no score.
+    """
+    return _export(**given)
+
+
+@click.command(cls=options.Command, epilog="Exit codes: 0 stdin ended; 2 wrong usage; 3 the sandbox cannot be used.")
+@options.evaluator("script")
+@_threshold
+@options.mapping
+@options.limits
+@options.resources
+def lines(**given: Any) -> int:
+    """
+    Score rows as they come: a row as JSON on each line of stdin, its result on a line of stdout, at once.
+
+    For tools that are not Python; `evalcell export promptfoo` uses it. A result has the `id` of its row, `outcome`,
+    `label`, `score`, `explanation`, `outputs`, `error` and `passed`. Results come in any order. The sandbox is opened
+    by the first row, and stays open until stdin ends.
+    """
+    return _lines(**given)
+
+
+def _export(tool: str, script: str, threshold: float | None, file: str | None, **given: Any) -> int:
+    # Here and below: not for other commands.
+    from runner.cli.exit_codes import DONE
+    from runner.cli.new import create
+    from runner.evaluators.load import split_entry
+    from runner.evaluators.resolve import is_path
+    from runner.export.files import TOOLS, Exported
+    from runner.output.manifest import scoring_options
+    from runner.text import printable
+
+    asked = _asked(script, **given)
+    request = asked.request
+    named, path = script, is_path(script)
+    if path:
+        source, entry = split_entry(script)
+        folder = Path(file).parent if file is not None else Path()
+        named = Path(os.path.relpath(source, folder)).as_posix() + (f":{entry}" if entry else "")
+    words = [*(("--sandbox", request.sandbox.backend) if "backend" in request.sandbox.model_fields_set else ())]
+    words += scoring_options(request, None)
+    own = None if file is None else Path(file).name
+    made = Exported(named, path, asked.evaluator, asked.arguments, words, asked.columns, threshold, own)
+    text = TOOLS[tool](made)
+    if file is None:
+        click.echo(text, nl=False)
+    else:
+        create(Path(file), text)
+        click.echo(f"wrote {printable(file)}", err=True)
+    return DONE
+
+
+def _lines(script: str, threshold: float | None, **given: Any) -> int:
+    from runner.cli.exit_codes import DONE
+    from runner.cli.values import standard_input
+    from runner.export.lines import score_lines
+    from runner.export.scorer import RowScorer, refuse_no_verdict
+
+    asked = _asked(script, **given)
+    refuse_no_verdict(asked.evaluator, threshold)
+    rows = standard_input()
+    how = {name: value for name, value in asked.arguments.items() if name in ("sandbox", "limits", "mapping")}
+    with RowScorer(asked.evaluator, threshold=threshold, **how) as scorer:
+        if rows is not None:
+            score_lines(scorer, rows, lambda text: click.echo(text))
+    return DONE
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options as a request, and as what RowScorer takes."""
+
+    request: Any
+    evaluator: Any
+    arguments: dict[str, Any]
+    columns: list[str]
+
+
+def _asked(script: str, **given: Any) -> _Asked:
+    from runner.cli.sandbox_options import SandboxOptions
+    from runner.request import RunRequest
+    from runner.runs.stored import prepare
+
+    options = SandboxOptions(**given)
+    if options.inline is not None:
+        raise click.UsageError("--inline code has no file that another one could name; save it as a script.")
+    if options.lock is not None:
+        raise click.UsageError("--lock cannot be carried along; name exact versions in the script's header.")
+    evaluator = options.find(script)
+    request = options.request(script, None, evaluator)
+    columns = prepare(request, evaluator=evaluator).columns  # what cannot be run is refused now
+    usual = RunRequest(evaluator=script)
+    names = ("sandbox", "limits", "mapping", "language", "dialect", "dialect_failures")
+    arguments = {name: getattr(request, name) for name in names if getattr(request, name) != getattr(usual, name)}
+    if request.sandbox.model_fields_set:  # a backend that is named is not chosen anew
+        arguments["sandbox"] = request.sandbox
+    return _Asked(request, evaluator, arguments, sorted((columns or {"output"}) - {"id"}))

@@ -1,0 +1,201 @@
+"""The files by which an evaluator serves in another tool, as text."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from runner.evaluators.load import split_entry
+from runner.export.scorer import refuse_no_verdict
+from runner.text import whole
+from runner.types import Evaluator
+
+_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What is exported, and where to."""
+
+    named: str
+    """A template's name, or a script's path as the file will name it: relative to itself."""
+    is_path: bool
+    evaluator: Evaluator
+    arguments: dict[str, Any]
+    """Keywords of RowScorer."""
+    options: Sequence[str]
+    """The same as options."""
+    columns: Sequence[str]
+    """Those that a row needs."""
+    threshold: float | None = None
+    file: str | None = None
+    """Its own name."""
+
+    @property
+    def name(self) -> str:
+        """The evaluator's as an identifier."""
+        name = re.sub(r"\W", "_", self.evaluator.name, flags=re.ASCII).strip("_") or "evaluator"
+        name = f"score_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
+        return name
+
+    @property
+    def shown(self) -> str:
+        return re.sub(r"[^\x20-\x7e]|\*/|\"\"\"|\\", "_", whole(self.named))
+
+    def call(self, function: str) -> str:
+        """A call in Python, with what differs from the defaults."""
+        return _call(function, [self._source(), *(f"{name}={_code(value)}" for name, value in self.arguments.items())])
+
+    def imports(self, *names: str) -> str:
+        """The lines that import what the file uses."""
+        kinds = {type(value).__name__ for value in self.arguments.values() if isinstance(value, BaseModel)}
+        lines = [f"from runner import {', '.join(sorted(kinds))}"] if kinds else []
+        return "\n".join([*lines, f"from runner.export import {', '.join(names)}"])
+
+    @property
+    def path(self) -> str:
+        return "from pathlib import Path\n\n" if self.is_path else ""
+
+    def _source(self) -> str:
+        if not self.is_path:
+            return repr(self.named)
+        path, entry = split_entry(self.named)
+        beside = f"Path(__file__).parent / {path.as_posix()!r}"
+        return beside if entry is None else f'f"{{{beside}}}:{entry}"'
+
+
+def promptfoo(one: Exported) -> str:
+    """An assertion in JavaScript: one in Python would start anew on each row, and fail with the score 0."""
+    refuse_no_verdict(one.evaluator, one.threshold)
+    options = [*one.options, *(() if one.threshold is None else ("--threshold", f"{one.threshold:g}"))]
+    script = _json(one.named)
+    if one.is_path:
+        path, entry = split_entry(one.named)
+        # A path, not a URL: a name may have any character.
+        script = (
+            f'fileURLToPath(new URL(".", import.meta.url)) + {_json(path.as_posix() + (f":{entry}" if entry else ""))}'
+        )
+    config = next(iter(one.evaluator.outputs.values()), None)
+    minimized = config is not None and config.direction == "minimize"
+    text = (Path(__file__).with_name("promptfoo.mjs")).read_text("utf-8")
+    for place, filled in (
+        ("EVALUATOR, which", f"{one.shown}, which"),
+        ("file://FILE", f"file://{one.file or f'{one.name}.mjs'}"),
+        ("= SCRIPT;", f"= {script};"),
+        ("OPTIONS = []", f"OPTIONS = {_json(options)}"),
+        ("LOWER_IS_BETTER = false", f"LOWER_IS_BETTER = {_json(minimized)}"),
+        ("namedScores[NAME]", f"namedScores[{_json(one.evaluator.name)}]"),
+    ):
+        assert place in text
+        text = text.replace(place, filled)
+    if not one.is_path:
+        text = text.replace('import { fileURLToPath } from "node:url";\n', "")
+    return text
+
+
+def inspect(one: Exported) -> str:
+    """A file with a scorer."""
+    metrics = '{"*": [mean(), stderr()]}' if len(one.evaluator.outputs) > 1 else "[mean(), stderr()]"
+    file = one.file or f"{one.name}_inspect.py"
+    return f'''\
+"""Inspect: {one.shown}, which evalcell runs in a sandbox. Written by `evalcell export`.
+
+    inspect score LOG.eval --scorer {file}@{one.name}
+
+or in a task: Task(…, scorer={one.name}()). `output` is the completion, `reference` the target, `input` the sample's
+text; the sample's metadata are columns.
+"""
+
+{one.path}from inspect_ai.scorer import mean, scorer, stderr
+{one.imports("inspect_scorer")}
+
+_score = {one.call("inspect_scorer")}
+
+
+@scorer(metrics={metrics})
+def {one.name}():
+    return _score
+'''
+
+
+def langsmith(one: Exported) -> str:
+    """A file with an evaluator."""
+    module = Path(one.file or f"{one.name}_langsmith.py").stem
+    return f'''\
+"""LangSmith: {one.shown}, which evalcell runs in a sandbox. Written by `evalcell export`.
+
+    from {module} import {one.name}
+    Client().evaluate(application, data="dataset", evaluators=[{one.name}])
+
+`output` is what the application returned, `reference` the example's outputs, `input` its inputs: an object with keys of
+your own, such as `output.answer` for a mapping. The example's metadata are columns.
+"""
+
+{one.path}{one.imports("langsmith_evaluator")}
+
+{one.name} = {one.call("langsmith_evaluator")}
+'''
+
+
+def pytest(one: Exported) -> str:
+    """A test file with a fixture."""
+    refuse_no_verdict(one.evaluator, one.threshold)
+    arguments = one.arguments if one.threshold is None else {**one.arguments, "threshold": one.threshold}
+    made = replace(one, arguments=arguments)
+    example = ", ".join(f"{json.dumps(name)}: …" for name in one.columns)
+    return f'''\
+"""Tests with {one.shown}, which evalcell runs in a sandbox. Written by `evalcell export`."""
+
+{one.path}import pytest
+
+{made.imports("RowScorer")}
+
+ROWS = [
+    # What your application says, and what it should say: {{{example}}},
+]
+
+
+@pytest.fixture(scope="session")
+def {one.name}():
+    with {made.call("RowScorer")} as scorer:
+        yield scorer
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_{one.name}({one.name}, row):
+    {one.name}.check(**row)
+'''
+
+
+TOOLS: dict[str, Callable[[Exported], str]] = {
+    "promptfoo": promptfoo,
+    "inspect": inspect,
+    "langsmith": langsmith,
+    "pytest": pytest,
+}
+
+
+def _call(function: str, words: list[str]) -> str:
+    short = f"{function}({', '.join(words)})"
+    if len(short) <= _WIDTH:
+        return short
+    return f"{function}(\n" + "".join(f"    {word},\n" for word in words) + ")"
+
+
+def _code(value: Any) -> str:
+    if not isinstance(value, BaseModel):
+        return repr(value)
+    given = value.model_dump(exclude_unset=True)
+    given = {name: one for name, one in given.items() if one != {}}
+    return f"{type(value).__name__}({', '.join(f'{name}={one!r}' for name, one in given.items())})"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value)

@@ -1,0 +1,214 @@
+"""`evalcell export` and `evalcell lines`. tests/foreign/vendors/in_tools.py has the files in the tools themselves."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from runner import SandboxConfig
+from runner.errors import EvaluatorError
+from runner.export import RowScorer
+from runner.export.lines import MOST, score_lines
+from runner.types import InputMapping
+from sandboxes import SandboxUnavailableError, find
+from tests.cli.commands import evalcell
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+def evaluate(output, reference, bonus=0):
+    if output == "raise":
+        raise ValueError("no such answer")
+    if output == "skip":
+        return {"score": None, "explanation": "nothing to say"}
+    if output == "word":
+        return "good"
+    if output == "yes":
+        return True
+    return {"score": float(output == reference) + bonus, "explanation": f"wanted {reference}"}
+"""
+COMMAND = f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m runner "$@"\n'
+ROWS = [{"output": one, "reference": "4"} for one in ("4", "5", "raise", "skip", "word", "yes")]
+PROCESS = SandboxConfig(backend="process", jobs=1)
+
+
+@pytest.fixture
+def folder(here: Path) -> Path:
+    (here / "polite.py").write_text(SCRIPT)
+    (here / "evalcell").write_text(COMMAND)
+    (here / "evalcell").chmod(0o755)
+    return here
+
+
+def exported(tool: str, *options: str, script: str = "polite.py") -> str:
+    result = evalcell("export", tool, script, *options)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_a_file_has_the_script_by_its_place_and_what_was_asked(folder: Path) -> None:
+    (folder / "tests").mkdir()
+    asked = ["--map", "reference=metadata.x", "--set", "bonus=[1]", "--timeout", "3", "--sandbox", "process", "-j", "2"]
+    said = evalcell("export", "langsmith", "polite.py", *asked, "-o", "tests/polite_langsmith.py")
+    assert (said.exit_code, said.stdout, said.stderr) == (0, "", "wrote tests/polite_langsmith.py\n")
+    made = (folder / "tests" / "polite_langsmith.py").read_text()
+    assert "Path(__file__).parent / '../polite.py'" in made
+    assert "mapping=InputMapping(paths={'reference': 'metadata.x'}, literals={'bonus': [1]})" in made
+    assert "limits=Limits(timeout=3.0)" in made
+    assert "sandbox=SandboxConfig(backend='process', jobs=2)" in made
+    assert "from polite_langsmith import polite\n" in made
+    script = exported("promptfoo", *asked, "--threshold", "0.5")
+    words = ["--sandbox", "process", "--map", "reference=metadata.x", "--set", "bonus=[1]", "--timeout", "3"]
+    assert f"const OPTIONS = {json.dumps([*words, '--jobs', '2', '--threshold', '0.5'])};" in script
+
+
+def test_templates_functions_of_a_script_and_dialects_are_named(folder: Path) -> None:
+    (folder / "graders.py").write_text("def score(output, context):\n    return len(output) > 3\n")
+    named = ["--dialect", "promptfoo"]
+    made = exported("langsmith", *named, script="graders.py:score")
+    assert "f\"{Path(__file__).parent / 'graders.py'}:score\"" in made
+    assert "dialect='promptfoo'" in made
+    assert '+ "graders.py:score";' in exported("promptfoo", *named, script="graders.py:score")
+    made = exported("inspect", script="exact-match")
+    assert "_score = inspect_scorer('exact-match')\n" in made
+    assert "def exact_match():" in made
+    made = exported("promptfoo", "--threshold", "2", script="levenshtein-distance")
+    assert 'EVALUATOR = "levenshtein-distance";' in made
+    assert "LOWER_IS_BETTER = true;" in made
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("export", "promptfoo", "levenshtein-distance"), "has no threshold, and lower is better"),
+        (("export", "pytest", "levenshtein-distance"), "give one: --threshold 3"),
+        (("lines", "levenshtein-distance"), "has no threshold"),
+        (("export", "pytest", "polite.py", "-o", "polite.py"), "polite.py exists already"),
+        (("export", "pytest", "polite.py", "--lock", "x"), "--lock cannot be carried along"),
+        (("export", "inspect", "absent.py"), "absent.py"),
+        (("export", "inspect", "polite.py", "--set", "x=1"), "has no parameter `x`"),
+        (("export", "inspect", "polite.py", "--sandbox", "wasm", "--allow-network"), "no network"),
+        (("export", "inspect", "polite.py", "--inline", "1"), "save it as a script"),
+        (("export", "openai", "polite.py"), "'openai' is not one of"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(folder: Path, words: tuple[str, ...], why: str) -> None:
+    result = evalcell(*words)
+    assert result.exit_code == 2, result.output
+    assert why in result.stderr, result.stderr
+
+
+def loaded(text: str, folder: Path) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "exported", "__file__": str(folder / "exported.py")}
+    exec(compile(text, "exported.py", "exec"), names)
+    return names
+
+
+def test_langsmith_gets_feedback_and_the_error_of_a_row(folder: Path) -> None:
+    options = ["--sandbox", "process", "-j", "1", "--map", "bonus=metadata.bonus"]
+    evaluate = loaded(exported("langsmith", *options), folder)["polite"]
+    assert evaluate.__name__ == "polite"
+
+    def feedback(output: Any, expected: Any = "4") -> dict[str, Any]:
+        run = SimpleNamespace(outputs=output, inputs={})
+        example = SimpleNamespace(inputs={"q": 1}, outputs=expected, metadata={"bonus": 1})
+        (found,) = evaluate(run, example)["results"]
+        return dict(found)
+
+    assert feedback({"output": "4"}) == {"key": "polite", "score": 2.0, "comment": "wanted 4"}
+    assert feedback({"a": 1, "output": 2}, {"a": 1, "output": 2})["score"] == 2.0
+    assert feedback({"output": "word"}) == {"key": "polite", "score": None, "comment": None, "value": "good"}
+    assert feedback({"output": "skip"}) == {"key": "polite", "score": None, "comment": "nothing to say"}
+    failed = feedback({"output": "raise"})
+    assert (failed["score"], failed["extra"]) == (None, {"error": True})
+    assert "ValueError: no such answer" in failed["comment"]
+
+
+def test_a_row_that_failed_raises_and_a_word_is_no_number(folder: Path) -> None:
+    with RowScorer("polite.py", sandbox=PROCESS) as scorer:
+        good, bad, yes = (scorer.score(ROWS[place]) for place in (0, 1, 5))
+        assert [scorer.passed(one) for one in (good, bad, yes)] == [True, False, True]
+        with pytest.raises(EvaluatorError, match="the row failed: raised: ValueError: no such answer"):
+            scorer.score(ROWS[2])
+        with pytest.raises(EvaluatorError, match="the label 'good' has no score"):
+            scorer.passed(scorer.score(ROWS[4]))
+    with RowScorer("levenshtein-distance", threshold=1, sandbox=PROCESS) as scorer:
+        found = [scorer.passed(scorer.score({"output": one, "reference": "abc"})) for one in ("abc", "ab", "a")]
+        assert found == [True, True, False]
+
+
+def test_lines_are_answered_each_whatever_they_are(folder: Path) -> None:
+    said: list[dict[str, Any]] = []
+    mapping = InputMapping(literals={"bonus": 1})
+    lines = [json.dumps({**row, "id": n}) for n, row in enumerate(ROWS)]
+    lines += ["no JSON", '{"output": 1, "expected": "4", "id": "x"}', "", "[]"]
+    with RowScorer("polite.py", sandbox=PROCESS, mapping=mapping) as scorer:
+        score_lines(scorer, io.BytesIO("\n".join(lines).encode()), lambda line: said.append(json.loads(line)))
+    found = {one["id"]: one for one in said}
+    assert [found[str(n)]["outcome"] for n in range(6)] == [
+        *("scored", "scored", "failed", "abstained", "failed", "scored")
+    ]
+    assert [found[str(n)].get("passed") for n in range(6)] == [True, True, None, None, None, True]
+    assert "has no score" in found["4"]["error"]["message"]
+    assert found["7"]["error"] == {"kind": "mapping", "message": "the line is no JSON object"}
+    assert "reference" in found["x"]["error"]["message"]
+    assert len(said) == 9
+
+
+def test_a_line_that_does_not_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="line 1 of the rows has more than 64 MB"):
+        score_lines(RowScorer("exact-match"), io.BytesIO(b"x" * (MOST + 1)), lambda _: None)
+
+
+@pytest.mark.rotating("export", "doors", "cli")
+def test_pytest_passes_fails_and_skips(folder: Path) -> None:
+    file = folder / "test_polite.py"
+    text = exported("pytest", "--threshold", "0.5", "--sandbox", "process")
+    rows = ",\n".join(f"    {row!r}" for row in ROWS[:4])
+    file.write_text(text.replace("]\n", f"{rows}\n]\n", 1))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA", "test_polite.py"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert "2 failed, 1 passed, 1 skipped" in done.stdout, done.stdout
+    assert "polite gave 0.0: wanted 4" in done.stdout
+    assert "polite: the row failed: raised: ValueError: no such answer" in done.stdout
+    assert "polite gave no score: nothing to say" in done.stdout
+
+
+DRIVER = """
+import assertion from "./polite.mjs";
+const context = { vars: { expected: "4", q: 1 }, prompt: "2 + 2", config: { bonus: 1 } };
+const tried = async (output) => {
+  try { return await assertion(output, context); } catch (error) { return error.stack; }
+};
+console.log(JSON.stringify(await Promise.all(["4", "5", "raise", "skip", "word", "yes"].map(tried))));
+"""
+
+
+@pytest.mark.rotating("export", "doors", "cli")
+def test_promptfoos_assertion_keeps_one_evalcell_and_lets_its_program_end(folder: Path) -> None:
+    try:
+        find("deno").check()
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+    from sandboxes.deno.binary import find_deno
+
+    (folder / "polite.mjs").write_text(exported("promptfoo", "--threshold", "1.5", "--sandbox", "process"))
+    (folder / "driver.mjs").write_text(DRIVER)
+    env = {**os.environ, "EVALCELL": str(folder / "evalcell")}
+    command = [find_deno(), "run", "-A", "--no-config", "driver.mjs"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=100)
+    assert done.returncode == 0, done.stderr
+    right, wrong, raised, skipped, word, yes = json.loads(done.stdout)
+    assert right == {"pass": True, "score": 2, "reason": "wanted 4", "namedScores": {}}
+    assert (wrong["pass"], wrong["score"]) == (False, 1)
+    assert raised.startswith("Error: raised: ValueError: no such answer")
+    assert skipped == "Error: no score: nothing to say"
+    assert "the label 'good' has no score" in word
+    assert (yes["pass"], yes["score"], yes["reason"]) == (False, 0, "True")

@@ -39,7 +39,7 @@ def _execute(work: PartsRun, *, quiet: bool) -> bool:
     with work.open():
         if not quiet:
             render.err().say(render.text(f"sandbox: {work.prepared.why}", "dim"))
-        progress = Progress(not quiet)
+        progress = Progress(not quiet, lambda: work.workers)
         try:
             interrupted = signals.run(_score(work, progress, quiet=quiet), quiet=quiet)
         except Exception as e:

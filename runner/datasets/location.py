@@ -98,10 +98,7 @@ def _remote_files(pattern: str) -> list[File]:
     begins = _PATTERN.split(name)[0]
     system, matches = _system(pattern), _translated(name)
     with _failures(shown):
-        try:
-            listed = system.find(folder, maxdepth=1, withdirs=False, detail=True, prefix=begins)
-        except TypeError:  # a file system that cannot list by a prefix
-            listed = system.find(folder, maxdepth=1, withdirs=False, detail=True)
+        listed = system.find(folder, maxdepth=1, withdirs=False, detail=True, prefix=begins)
     found = []
     for path, about in listed.items():
         last = path.rpartition("/")[2]

@@ -6,11 +6,11 @@ import asyncio
 import json
 import os
 import pickle
-import socket
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pydantic import ValidationError
 
@@ -19,6 +19,8 @@ from runner.parts.types import BeginTask, PartLostError, RunTask, Task
 from runner.parts.work import Progress, Reply, Work
 from runner.pool.faults import Fault
 from runner.text import printable
+from sandboxes.cluster.activity import NAMESPACE, Activity
+from sandboxes.cluster.facts import facts, refuse_other_program
 from sandboxes.cluster.files import WorkerFiles
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.shield import finish
@@ -34,21 +36,23 @@ class Actor:
     def __init__(self) -> None:
         self._work = Work()
         self._count = 0
+        self._activity = Activity()
         self._files = WorkerFiles()
 
     async def hello(self, path: str) -> dict[str, Any]:
-        """Where it is, and what it reads there."""
+        """Which versions this node has, and what it reads there."""
         try:
             found = Path(path).read_text()[:100]
         except (OSError, ValueError):
             found = ""
-        return {"where": f"{socket.gethostname()}, process {os.getpid()}", "mark": found}
+        return facts() | {"mark": found}
 
     async def do(self, task: bytes, files: dict[str, bytes], variables: dict[str, str]) -> bytes:
         """Do a task; a reply as a line of JSON. `files` are those of the config, which may not be on this node."""
         self._count = 0
         os.environ.update(variables)
         wanted: Task = pickle.loads(task)
+        self._activity.busy += 1
         try:
             if isinstance(wanted, BeginTask):
                 paths = self._files.write(files)
@@ -57,6 +61,12 @@ class Actor:
             return packed(await self._work.do(wanted, self._progress))
         except Exception as error:
             return line({"fault": Fault.of(error).model_dump(mode="json")})
+        finally:
+            self._activity.busy -= 1
+
+    async def status(self) -> dict[str, Any]:
+        """What it does, for `evalcell cluster`."""
+        return self._activity.status(self._work.identity)
 
     async def count(self) -> int:
         """The results of its part so far."""
@@ -68,6 +78,7 @@ class Actor:
         self._files.close()
 
     def _progress(self, count: int) -> None:
+        self._activity.add(count - self._count)
         self._count = count
 
 
@@ -88,16 +99,27 @@ class ClusterWorker:
         self._variables = variables
         self._actor: Any = None
 
+    @property
+    def there(self) -> bool:
+        return self._actor is not None
+
     async def start(self) -> None:
         """Start its actor, unless it is there. Raises PartLostError, and SandboxUnavailableError for another disk."""
         if self._actor is not None:
             return
         actor = self._ray.remote(Actor).options(
-            num_cpus=1, max_restarts=0, max_task_retries=0, max_concurrency=4, scheduling_strategy="SPREAD"
+            name=uuid4().hex,
+            namespace=NAMESPACE,
+            num_cpus=1,
+            max_restarts=0,
+            max_task_retries=0,
+            max_concurrency=6,
+            scheduling_strategy="SPREAD",
         )
         self._actor = actor.remote()
         about = await self._ask(self._actor.hello.remote(self._mark[0]), _START)
-        self.name = str(about["where"])
+        self.name = f"{about['host']}, process {about['pid']}"
+        refuse_other_program(self.name, about)
         if about["mark"] != self._mark[1]:
             folder = os.path.dirname(self._mark[0])
             raise SandboxUnavailableError(

@@ -24,6 +24,10 @@ class Worker(Protocol):
 
     name: str
 
+    @property
+    def there(self) -> bool:
+        """Whether it was started, and not lost since."""
+
     async def start(self) -> None:
         """Start it, unless it is there. Raises PartLostError, and SandboxUnavailableError where none ever can be."""
 

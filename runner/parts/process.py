@@ -45,6 +45,10 @@ class ProcessWorker:
         """Its process; None where there is none."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def there(self) -> bool:
+        return self._process is not None
+
     async def do(self, task: Task, progress: Progress) -> Reply:
         """Do a task there. Raises what it raises there, and PartLostError."""
         process = self._process

@@ -10,7 +10,6 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from runner.compare.baseline import baseline_of
 from runner.compare.files import find_source
 from runner.compare.rows import source_rows
 from runner.datasets.dataset import repeated_ids
@@ -30,13 +29,11 @@ from runner.reports.content import RunContent
 from runner.reports.files import ReportFiles
 from runner.reports.runs import joined_rows, read_run
 from runner.request import Prepared, RunRequest
-from runner.results.allowance import parse_allowed
-from runner.results.gates import judge, parse_gate
-from runner.results.summary import Stats, Summary
+from runner.results.summary import Summary
 from runner.results.sums import Sums
 from runner.results.tally import labels_of
 from runner.results.worst import ShownRows
-from runner.types import OutputConfig
+from runner.runs.conclusion import Conclusion, first_rows, with_rate, write_all
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError
 
 Counted = Callable[[int], None]
@@ -71,12 +68,8 @@ class PartsRun:
         self._files = find_files(request.dataset or "")
         refuse(prepared, files, save=save)
         self.prepared = prepared
-        outputs: Mapping[str, OutputConfig | Stats] = dict(evaluator.outputs)
-        self._gates = [parse_gate(text, outputs, required=True) for text in request.require]
-        self._gates += [parse_gate(text, outputs) for text in request.gates]
-        self._max_failed, self._max_abstained = parse_allowed(request.max_failed, request.max_abstained)
-        self.baseline = baseline_of(request, evaluator)
-        inputs = [*prepared.inputs, *([self.baseline.path] if self.baseline else [])]
+        self._conclusion = Conclusion(prepared)
+        self.baseline, inputs = self._conclusion.baseline, self._conclusion.inputs
         self._reports = ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])])
         self.folder = PartsFolder(files[0], prepared, self._files, inputs=inputs, lock=lock)
         self._resume = resume
@@ -84,6 +77,7 @@ class PartsRun:
         self._plan: Plan | None = None
         self._begun: Begun | None = None
         self._begins = asyncio.Lock()
+        self._workers: Sequence[Worker] = ()
         self._figures: dict[int, PartFigures] = {}
         self._notes: tuple[str, ...] = ()
         self._complete = True
@@ -115,6 +109,11 @@ class PartsRun:
     def parts(self) -> int:
         """The number of parts, once they are planned."""
         return 0 if self._plan is None else len(self._plan.parts)
+
+    @property
+    def workers(self) -> str:
+        """How many of its workers are there, for people."""
+        return f"{sum(worker.there for worker in self._workers)} of {len(self._workers)} workers"
 
     def total(self) -> int | None:
         """The number of results to come, once that is known."""
@@ -165,6 +164,7 @@ class PartsRun:
             RunTask(plan.parts[number - 1].slice, plan.parts[number - 1].rows, self.folder.part(number))
             for number in left
         ]
+        self._workers = found[: len(tasks)]
         if left or not plan.parts:
             await share(found, tasks, take, ready=self._ready, progress=progress)
         for number, one in self._figures.items():
@@ -233,36 +233,20 @@ class PartsRun:
 
     def shown(self) -> ShownRows:
         """The rows to look at first, so far."""
-        found = self._sums.shown()
-        return found.model_copy(update={"rows": found.rows[: self.prepared.request.worst]})
+        return first_rows(self._sums, self.prepared.request.worst)
 
     def summary(self, state: State = "finished") -> Summary:
         """The summary of the finished parts. Gates are judged only when all are done."""
         summary = self._sums.summary(self._seconds, cache=self.prepared.request.cache)
-        if self.there and self._seconds:
+        if self.there:
             before = sum(one.sums.results for one in list(self._figures.values())[: self.there])
-            fresh = summary.rows - before // self.prepared.request.repeat
-            summary = summary.model_copy(update={"rows_per_second": round(fresh / self._seconds, 1)})
-        if state != "finished":
-            return summary
-        judged = judge(summary, self._gates, self._max_failed, self._max_abstained, complete=self._complete)
-        if self.baseline is None:
-            return judged
-        return judged.model_copy(update={"gates": (*judged.gates, *self.baseline.gates(self._complete))})
+            summary = with_rate(summary, summary.rows - before // self.prepared.request.repeat, self._seconds)
+        return self._conclusion.judged(summary, self._complete) if state == "finished" else summary
 
     def content(self, state: State = "finished", error: str | None = None) -> RunContent:
         """What a report shows of the rows so far; `error` is what the run failed with."""
-        compared = self.baseline if state == "finished" else None
-        made = RunContent(
-            name=self.prepared.evaluator.name,
-            summary=self.summary(state),
-            shown=self._sums.shown(),
-            state=state,
-            error=error,
-            source=self.prepared.request.dataset or "",
-            notes=[*self.notes, *([compared.why] if compared and compared.why else [])],
-            comparison=compared.comparison if compared else None,
-        )
+        summary, shown = self.summary(state), self._sums.shown()
+        made = self._conclusion.content(state, self.notes, error=error, summary=summary, shown=shown)
         if not (self._reports.failed or self._reports.listed) or not self._figures:
             return made
         with suppress(InputError):
@@ -277,18 +261,14 @@ class PartsRun:
 
         If that fails, raises WriteError for a finished run, and returns it for a run that failed before.
         """
-        failures: list[WriteError] = []
         self.state, self.error = state, error
-        try:
-            self.join()
-            if self.baseline is not None and state == "finished":
-                self.baseline.read(find_source(self.folder.path))
-            self.folder.end(state, self.summary(state), self.notes, error)
-            self._reports.write(
+        self.join()
+        if self.baseline is not None and state == "finished":
+            self.baseline.read(find_source(self.folder.path))
+        return write_all(
+            state,
+            lambda: self.folder.end(state, self.summary(state), self.notes, error),
+            lambda: self._reports.write(
                 [self.content(state, error)] if self._reports.paths else (), patient=state == "finished"
-            )
-        except WriteError as e:
-            failures.append(e)
-        if failures and state == "finished":
-            raise failures[0]
-        return next(iter(failures), None)
+            ),
+        )

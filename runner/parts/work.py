@@ -36,6 +36,11 @@ class Work:
     def __init__(self) -> None:
         self._prepared: Prepared | None = None
 
+    @property
+    def identity(self) -> str | None:
+        """The open sandbox's. None: there is none."""
+        return None if self._prepared is None else self._prepared.sandbox.identity
+
     async def do(self, task: Task, progress: Progress) -> Reply:
         """Do a task. Raises InputError, SandboxError, WriteError."""
         if isinstance(task, LookTask):

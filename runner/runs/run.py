@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, BinaryIO
@@ -20,18 +20,16 @@ from runner.output.sinks import Outputs
 from runner.reports.content import Rows as ReportRows
 from runner.reports.content import RunContent
 from runner.reports.files import ReportFiles
-from runner.request import Prepared, Rows, RunRequest
-from runner.results.allowance import parse_allowed
-from runner.results.gates import judge, parse_gate
-from runner.results.summary import Stats, Summary
+from runner.request import Prepared, Rows
+from runner.results.summary import Summary
 from runner.results.sums import Sums
 from runner.results.worst import ShownRows
-from runner.types import Case, Evaluator, OutputConfig, Result
+from runner.runs.conclusion import Conclusion, first_rows, with_rate, write_all
+from runner.types import Case, Result
 from sandboxes.base import Sandbox
 from sandboxes.shield import finish
 
 if TYPE_CHECKING:
-    from runner.compare.baseline import Baseline
     from runner.output.resume import Resumed
     from runner.output.stored_run import StoredRun
     from runner.score_cache.known import ScoreCache
@@ -62,14 +60,10 @@ class Run:
     ) -> None:
         request, evaluator = prepared.request, prepared.evaluator
         self.prepared = prepared
-        outputs: Mapping[str, OutputConfig | Stats] = dict(evaluator.outputs)
         figures = evaluator.aggregate is not None
-        self._gates = [parse_gate(text, outputs, required=True, figures=figures) for text in request.require]
-        self._gates += [parse_gate(text, outputs, figures=figures) for text in request.gates]
-        self._max_failed, self._max_abstained = parse_allowed(request.max_failed, request.max_abstained)
-        self.baseline = _baseline(request, evaluator)
-        read = [self.baseline.path] if self.baseline else []
-        inputs = [*prepared.inputs, *read] if files or reports else ()
+        self._conclusion = Conclusion(prepared, figures=figures)
+        self.baseline = self._conclusion.baseline
+        inputs = self._conclusion.inputs if files or reports else ()
         self._outputs = Outputs(files, inputs=inputs, lock=lock, save=save)
         self._shared = isinstance(reports, ReportFiles)
         self._reports = (
@@ -77,7 +71,9 @@ class Run:
             if isinstance(reports, ReportFiles)
             else ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])], taken=files)
         )
-        self._report_rows = ReportRows(outputs, failed=self._reports.failed, listed=self._reports.listed)
+        self._report_rows = ReportRows(
+            dict(evaluator.outputs), failed=self._reports.failed, listed=self._reports.listed
+        )
         self.sums = Sums(evaluator, request.repeat, max(request.worst, self._reports.rows), request.show)
         self._scores: ScoreCache | None = None
         self._aggregation = prepared.aggregation() if whole and figures else None
@@ -223,23 +219,18 @@ class Run:
 
     def shown(self) -> ShownRows:
         """The rows to look at first, so far."""
-        found = self.sums.shown()
-        return found.model_copy(update={"rows": found.rows[: self.prepared.request.worst]})
+        return first_rows(self.sums, self.prepared.request.worst)
 
     def content(self, state: State = "finished", error: str | None = None) -> RunContent:
         """What a report shows of the rows so far; `error` is what the run failed with."""
-        compared = self.baseline if state == "finished" else None
-        return RunContent(
-            name=self.prepared.evaluator.name,
+        return self._conclusion.content(
+            state,
+            self.notes,
+            error=error,
             summary=self.summary(state),
             shown=self.sums.shown(),
-            state=state,
-            error=error,
-            source=self.prepared.dataset or "",
-            notes=[*self.notes, *([compared.why] if compared and compared.why else [])],
             failed=self._report_rows.failed,
             listed=self._report_rows.listed,
-            comparison=compared.comparison if compared else None,
         )
 
     def summary(self, state: State = "finished") -> Summary:
@@ -247,16 +238,12 @@ class Run:
         summary = self.sums.summary(self._seconds, cache=self.prepared.request.cache)
         if self._aggregation is not None:
             summary = summary.model_copy(update=dict(self._aggregation.figures))
-        if self._there is not None and self._seconds:
+        if self._there is not None:
             fresh = max(0, summary.rows - self._there.rows // self.prepared.request.repeat)
-            summary = summary.model_copy(update={"rows_per_second": round(fresh / self._seconds, 1)})
+            summary = with_rate(summary, fresh, self._seconds)
         if state != "finished":
             return summary
-        complete = self.cases.complete if isinstance(self.cases, Dataset) else True
-        judged = judge(summary, self._gates, self._max_failed, self._max_abstained, complete=complete)
-        if self.baseline is None:
-            return judged
-        return judged.model_copy(update={"gates": (*judged.gates, *self.baseline.gates(complete))})
+        return self._conclusion.judged(summary, self.cases.complete if isinstance(self.cases, Dataset) else True)
 
     def end(self, state: State, error: str | None = None) -> WriteError | None:
         """
@@ -264,26 +251,10 @@ class Run:
 
         If that fails, raises WriteError for a finished run, and returns it for a run that failed before.
         """
-        failures: list[WriteError] = []
         self.state, self.error = state, error
         content = self.content(state, error)
-        try:
-            self._outputs.end(state, content.summary, self.notes, error)
-        except WriteError as e:
-            failures.append(e)
-        try:
-            if not self._shared:
-                self._reports.write([content], patient=state == "finished")
-        except WriteError as e:
-            failures.append(e)
-        if failures and state == "finished":
-            raise failures[0]
-        return next(iter(failures), None)
-
-
-def _baseline(request: RunRequest, evaluator: Evaluator) -> Baseline | None:
-    if request.baseline is None and request.fail_if_worse is None and not request.allow_inconclusive:
-        return None
-    from runner.compare.baseline import baseline_of  # here: few runs have one
-
-    return baseline_of(request, evaluator)
+        return write_all(
+            state,
+            lambda: self._outputs.end(state, content.summary, self.notes, error),
+            lambda: None if self._shared else self._reports.write([content], patient=state == "finished"),
+        )

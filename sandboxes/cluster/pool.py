@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from sandboxes.base import Limits, SandboxConfig, Script
+from sandboxes.cluster.activity import NAMESPACE
 from sandboxes.cluster.budget import Budget
 from sandboxes.cluster.facts import refuse_other_program, refuse_other_worker
 from sandboxes.cluster.member import STOP, Member, NotStartedError, WorkerDiedError, ask
@@ -21,8 +22,6 @@ from sandboxes.cluster.worker import Reply, Worker
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.shield import every
 
-NAMESPACE = "evalcell"
-"""Of the workers' names, by which `evalcell cluster` finds them."""
 GRACE = 60.0
 """Seconds without any worker after which a run ends."""
 _START = 120.0  # seconds for a worker's process to start; what it installs has the config's own time

@@ -11,10 +11,11 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from sandboxes.base import Model
+from sandboxes.cluster.activity import NAMESPACE
 from sandboxes.cluster.connection import ADDRESS, Connection, address_of
+from sandboxes.cluster.facts import facts as own_facts
 from sandboxes.cluster.member import last_line
 from sandboxes.cluster.node import node_facts
-from sandboxes.cluster.pool import NAMESPACE
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.shield import finish
 
@@ -130,6 +131,11 @@ async def _node(ray: Any, node: dict[str, Any], problems: list[str]) -> NodeStat
         return status
     if status.evalcell != version("evalcell"):
         problems.append(f"{name} has evalcell {status.evalcell}; install {version('evalcell')} there, as here")
+    elif facts.get("code") != own_facts()["code"]:
+        problems.append(
+            f"{name} has other code of evalcell than this program, though its version; a run there is refused: install "
+            "the same evalcell"
+        )
     if "wasm" in status.fails:
         problems.append(f"{name}, sandbox wasm: {status.fails['wasm']}")
     if isinstance(shm := facts.get("shm"), int) and shm < _SHM:

@@ -7,14 +7,12 @@ import json
 import os
 import pickle
 import secrets
-import socket
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from time import monotonic
 from typing import Any
 
 from sandboxes.base import Execution, Limits, Program, Sandbox, SandboxConfig, Script
+from sandboxes.cluster.activity import Activity
 from sandboxes.cluster.budget import calls_of
 from sandboxes.cluster.facts import facts
 from sandboxes.cluster.files import WorkerFiles
@@ -22,7 +20,6 @@ from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigEr
 from sandboxes.registry import create
 
 Reply = dict[str, Any]
-_RECENT = 30.0  # seconds of the rows a second that are shown
 _USUAL = {"error": None, "output": "", "truncated": False}
 Part = bytes | tuple[bytes, str]
 
@@ -40,9 +37,7 @@ class Worker:
     def __init__(self) -> None:
         self._sandbox: Sandbox | None = None
         self._programs: dict[int, Program] = {}
-        self._began = monotonic()
-        self._busy = self._rows = 0
-        self._recent: deque[tuple[float, int]] = deque()  # when batches were done, and their rows
+        self._activity = Activity()
         self._unfinished: dict[str, AsyncIterator[Execution]] = {}
         self._files = WorkerFiles()
 
@@ -98,7 +93,7 @@ class Worker:
     async def _part(self, executions: AsyncIterator[Execution]) -> Part:
         found: list[str] = []
         size, lost, number = 0, None, None
-        self._busy += 1
+        self._activity.busy += 1
         try:
             async for execution in executions:
                 found.append(json.dumps(_data(execution)))
@@ -111,12 +106,10 @@ class Worker:
         except SandboxError as e:
             return json.dumps({"failed": str(e)}).encode()
         finally:
-            self._busy -= 1
+            self._activity.busy -= 1
             if number is None:
                 await _closed(executions)
-        self._rows += len(found)
-        self._recent.append((monotonic(), len(found)))
-        self._shorten()
+        self._activity.add(len(found))
         rest = json.dumps({"lost": lost, "more": number})[1:]
         reply = f'{{"executions": [{",".join(found)}], {rest}'.encode()
         if number is None:
@@ -129,23 +122,9 @@ class Worker:
         if (executions := self._unfinished.pop(number, None)) is not None:
             await _closed(executions)
 
-    def _shorten(self) -> None:
-        while self._recent and monotonic() - self._recent[0][0] > _RECENT:
-            self._recent.popleft()
-
     async def status(self) -> Reply:
         """What it does, for `evalcell cluster`."""
-        self._shorten()
-        seconds = monotonic() - self._began
-        return {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "sandbox": self._sandbox and self._sandbox.identity,
-            "rows": self._rows,
-            "rows_per_second": sum(rows for _, rows in self._recent) / max(1.0, min(_RECENT, seconds)),
-            "batches": self._busy,
-            "seconds": seconds,
-        }
+        return self._activity.status(None if self._sandbox is None else self._sandbox.identity)
 
     async def forget(self, number: int) -> None:
         """Close a program."""

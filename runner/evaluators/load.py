@@ -29,6 +29,8 @@ LANGUAGES: dict[str, Language] = {".py": "python", ".ts": "typescript"}
 """By the suffix of a script."""
 SCRIPTS: dict[str, Language] = LANGUAGES | dict.fromkeys((".js", ".mjs", ".cjs"), "typescript")
 """Also by those of plain JavaScript, which TypeScript may be."""
+GRADER = ".json"
+"""The suffix of a grader of OpenAI, which is no script, and read as one."""
 _ENTRY = re.compile(r"(.+\.(?:py|ts|js|mjs|cjs|json)):([\w$]+(?:\.[\w$]+)?)", re.IGNORECASE | re.DOTALL)
 _REFUSED = {
     ".mts": "; rename it to *.ts",
@@ -59,20 +61,20 @@ def read_evaluator(
     """
     path, own = split_entry(path)
     where = printable(whole(str(path)))
-    language = SCRIPTS.get(path.suffix.lower())
-    if path.suffix.lower() == ".json":  # a grader
-        language, dialect, own = "python", dialect or "openai", "<json>"
-    if language is None:
+    suffix = path.suffix.lower()
+    if suffix not in SCRIPTS and suffix != GRADER:
         _refuse_name(path, where)
-    return parse_evaluator(
-        _read(path, where),
-        whole(path.stem),
-        where,
-        language=language,
-        dialect=dialect,
-        entry=entry or own,
-        failures=failures,
-    )
+    entry = entry or (None if suffix == GRADER else own)
+    how = how_named(path.name, HowRead(dialect=dialect, entry=entry, failures=failures))
+    language = SCRIPTS.get(suffix, "python")
+    return parse_evaluator(_read(path, where), whole(path.stem), where, language=language, **how)
+
+
+def how_named(file_name: str, how: HowRead) -> HowRead:
+    """How a file of this name is read: one of JSON is a grader of OpenAI, unless something else was said."""
+    if not file_name.lower().endswith(GRADER) or how.get("entry") is not None:
+        return how
+    return {**how, "dialect": how.get("dialect") or "openai", "entry": "<json>"}
 
 
 def split_entry(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
@@ -206,7 +208,9 @@ def _refuse_name(path: Path, where: str) -> NoReturn:
     if path.is_dir():
         raise EvaluatorError(f"{where} is a folder; name a script in it")
     also = _REFUSED.get(path.suffix.lower(), "")
-    raise EvaluatorError(f"{where}: an evaluator is a script named *.py (Python) or *.ts (TypeScript){also}")
+    raise EvaluatorError(
+        f"{where}: an evaluator is a script named *.py (Python), *.ts or *.js (TypeScript), or a grader *.json{also}"
+    )
 
 
 def _read(path: Path, where: str) -> bytes:

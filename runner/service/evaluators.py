@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from runner import tracing
 from runner.errors import EvaluatorError
 from runner.evaluators.load import HowRead
@@ -48,7 +50,12 @@ class Evaluators(Part):
         return await threaded(scripts.all_templates)
 
     async def fits(
-        self, evaluator: str | None = None, *, source: str | None = None, language: Language | None = None
+        self,
+        evaluator: str | None = None,
+        *,
+        source: str | None = None,
+        language: Language | None = None,
+        **how: Unpack[HowRead],
     ) -> list[SandboxFit]:
         """
         Each sandbox with whether it can run the evaluator here: one that is kept, or a `source`, or any in Python.
@@ -58,7 +65,7 @@ class Evaluators(Part):
         if evaluator is not None:
             _, script = await self._script(evaluator)
         else:
-            script = await self._parsed(_ANY if source is None else source, language)
+            script = await self._parsed(_ANY if source is None else source, language, **how)
         return await threaded(self._machine.fits, script, self.settings.refused())
 
     async def evaluate(self, request: EvaluateRequest) -> TryReply:

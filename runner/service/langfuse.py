@@ -9,7 +9,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticSerializationError
 
+from runner.evaluators.foreign.guest import python_part
 from runner.service.errors import ServiceError
+from runner.service.part import threaded
 from runner.service.service import Service
 from runner.service.types import EvaluateRequest
 from runner.types import Result
@@ -76,14 +78,18 @@ class ExecuteReply(BaseModel):
     error: ExecuteError | None = None
 
 
-async def execute(service: Service, request: ExecuteRequest) -> ExecuteReply:
-    """Run the evaluator once. Raises what `Service.evaluate` does, but for what is wrong with the script."""
+async def execute(service: Service, request: ExecuteRequest, size: int) -> ExecuteReply:
+    """
+    Run the evaluator once; the request had `size` bytes.
+
+    Raises what `Service.evaluate` does, but for what is wrong with the script.
+    """
     language = _LANGUAGES.get(request.runtime.language)
     if language is None:
         return _error("UNSUPPORTED_RUNTIME", f"the language {request.runtime.language[:40]!r} is not known")
     if len(request.code.source.encode("utf-8", "replace")) > SOURCE:
         return _error("SOURCE_TOO_LARGE", f"the source is larger than {SOURCE:,} bytes")
-    if len(json.dumps(request.payload, ensure_ascii=False).encode("utf-8", "replace")) > PAYLOAD:
+    if size > PAYLOAD and await threaded(_size, request.payload) > PAYLOAD:
         return _error("PAYLOAD_TOO_LARGE", f"the payload is larger than {PAYLOAD:,} bytes")
     wanted = EvaluateRequest(
         source=script(request.code.source, language),
@@ -100,11 +106,17 @@ async def execute(service: Service, request: ExecuteRequest) -> ExecuteReply:
     return replied(reply.results[0].result)
 
 
+def _size(payload: dict[str, Any]) -> int:
+    """The bytes of it as JSON. Part by part: others go on meanwhile, which they could not while one call of C lasts."""
+    parts = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).iterencode(payload)
+    return sum(len(part.encode("utf-8", "replace")) for part in parts)
+
+
 def script(source: str, language: Language) -> str:
     """The evaluator's text as data in a script that calls it as Langfuse does."""
     text = (_FOLDER / ("executor.py" if language == "python" else "executor.ts")).read_text("utf-8")
     if language == "python":
-        return text.replace('SOURCE = ""', f"SOURCE = {source!r}", 1)
+        return text.replace('SOURCE, FOREIGN = "", ""', f"SOURCE, FOREIGN = {source!r}, {python_part('langfuse')!r}", 1)
     return text.replace('const SOURCE = "";', f"const SOURCE = {json.dumps(source)};", 1)
 
 

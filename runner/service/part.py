@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar, Unpack
 
-from runner.evaluators.load import HowRead, parse_evaluator
+from runner.evaluators.load import HowRead, how_named, parse_evaluator
 from runner.pool.pool import Pool
 from runner.service.errors import ServiceError
 from runner.service.rows import FIRST_ROWS, some_rows
@@ -91,8 +91,7 @@ class Part:
         most = self.settings.script_bytes
         if len(source.encode("utf-8", "replace")) > most:
             raise ServiceError("too-large", f"the script is larger than {most:,} bytes; keep its data elsewhere")
-        if file_name is not None and file_name.lower().endswith(".json") and how.get("entry") is None:
-            how = {**how, "dialect": how.get("dialect") or "openai", "entry": "<json>"}
+        how = how if file_name is None else how_named(file_name, how)
         return await threaded(parsed, source, name or stem_of(file_name), language_of(file_name, language), **how)
 
 

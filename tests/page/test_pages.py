@@ -160,6 +160,41 @@ def test_what_was_tried_in_the_editor_goes_on_to_the_run(client: httpx.Client) -
     assert (refused.status_code, "too long for a form" in refused.text) == (422, True)
 
 
+PROMPTFOO = """\
+def get_assert(output, context):
+    if output == "b":
+        raise ValueError("broken")
+    return {"pass": True, "score": 0.5, "reason": "said"}
+"""
+
+
+def test_a_script_of_another_tool_stays_one_while_it_is_changed(client: httpx.Client) -> None:
+    client.post("/v1/datasets?name=letters.jsonl", content='{"output": "a"}\n{"output": "b"}\n')
+    kept = {"name": "asserted", "source": PROMPTFOO, "dialect": "promptfoo", "dialect_failures": "as-zero"}
+    entry = client.post("/v1/evaluators", json=kept).json()["entry"]
+    page = client.get("/evaluators/asserted?dataset=letters").text
+    fields = dict(re.findall(r'<input (?:type="hidden" )?name="(\w+)" value="([^"]*)"', page))
+    for name in ("dialect", "dialect_failures"):
+        chosen = page.partition(f'<select name="{name}"')[2].partition("</select>")[0]
+        (fields[name],) = re.findall(r'value="([^"]*)" selected', chosen)
+    assert (fields["dialect"], fields["entry"], fields["dialect_failures"]) == ("promptfoo", entry, "as-zero")
+    fields |= {"language": "python", "source": PROMPTFOO, "dataset": "letters"}
+    changed = fields | {"source": PROMPTFOO.replace("0.5", "0.25")}
+    same = form(client, "/evaluators/run", **fields).headers["location"]
+    leads = form(client, "/evaluators/run", **changed).headers["location"]
+    assert ("asserted%401&" in same, "asserted%402&" in leads) == (True, True)
+    version = client.get("/v1/evaluators/asserted").json()
+    assert [version[name] for name in ("dialect", "entry", "dialect_failures")] == ["promptfoo", entry, "as-zero"]
+    for tried in (form(client, "/evaluators/try", **changed), client.get(leads)):
+        found = re.findall(r"<article class=.tried.*?</article>", tried.text, re.S)
+        assert [("0.25" in one, "failed" in one) for one in found] == [(True, False), (False, False)], tried.text
+    begun = form(client, "/runs/new", evaluator="asserted@2", dataset="letters")
+    run = begun.headers["location"].removeprefix("/runs/")
+    finished(client, run)
+    rows = client.get(f"/v1/runs/{run}/results").json()["rows"]
+    assert [row["score"] for row in rows] == [0.25, 0.0]
+
+
 def test_every_row_that_flipped_is_listed(client: httpx.Client) -> None:
     rows = [{"id": f"row-{n}", "output": n} for n in range(60)]
     client.post("/v1/datasets?name=flips.jsonl", content="".join(json.dumps(row) + "\n" for row in rows))

@@ -204,10 +204,10 @@ def test_read_evaluator(tmp_path: Path) -> None:
         ("folder.py", "is a folder; name a script in it"),
         ("", "is a folder; name a script in it"),
         ("a.js", "no script"),
-        ("a.mts", "is a script named *.py (Python) or *.ts (TypeScript); rename it to *.ts"),
-        ("a.tsx", "*.ts (TypeScript); JSX cannot be run"),
+        ("a.mts", "or a grader *.json; rename it to *.ts"),
+        ("a.tsx", "or a grader *.json; JSX cannot be run"),
         ("a.cts", "rename it to *.cjs"),
-        ("a.txt", "an evaluator is a script named *.py (Python) or *.ts (TypeScript)"),
+        ("a.txt", "an evaluator is a script named *.py (Python), *.ts or *.js (TypeScript), or a grader *.json"),
         ("a\0.py", "cannot be opened"),
         ("a\x1b[2J.py", r"no script "),
     ]:

@@ -54,4 +54,4 @@ async def run(
     What the script does wrong is an `error` with Langfuse's code, with the status 200. With EVALCELL_LANGFUSE_SECRET
     the request needs its signature, and no token.
     """
-    return await while_there(request, execute, service, body)
+    return await while_there(request, execute, service, body, len(await request.body()))

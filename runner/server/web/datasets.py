@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 from runner.server.v1.parts import Here, while_there
 from runner.server.web import draft as drafts
 from runner.server.web import forms
-from runner.server.web.draft import EMPTY, Draft
+from runner.server.web.draft import EMPTY
 from runner.server.web.render import page
 
 router = APIRouter()
@@ -44,7 +44,7 @@ async def tried(request: Request, service: Here, name: str) -> Response:
     likely, mapping = None, ""
     for info in every[:_TRIED]:
         version = await service.evaluator(info.name)
-        draft = Draft(version.name, version.language, version.source, dataset=name)
+        draft = drafts.of_version(version, dataset=name)
         found = await while_there(request, drafts.tried, service, draft)
         if found["reply"] is not None and found["same"] is None:
             return page(request, "dataset_tried.html", version=version, dataset=name, **found)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
 import templates
 from runner.errors import EvaluatorError, InputError
+from runner.evaluators.load import HowRead
 from runner.server.web import forms, header_form
 from runner.service.errors import ServiceError, problem_or_raise
 from runner.service.service import Service
 from runner.service.types import EvaluateRequest, SandboxFit
+from runner.store.types import EvaluatorVersion
 from runner.text import printable
+from runner.types import DialectFailures
 from sandboxes.base import Language, Problem, SandboxConfig
 
 _PLACE = re.compile(r"[^\s:]{1,80}:(\d{1,7})(?::(\d{1,7}))?: (.*)")
@@ -48,13 +51,29 @@ class Draft:
     timeout: str = ""
     memory: str = ""
     sandbox: str = ""
+    dialect: str = ""
+    """The tool that it was written for; empty: found out by reading it."""
+    entry: str = ""
+    dialect_failures: DialectFailures = "failed"
+
+    @property
+    def how_read(self) -> HowRead:
+        """How a script of another tool is read."""
+        return HowRead(dialect=self.dialect or None, entry=self.entry.strip() or None, failures=self.dialect_failures)
 
 
 def of_form(form: Mapping[str, str]) -> Draft:
     """The draft that a form sends."""
     known = {name: form[name] for name in asdict(Draft()) if name in form}
     language: Language = "typescript" if known.pop("language", "") == "typescript" else "python"
-    return Draft(language=language, **known)
+    failures: DialectFailures = "as-zero" if known.pop("dialect_failures", "") == "as-zero" else "failed"
+    return Draft(language=language, dialect_failures=failures, **known)
+
+
+def of_version(version: EvaluatorVersion, **more: Any) -> Draft:
+    """The draft of a version that is kept, read as it was when it was saved."""
+    draft = Draft(version.name, version.language, version.source, dialect_failures=version.dialect_failures)
+    return replace(draft, dialect=version.dialect or "", entry=version.entry or "", **more)
 
 
 def of_template(name: str, language: Language | None = None) -> Draft:
@@ -147,6 +166,9 @@ def request_of(draft: Draft) -> EvaluateRequest:
     return EvaluateRequest(
         source=draft.source,
         language=draft.language,
+        dialect=draft.dialect or None,
+        entry=draft.entry.strip() or None,
+        dialect_failures=draft.dialect_failures,
         rows=typed,
         dataset=draft.dataset or None,
         first=forms.whole_number(draft.first or "1", "the first row"),
@@ -160,7 +182,7 @@ def request_of(draft: Draft) -> EvaluateRequest:
 async def fits(service: Service, draft: Draft) -> list[SandboxFit]:
     """Each sandbox with yes or why not; none while the script is no evaluator."""
     try:
-        return await service.fits(source=draft.source, language=draft.language)
+        return await service.fits(source=draft.source, language=draft.language, **draft.how_read)
     except InputError:
         return []
 

@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from runner.errors import InputError
+from runner.evaluators.foreign import registry as dialects
 from runner.server.v1.parts import Here, while_there
 from runner.server.web import draft as drafts
 from runner.server.web import forms, header_form
@@ -85,7 +86,10 @@ async def run(request: Request, service: Here) -> Response:
     draft = drafts.of_form(form)
     try:
         opened = await service.evaluator(form["opened"]) if "opened" in form else None
-        same = opened is not None and (opened.source, opened.name) == (draft.source, draft.name)
+        same = opened is not None and all(
+            getattr(draft, name) == (getattr(opened, name) or "")
+            for name in ("source", "name", "dialect", "entry", "dialect_failures")
+        )
         version = opened if opened is not None and same else await _saved(service, draft)
     except Exception as error:
         return await _refused(request, service, draft, problem_or_raise(error))
@@ -98,7 +102,14 @@ async def run(request: Request, service: Here) -> Response:
 
 
 async def _saved(service: Service, draft: Draft) -> EvaluatorVersion:
-    script = EvaluatorInput(source=draft.source, name=draft.name or None, language=draft.language)
+    script = EvaluatorInput(
+        source=draft.source,
+        name=draft.name or None,
+        language=draft.language,
+        dialect=draft.dialect or None,
+        entry=draft.entry.strip() or None,
+        dialect_failures=draft.dialect_failures,
+    )
     return await service.save_evaluator(script, expected=draft.expected or None)
 
 
@@ -122,14 +133,7 @@ async def shown(request: Request, service: Here, reference: str, dataset: str = 
         used = next((run.dataset for run in runs if run.dataset in known), "")
         dataset = used or await _newest_dataset(service)
     newest = await service.evaluator(version.name)
-    draft = Draft(
-        name=version.name,
-        language=version.language,
-        source=version.source,
-        expected=newest.version,
-        dataset=dataset,
-        first=first,
-    )
+    draft = drafts.of_version(version, expected=newest.version, dataset=dataset, first=first)
     every = (await service.versions(version.name, count=_LISTED)).items
     return await _editor(request, service, draft, version=version, newest=newest, versions=every, runs=runs[:10])
 
@@ -195,6 +199,7 @@ async def _editor(
         status,
         draft=draft,
         header=drafts.header(draft),
+        dialects=[(one.name, one.title) for one in dialects.every()],
         fits=await drafts.fits(service, draft),
         datasets=(await service.datasets(count=_LISTED)).items,
         **(context | more),

@@ -131,7 +131,7 @@ async def _new(
 
 def _draft(version: EvaluatorVersion, dataset: str, form: dict[str, str]) -> Draft:
     shown = {name: form.get(name, "") for name in ("mapping", "timeout", "memory", "sandbox")}
-    return Draft(version.name, version.language, version.source, dataset=dataset, **shown)
+    return drafts.of_version(version, dataset=dataset, **shown)
 
 
 @router.get("/runs/{run_id}")

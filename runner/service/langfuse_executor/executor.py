@@ -15,59 +15,17 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, is_dataclass
 from types import ModuleType
 from typing import Any
 
-SOURCE = ""
+SOURCE, FOREIGN = "", ""
 PART = 60_000
 NAMES = {"data_type": "dataType", "config_id": "configId"}
-TYPES = (None, "NUMERIC", "CATEGORICAL", "BOOLEAN", "TEXT")
-TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
-
-class Record(dict[str, object]):
-    """An object whose keys are attributes too, by their names in Python."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the key's value. Raises AttributeError."""
-        if name not in self:
-            raise AttributeError(name)
-        return self[name]
-
-
-class EvaluationContext(Record):
-    """What Langfuse gives."""
-
-
-class ToolCall(Record):
-    """A tool's call in an observation."""
-
-
-@dataclass
-class Score:
-    """A score of one name."""
-
-    name: str
-    value: object
-    data_type: str | None = None
-    comment: str | None = None
-    config_id: str | None = None
-    metadata: dict[str, object] | None = None
-
-
-@dataclass
-class EvaluationResult:
-    """The scores."""
-
-    scores: list[Any]
-
-
-module = ModuleType("evaluator")
-for known in (EvaluationContext, EvaluationResult, Score, ToolCall):
-    setattr(module, known.__name__, known)
-sys.modules["evaluator"] = module
-exec(compile(SOURCE, "evaluator.py", "exec", dont_inherit=True), vars(module))
+foreign: Any = sys.modules.setdefault("evalcell_part", ModuleType("evalcell_part"))
+exec(compile(FOREIGN, "<evalcell>", "exec", dont_inherit=True), vars(foreign))
+module = foreign.load_page(SOURCE)
 
 
 def snake(name: str) -> str:
@@ -75,14 +33,18 @@ def snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
-def context(payload: Any) -> EvaluationContext:
+def context(payload: Any) -> Any:
     """Make of the payload what the evaluator is given."""
     observation = {snake(name): value for name, value in (payload.get("observation") or {}).items()}
     calls = observation.get("tool_calls") or []
-    observation["tool_calls"] = [ToolCall(one) for one in calls if isinstance(one, dict)]
+    observation["tool_calls"] = [foreign.ToolCall(one) for one in calls if isinstance(one, dict)]
     experiment = payload.get("experiment")
-    own = Record({snake(name): value for name, value in experiment.items()}) if isinstance(experiment, dict) else None
-    return EvaluationContext(observation=Record(observation), experiment=own)
+    own = (
+        foreign.Record({snake(name): value for name, value in experiment.items()})
+        if isinstance(experiment, dict)
+        else None
+    )
+    return foreign.EvaluationContext(observation=foreign.Record(observation), experiment=own)
 
 
 def told(value: Any) -> dict[str, Any]:
@@ -108,10 +70,10 @@ def wrong(one: dict[str, Any]) -> str:
     name, value, kind = one.get("name"), one.get("value"), one.get("dataType")
     if not isinstance(name, str) or not name:
         return "a score needs a name"
-    if kind not in TYPES:
+    if kind not in (None, *foreign.TYPES):
         return f"the score {name} has an unknown data type"
-    if kind == "BOOLEAN" and str(value).lower() in TRUTHS:
-        one["value"] = int(TRUTHS[str(value).lower()])
+    if kind == "BOOLEAN" and str(value).lower() in foreign.TRUTHS:
+        one["value"] = int(foreign.TRUTHS[str(value).lower()])
         return ""
     number = isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
     fits = {"NUMERIC": number, "CATEGORICAL": isinstance(value, str), "TEXT": isinstance(value, str), "BOOLEAN": False}

@@ -21,10 +21,14 @@ from .frame import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Any
 
 _SHAPES = "return EvaluationResult(scores=[Score(name, value)])"
-_TYPES = ("NUMERIC", "CATEGORICAL", "BOOLEAN", "TEXT")
+TYPES = ("NUMERIC", "CATEGORICAL", "BOOLEAN", "TEXT")
+"""Of a score's value, as Langfuse has them."""
+TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+"""What a score of the type BOOLEAN may be, in small letters."""
 _KEYWORDS = ("input", "output", "expected_output", "metadata")
 
 
@@ -73,11 +77,15 @@ class Evaluation:
         self.data_type, self.config_id = data_type, config_id
 
 
+def load_page(source: str) -> ModuleType:
+    """A script of the page as a module, with the classes that the page gives it. Raises what it raises."""
+    return load(source, **{one.__name__: one for one in (EvaluationContext, EvaluationResult, Score, ToolCall)})
+
+
 def wrap(source: str, entry: str, page: bool, real: bool) -> Callable[..., Any]:
     """The function that takes a row's words. `page`: it was written for the page. `real`: the package is there."""
     if page:
-        known = (EvaluationContext, EvaluationResult, Score, ToolCall)
-        function = named(load(source, **{one.__name__: one for one in known}), entry)
+        function = named(load_page(source), entry)
         own: dict[str, bool] = {}
     else:
         if not real:
@@ -122,13 +130,12 @@ def _of_page(value: Any) -> Any:
 
 
 def _score(name: str, value: Any, kind: Any, comment: Any) -> dict[str, Any]:
-    if kind is not None and kind not in _TYPES:
-        return invalid(f"the score {name} has the data type {words(kind)}: known are {', '.join(_TYPES)}")
+    if kind is not None and kind not in TYPES:
+        return invalid(f"the score {name} has the data type {words(kind)}: known are {', '.join(TYPES)}")
     text = None if comment is None else str(comment)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind == "BOOLEAN":
-        known = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
-        truth = known.get(str(value).lower())
+        truth = TRUTHS.get(str(value).lower())
         if truth is None:
             return invalid(f"the score {name} is BOOLEAN, and its value {words(value)} is neither true nor false")
         return score_of(truth, text) or {}

@@ -23,8 +23,6 @@ MAX_NAME = 1000
 class Column:
     """The column of one name: one of `BY_NAME`, else a key of `metadata`."""
 
-    singular = True
-
     def __init__(self, name: str) -> None:
         self.name = name
         self.text = f"$.{name}" if name in BY_NAME else written(name)

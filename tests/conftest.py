@@ -17,9 +17,6 @@ from tests.selection import pytest_addoption, pytest_configure
 
 __all__ = ["pytest_addoption", "pytest_configure"]
 
-# To look for garbage among thousands of tests took each worker as long as to collect them; later on, too.
-gc.disable()
-
 # How long an example takes says how busy the machine is.
 settings.register_profile("evalcell", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("evalcell")
@@ -57,6 +54,13 @@ def open_folder() -> Iterator[Path]:
             if not one.stat().st_mode & 0o005:
                 one.chmod(one.stat().st_mode | 0o005)
         yield folder
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """To look for garbage among thousands of tests took each worker as long as to collect them; later on, too."""
+    if hasattr(session.config, "workerinput") or not session.config.getoption("numprocesses", None):
+        gc.disable()  # who only hands tests to workers collects none
 
 
 def pytest_collection_finish() -> None:

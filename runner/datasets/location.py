@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -142,6 +143,8 @@ def _system(url: str) -> Any:
         raise DatasetError(f"{shown}: {scheme}:// needs {SCHEMES[scheme]}; run: pip install 'evalcell[remote]'")
     import fsspec  # here: few datasets are elsewhere
 
+    # Without credentials gcsfs warns of what it tries besides, with each object.
+    logging.getLogger(SCHEMES[scheme]).setLevel(logging.ERROR)
     with _failures(shown):
         # Listings are asked for once, and must not be those of a run before.
         return fsspec.filesystem(scheme, use_listings_cache=False)

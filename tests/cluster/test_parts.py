@@ -38,11 +38,21 @@ def run_in_parts() -> PartsRun:
     return PartsRun(replace(prepare(request), request=request.model_copy(update={"on": "ray"})), files=["parts/"])
 
 
-@pytest.mark.rotating("parts on a cluster", "cluster")
+nightly = pytest.mark.thorough("a node that is ended and started again takes minutes; a killed worker stands for it")
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param("worker", marks=pytest.mark.rotating("parts on a cluster", "cluster")),
+        pytest.param("node", marks=nightly),
+    ],
+)
 @pytest.mark.timeout(400)
-def test_parts_on_a_cluster_are_one_run_even_if_a_worker_dies(
-    there: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+def test_parts_on_a_cluster_are_one_run_whatever_dies(
+    there: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
+    cluster.whole()
     killed: list[int] = []
     do = ClusterWorker.do
 
@@ -51,7 +61,10 @@ def test_parts_on_a_cluster_are_one_run_even_if_a_worker_dies(
         if type(task).__name__ == "RunTask" and not killed and task.slice.first > 1:
             await asyncio.sleep(0)
             killed.append(int(self.name.rpartition(" ")[2]))
-            os.kill(killed[0], signal.SIGKILL)
+            if what == "worker":
+                os.kill(killed[0], signal.SIGKILL)
+            else:
+                await asyncio.to_thread(cluster.remove, cluster.second)
         return await asked
 
     monkeypatch.setattr(ClusterWorker, "do", deadly)
@@ -61,6 +74,7 @@ def test_parts_on_a_cluster_are_one_run_even_if_a_worker_dies(
         asyncio.run(work.score())
         work.end("finished")
     assert killed
+    assert "its part is gone on with" in caplog.text
     assert results("parts") == results("one")
     assert summary("parts") == summary("one")
     assert not list(Path("parts").glob(".*"))

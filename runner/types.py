@@ -19,6 +19,10 @@ DialectFailures = Literal["failed", "as-zero"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
+_HIGHER_IS_BETTER = ("promptfoo", "braintrust", "openai", "trl", "inspect", "deepeval", "ragas")
+"""Tools by which a higher score is better, whatever is scored."""
+
+
 class Categorical(Model):
     """A label from a fixed set; the label determines the score, if it has one."""
 
@@ -143,6 +147,13 @@ class Evaluator(Model):
 
     The same script has the same version anywhere.
     """
+
+    @property
+    def configs(self) -> dict[str, OutputConfig]:
+        """What its scores are judged by: its output configs, or what the tool says that it was written for."""
+        if not self.outputs and self.dialect in _HIGHER_IS_BETTER:
+            return {"": Freeform(direction="maximize")}
+        return self.outputs
 
 
 class Case(Model):

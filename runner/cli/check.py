@@ -130,9 +130,9 @@ def _facts(prepared: Prepared) -> list[tuple[str, RenderableType]]:
         rows.append(
             ("mapping" if not number else "", text(f"{words.get(name, name)} <- {source}{declared.get(name, '')}"))
         )
-    for name, config in evaluator.outputs.items():
+    for name, config in evaluator.configs.items():
         rows.append((f"output {name}".strip()[:30], text(_config(config))))
-    if not evaluator.outputs:
+    if not evaluator.configs:
         rows.append(("output", text("no config: any label, any finite score")))
     if evaluator.requires_python:
         rows.append(("python", text(evaluator.requires_python)))

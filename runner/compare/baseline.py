@@ -31,9 +31,9 @@ class Baseline:
     def __init__(self, request: RunRequest, evaluator: Evaluator) -> None:
         assert request.baseline is not None
         self._request = request
-        self._configs = evaluator.outputs
+        self._configs = evaluator.configs
         if request.fail_if_worse is not None:
-            refuse_undirected(next((config.direction for config in evaluator.outputs.values()), "none"))
+            refuse_undirected(next((config.direction for config in evaluator.configs.values()), "none"))
         self._source = find_source(request.baseline)
         self._base = read_side(self._source)
         self._new = Side(_NAME)

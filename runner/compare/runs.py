@@ -225,7 +225,7 @@ def _configs(
 ) -> dict[str, OutputConfig]:
     """The output configs, by name."""
     if evaluator is not None:
-        found = dict(evaluator.outputs)
+        found = dict(evaluator.configs)
     else:
         found = sources[1].outputs or sources[0].outputs or _of_template(new)
     if direction is None:

@@ -28,7 +28,7 @@ class Sums:
     """Adds up results, in the order of their rows. Those that belong to one row count once, averaged."""
 
     def __init__(self, evaluator: Evaluator, repeat: int, worst: int, show: Show) -> None:
-        self._tally = Tally(evaluator.outputs)
+        self._tally = Tally(evaluator.configs)
         self._repeats = Repeats(repeat)
         self._worst = Worst(evaluator, worst, show)
         self.watch = self._worst.watch

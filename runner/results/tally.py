@@ -57,7 +57,7 @@ class Tally:
         configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
         self._outputs = {name: _Output(config) for name, config in configs.items()}
         self._first = next(iter(self._outputs.values()))
-        self._open = not outputs
+        self._open = [*configs] == [""]
         """Scripts of a dialect name their outputs themselves."""
         self._seen: Result | _About | None = None
 

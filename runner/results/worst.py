@@ -88,7 +88,7 @@ class Worst:
     """
 
     def __init__(self, evaluator: Evaluator | None, keep: int = WORST, show: Show = "worst") -> None:
-        self._config = next(iter(evaluator.outputs.values()), None) if evaluator else None
+        self._config = next(iter(evaluator.configs.values()), None) if evaluator else None
         self._parameters = evaluator.parameters if evaluator else ()
         self._keep = keep
         self._show = show

@@ -107,6 +107,13 @@ LANGSMITH = [
         ["invalid_result"] * 2,
     ),
     Published(
+        "LangSmith's page, keys that a row does not have are mapped",
+        "def perform_eval(run, example):\n"
+        "    return {'same': int(run['outputs']['answer'] == example['outputs']['answer'])}\n",
+        [(None, 1.0), (None, 0.0)],
+        mapping=InputMapping(paths={"outputs.answer": "output", "reference_outputs.answer": "reference"}),
+    ),
+    Published(
         "any two names are run and example", "def mine(r, e):\n    return r.outputs == e.outputs\n",
         [("True", 1.0), ("False", 0.0)], dialect="langsmith",
     ),
@@ -134,8 +141,15 @@ LANGFUSE = [
         "Langfuse's page, awaited, metadata of the observation and of the item",
         "async def evaluate(ctx):\n    experiment = ctx.experiment\n"
         "    same = ctx.observation.metadata['topic'] == experiment.item_metadata['topic']\n"
-        "    return EvaluationResult(scores=[Score('same', float(same))])\n",
+        "    return EvaluationResult(scores=[Score(float(same), 'same')])\n",
         [(None, 1.0)] * 2,
+    ),
+    Published(
+        "Langfuse's page, a score by place has its value first; text of a truth, and a score that is text",
+        "def evaluate(ctx):\n    kind = ctx.observation.output\n    truth = Score(' TRUE ', 'truth', 'BOOLEAN')\n"
+        "    if kind == '4':\n        return EvaluationResult([truth, Score('said', 'about', 'TEXT')])\n"
+        "    return EvaluationResult([Score(0.5, 'a', comment=5)])\n",
+        [{"truth": ("True", 1.0), "about": (None, None)}, "invalid_result"],
     ),
     Published(
         "the page's own refusals",
@@ -289,6 +303,11 @@ TRL = [
         [(None, 2.0)] * 2,
     ),
     Published(
+        "rewards that come one by one; what is no number does not apply",
+        "def reward(completions, **kwargs):\n    return (float('nan') if c == '4' else 1 for c in completions)\n",
+        ["abstained", (None, 1.0)],
+    ),
+    Published(
         "a row that raises fails alone",
         "def reward(completions, **kwargs):\n    return [1 / (len(c) - 1) for c in completions]\n",
         ["raised", (None, 0.25)],
@@ -329,6 +348,11 @@ def test_published_scripts_run_as_they_are(dialect: str) -> None:
             '"calculate_output": "a.__class__"}',
             "`calculate_output` may have",
         ),
+        (
+            '{"type": "multi", "graders": {"a": {"type": "python", "source": "def grade(sample, item): return 1"}}, '
+            f'"calculate_output": "{"a+" * 1000}a"}}',
+            "longer than 2000 characters",
+        ),
         ("[1]", "not an object"),
         ("{", "no JSON"),
     ],
@@ -336,6 +360,24 @@ def test_published_scripts_run_as_they_are(dialect: str) -> None:
 def test_a_grader_that_cannot_be_run_is_refused_by_its_name(grader: str, why: str) -> None:
     with pytest.raises(EvaluatorError, match=why):
         parse_evaluator(grader, "grader.json", entry="<json>")
+
+
+def test_the_scorer_of_an_eval_is_the_one_in_its_scores() -> None:
+    text = (
+        "from braintrust import Eval\nfrom autoevals import Levenshtein\n\n\n"
+        "def helper(output, expected): return 1\n\n\n"
+        "def exact(output, expected): return 1\n\n\nEval('a', data=[], task=len, scores=[{}])\n"
+    )
+    assert parse_evaluator(text.format("exact"), "a").entry == "exact"
+    assert parse_evaluator(text.format("Levenshtein()"), "a").packages == ("autoevals",)
+    with pytest.raises(EvaluatorError, match=r"scorers `exact`, `Levenshtein`; say which: `a\.py:exact`"):
+        parse_evaluator(text.format("exact, Levenshtein"), "a", "a.py")
+
+
+def test_a_script_that_uses_more_of_a_package_gets_it() -> None:
+    text = "import braintrust\nfrom braintrust import {}\n\n\ndef handler(output, expected): return 1\n"
+    assert parse_evaluator(text.format("Score"), "a").packages == ()
+    assert parse_evaluator(text.format("init_logger"), "a").packages == ("braintrust",)
 
 
 def test_what_could_be_several_is_refused_with_what_to_write() -> None:

@@ -26,6 +26,8 @@ READ = {
     "opik/words.py": ("opik", "Words", ("opik",)),
     "weave/words.py": ("weave", "Words", ("weave",)),
     "weave/function.py": ("weave", "same", ("weave",)),
+    "ragas/shapes.py": ("ragas", "shapes", ("ragas", "langchain-community<0.4")),
+    "ragas/collected.py": ("ragas", "rouge", ("ragas", "langchain-community<0.4", "rouge-score")),
 }
 
 TWO = """
@@ -79,6 +81,27 @@ def test_a_package_that_the_header_names_is_not_added_again() -> None:
         header = f'# /// script\n# dependencies = ["{line}"]\n# ///\n'
         source = "from mlflow.genai import scorer\n@scorer\ndef good(outputs):\n    return True\n"
         assert read(header + source).packages == packages
+
+
+def test_a_metric_of_ragas_that_asks_a_model_is_refused_by_its_name() -> None:
+    for source, why in (
+        (
+            "from ragas.metrics import Faithfulness\nscorer = Faithfulness()\n",
+            "Faithfulness of ragas is not run: it asks",
+        ),
+        ("from ragas.metrics import AspectCritic\n", "AspectCritic of ragas is not run"),
+        (
+            "from ragas.metrics.base import MetricWithLLM, SingleTurnMetric\n"
+            "class Mine(MetricWithLLM, SingleTurnMetric):\n    async def _single_turn_ascore(self, sample): ...\n",
+            r"metric\.py:2: Mine asks a model",
+        ),
+        (
+            "from ragas.metrics import ExactMatch, RougeScore\na = ExactMatch()\nb = RougeScore()\n",
+            r"`a`, `b`, and each is a Ragas metric; say which: `metric\.py:a`",
+        ),
+    ):
+        with pytest.raises(EvaluatorError, match=why):
+            read(source)
 
 
 def test_what_no_row_has_is_refused_when_the_script_is_read() -> None:

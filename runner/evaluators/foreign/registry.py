@@ -23,6 +23,7 @@ _MODULES = {
     "pydantic-evals": "runner.evaluators.foreign.dialects.pydantic_evals",
     "phoenix": "runner.evaluators.foreign.dialects.phoenix",
     "opik": "runner.evaluators.foreign.dialects.opik",
+    "ragas": "runner.evaluators.foreign.dialects.ragas",
     "weave": "runner.evaluators.foreign.dialects.weave",
 }
 """In the order in which a script is offered to them."""

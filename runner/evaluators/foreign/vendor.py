@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from packaging.requirements import Requirement
@@ -31,8 +31,8 @@ class Vendor:
     """A decorated function takes one of these; it counts only where no class does."""
     bases: tuple[str, ...] = ()
     """The last parts of base classes: `BaseMetric`."""
-    method: str = ""
-    """The method that a class must define."""
+    methods: tuple[str, ...] = ()
+    """The methods of which a class must define one."""
     never: tuple[str, ...] = ()
     """Parameters that no row can fill, such as a trace."""
     distributions: tuple[str, ...] = ()
@@ -45,15 +45,22 @@ def dialect(
     """A dialect that is read by its vendor's marks, and whose guest part is `sandboxes/guest/foreign/<part>.py`."""
 
     def read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
-        return _read(module, entry, vendor, title)
+        return read_marked(module, entry, vendor, title)
 
-    def program(evaluator: Evaluator) -> str:
+    return ForeignDialect(name, title, version, read, program(part), arguments)
+
+
+def program(part: str) -> Callable[[Evaluator], str]:
+    """What makes a program of a script, by the guest part of this name."""
+
+    def made(evaluator: Evaluator) -> str:
         return python_program(part, evaluator.entry or "", evaluator.source, "vendor")
 
-    return ForeignDialect(name, title, version, read, program, arguments)
+    return made
 
 
-def _read(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> Found | None:
+def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> Found | None:
+    """What a script is read as by the vendor's marks. Raises EvaluatorError for several, and for what no row has."""
     candidates = dict(_candidates(module, vendor))
     if entry is not None:
         candidates = {name: found for name, found in candidates.items() if name == entry}
@@ -73,7 +80,7 @@ def _read(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -
     return Found(
         name,
         signature=printable(words, 200),
-        packages=_packages(module, vendor),
+        packages=packages_of(module, vendor),
         docstring=module.docstring or function.docstring,
         sure=True,
     )
@@ -83,7 +90,7 @@ def _candidates(module: ScriptModule, vendor: Vendor) -> Iterator[tuple[str, Fun
     """The decorated functions, and the classes that no other class of the script is made of."""
     classes = {name: kind for name, kind in module.classes.items() if _derived(module, kind, vendor)}
     bases = {base for kind in classes.values() for base in kind.bases}
-    methods = {name: _method(module, kind, vendor.method) for name, kind in classes.items() if name not in bases}
+    methods = {name: _method(module, kind, vendor.methods) for name, kind in classes.items() if name not in bases}
     yield from ((name, method) for name, method in methods.items() if method is not None)
     for name, function in module.functions.items():
         marked = any(_is(module.whole_name(one), vendor.package, vendor.decorators) for one in function.decorators)
@@ -102,12 +109,13 @@ def _derived(module: ScriptModule, kind: Class, vendor: Vendor, depth: int = 0) 
     return False
 
 
-def _method(module: ScriptModule, kind: Class, method: str, depth: int = 0) -> Function | None:
-    if method in kind.methods:
-        return kind.methods[method]
+def _method(module: ScriptModule, kind: Class, wanted: tuple[str, ...], depth: int = 0) -> Function | None:
+    for method in wanted:
+        if method in kind.methods:
+            return kind.methods[method]
     for base in kind.bases:
         other = module.classes.get(base)
-        if other is not None and depth < 20 and (found := _method(module, other, method, depth + 1)) is not None:
+        if other is not None and depth < 20 and (found := _method(module, other, wanted, depth + 1)) is not None:
             return found
     return None
 
@@ -117,7 +125,7 @@ def _is(name: str, package: str, wanted: tuple[str, ...]) -> bool:
     return first == package and rest.rpartition(".")[2] in wanted
 
 
-def _packages(module: ScriptModule, vendor: Vendor) -> tuple[str, ...]:
+def packages_of(module: ScriptModule, vendor: Vendor) -> tuple[str, ...]:
     """What is to be installed beside the header's own packages."""
     known = {canonicalize_name(one) for one in (*vendor.requirements, *vendor.distributions)}
     for line in read_header(module.source, module.where).packages:

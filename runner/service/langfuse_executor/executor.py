@@ -72,8 +72,8 @@ def wrong(one: dict[str, Any]) -> str:
         return "a score needs a name"
     if kind not in (None, *foreign.TYPES):
         return f"the score {name} has an unknown data type"
-    if kind == "BOOLEAN" and str(value).lower() in foreign.TRUTHS:
-        one["value"] = int(foreign.TRUTHS[str(value).lower()])
+    if kind == "BOOLEAN" and foreign.truth(value) is not None:
+        one["value"] = int(foreign.truth(value))
         return ""
     number = isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
     fits = {"NUMERIC": number, "CATEGORICAL": isinstance(value, str), "TEXT": isinstance(value, str), "BOOLEAN": False}

@@ -110,7 +110,9 @@ def wrap(source: str, entry: str, real: bool) -> Callable[..., Any]:
     for name, members in _STUBS.items():
         if not (real and _is_installed(name)):
             stub(name, **members)
-    stub("braintrust", Eval=_nothing)  # the file of an evaluation has one at its top level, which logs in
+    stub(
+        "braintrust", Eval=_nothing, EvalAsync=_nothing
+    )  # the file of an evaluation has one at its top level, which logs in
     function: Any = named(load(source), entry)
     if isinstance(function, type):
         function = function()

@@ -38,18 +38,30 @@ function evalcellPart(entry, self, own) {
 
   /** @param {any} one @returns {any} */
   function scored(one) {
-    const { name, value, comment } = one, kind = one.dataType ?? one.data_type;
-    const text = comment === undefined || comment === null ? null : String(comment);
-    if (kind !== undefined && kind !== null && !types.includes(kind)) {
+    const { name, value, comment, dataType: kind, metadata } = one;
+    if (kind !== undefined && !types.includes(kind)) {
       return invalid(`the score ${name} has the data type ${short(kind)}: known are ${types.join(", ")}`);
     }
+    if (comment !== undefined && comment !== null && typeof comment !== "string") {
+      return invalid(`the score ${name} has the comment ${short(comment)}: it must be text`);
+    }
+    if (metadata !== undefined && (metadata === null || typeof metadata !== "object" || Array.isArray(metadata))) {
+      return invalid(`the score ${name} has the metadata ${short(metadata)}: return an object`);
+    }
+    const text = comment ?? null;
     if (kind === "BOOLEAN") {
-      const truth = /** @type {any} */ ({ true: true, 1: true, false: false, 0: false })[String(value).toLowerCase()];
+      const known = /** @type {any} */ ({ true: true, 1: true, false: false, 0: false });
+      const truth = ["string", "number", "boolean"].includes(typeof value)
+        ? known[String(value).trim().toLowerCase()]
+        : undefined;
       if (truth === undefined) return invalid(`the score ${name} is BOOLEAN, and its value ${short(value)} is neither`);
       return { label: truth ? "True" : "False", score: truth ? 1 : 0, explanation: text };
     }
     if (typeof value === "number" && (kind === "NUMERIC" || !kind)) return { score: value, explanation: text };
     if (kind === "NUMERIC") return invalid(`the score ${name} is NUMERIC, and its value ${short(value)} is no number`);
+    if (kind === "TEXT" && typeof value === "string" && (value.length < 1 || value.length > 500)) {
+      return invalid(`the score ${name} is TEXT, and has not 1 to 500 characters`);
+    }
     if (kind === "TEXT" && typeof value === "string") return { explanation: text === null ? value : `${value}\n${text}` };
     if (typeof value === "string") return { label: value, explanation: text };
     return invalid(`the score ${name} has the value ${short(value)}: give it its data type, or a number`);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 from .frame import (
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 _SHAPES = "return EvaluationResult(scores=[Score(name, value)])"
 TYPES = ("NUMERIC", "CATEGORICAL", "BOOLEAN", "TEXT")
 """Of a score's value, as Langfuse has them."""
-TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
-"""What a score of the type BOOLEAN may be, in small letters."""
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+_TEXT = 500
 _KEYWORDS = ("input", "output", "expected_output", "metadata")
 
 
@@ -36,8 +37,8 @@ _KEYWORDS = ("input", "output", "expected_output", "metadata")
 class Score:
     """Langfuse's score of one name."""
 
-    name: str
     value: object
+    name: str
     data_type: str | None = None
     comment: str | None = None
     config_id: str | None = None
@@ -116,38 +117,71 @@ def context_of(row: dict[str, Any], metadata: Any) -> EvaluationContext:
 
 
 def _of_page(value: Any) -> Any:
-    scores = value.get("scores") if isinstance(value, dict) else getattr(value, "scores", None)
-    if not isinstance(scores, list | tuple) or not scores:
+    value = _jsonable(value)
+    scores = value.get("scores") if isinstance(value, dict) else None
+    if not isinstance(scores, list) or not scores:
         return invalid(f"the evaluator returned {words(value)}, which has no scores: {_SHAPES}")
     found: dict[str, Any] = {}
     for one in scores:
-        about = one if isinstance(one, dict) else {name: getattr(one, name, None) for name in Score.__annotations__}
-        name, kind = about.get("name"), about.get("data_type", about.get("dataType"))
+        name = one.get("name") if isinstance(one, dict) else None
         if not isinstance(name, str) or not name:
             return invalid(f"the evaluator returned the score {words(one)}, which has no name: {_SHAPES}")
-        found[name] = _score(name, about.get("value"), kind, about.get("comment"))
+        found[name] = _score(name, one)
     return several(found, "")
 
 
-def _score(name: str, value: Any, kind: Any, comment: Any) -> dict[str, Any]:
-    if kind is not None and kind not in TYPES:
+def _jsonable(value: Any) -> Any:
+    """As Langfuse's page reads a result: data classes are their fields, and what JSON cannot hold is its text."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if hasattr(type(value), "__dataclass_fields__"):
+        fields = {name: getattr(value, name) for name in value.__dataclass_fields__}
+        return {name: _jsonable(each) for name, each in fields.items() if each is not None}
+    if isinstance(value, list):
+        return [_jsonable(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _jsonable(one) for key, one in value.items()}
+    try:
+        json.dumps(value)
+    except TypeError:
+        return str(value)
+    return value
+
+
+def truth(value: Any) -> bool | None:
+    """What a value of the type BOOLEAN means; None if Langfuse refuses it."""
+    if isinstance(value, str):
+        return _TRUTHS.get(value.strip().lower())
+    return bool(value) if isinstance(value, int | float) and value in (0, 1) else None
+
+
+def _score(name: str, about: dict[str, Any]) -> dict[str, Any]:
+    """A score in evalcell's words, by the rules of Langfuse's worker."""
+    value, text, metadata = about.get("value"), about.get("comment"), about.get("metadata", {})
+    kind = about["dataType"] if "dataType" in about else about.get("data_type")
+    if ("dataType" in about or kind is not None) and kind not in TYPES:
         return invalid(f"the score {name} has the data type {words(kind)}: known are {', '.join(TYPES)}")
-    text = None if comment is None else str(comment)
+    if text is not None and not isinstance(text, str):
+        return invalid(f"the score {name} has the comment {words(text)}: it must be text")
+    if not isinstance(metadata, dict):
+        return invalid(f"the score {name} has the metadata {words(metadata)}: return a dict")
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind == "BOOLEAN":
-        truth = TRUTHS.get(str(value).lower())
-        if truth is None:
+        said = truth(value)
+        if said is None:
             return invalid(f"the score {name} is BOOLEAN, and its value {words(value)} is neither true nor false")
-        return score_of(truth, text) or {}
+        return score_of(said, text) or {}
     if kind == "NUMERIC" and not number:
         return invalid(f"the score {name} is NUMERIC, and its value {words(value)} is no number")
     if kind in ("CATEGORICAL", "TEXT") and not isinstance(value, str):
         return invalid(f"the score {name} is {kind}, and its value {words(value)} is no text")
-    if kind == "TEXT":
+    if kind == "TEXT" and isinstance(value, str):
+        if not 0 < len(value.encode("utf-16-le", "surrogatepass")) <= 2 * _TEXT:
+            return invalid(f"the score {name} is TEXT, and has not 1 to {_TEXT} characters")
         return {"explanation": value if text is None else f"{value}\n{text}"}
-    if value is None or isinstance(value, bool):
+    if not number and not isinstance(value, str):
         return invalid(f"the score {name} has the value {words(value)}: give it the data type BOOLEAN, or a number")
-    return score_of(value, text) or {"label": str(value), "explanation": text}
+    return score_of(value, text) or {}
 
 
 def _of_sdk(value: Any) -> Any:

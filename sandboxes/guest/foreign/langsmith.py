@@ -11,6 +11,7 @@ from .frame import (
     defaults,
     invalid,
     load,
+    mapped,
     named,
     parameters,
     score_of,
@@ -76,9 +77,9 @@ def wrap(source: str, entry: str, page: bool, real: bool) -> Callable[..., Any]:
     key = entry.rpartition(".")[2]
 
     def given(row: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        inputs = as_object(row.get("input"), "input")
-        outputs = as_object(row.get("output"), "output")
-        reference = as_object(row.get("reference"), "output")
+        inputs = part_of(row, "input", "inputs.", "input")
+        outputs = part_of(row, "output", "outputs.", "output")
+        reference = part_of(row, "reference", "reference_outputs.", "output")
         metadata = row.get("metadata") or {}
         run = Run(inputs=inputs, outputs=outputs, metadata=metadata, extra={"metadata": metadata}, error=None)
         example = Example(inputs=inputs, outputs=reference, metadata=metadata, attachments={})
@@ -95,6 +96,13 @@ def wrap(source: str, entry: str, page: bool, real: bool) -> Callable[..., Any]:
         return _of_page(value) if page else _of_sdk(value, key)
 
     return calling(function, given, judged)
+
+
+def part_of(row: dict[str, Any], name: str, prefix: str, key: str) -> Any:
+    """A row's word as an object, with what was mapped into it: `outputs.answer`."""
+    found = as_object(row.get(name), key)
+    more = mapped(row, prefix)[0] if any(one.startswith(prefix) for one in row) else None
+    return {**found, **more} if more else found
 
 
 def _same(function: Any) -> Any:

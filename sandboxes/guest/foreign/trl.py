@@ -62,6 +62,8 @@ def _rewards(value: Any, count: int) -> dict[str, Any]:
     """A result for each row."""
     if hasattr(value, "tolist"):
         value = value.tolist()
+    elif hasattr(value, "__iter__") and not isinstance(value, list | tuple | str | bytes | dict):
+        value = list(value)
     if not isinstance(value, list | tuple):
         return {"rows": [invalid(f"the reward function returned {words(value)}: return a list of numbers")] * count}
     if len(value) != count:
@@ -71,8 +73,8 @@ def _rewards(value: Any, count: int) -> dict[str, Any]:
 
 
 def _reward(value: Any) -> dict[str, Any]:
-    if value is None:
-        return abstained("the reward function returned None: it does not apply")
+    if value is None or value != value:  # a trainer counts what is not a number as None
+        return abstained(f"the reward function returned {value}: it does not apply")
     if isinstance(value, bool | int | float):
         return {"score": float(value)}
     if hasattr(value, "item"):

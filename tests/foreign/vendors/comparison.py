@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import runner
+from runner.evaluators.foreign.types import DATA, INLINE
+from runner.evaluators.load import parse_evaluator
 from runner.types import InputMapping, Result
 
 HERE = Path(__file__).parent
@@ -28,20 +31,32 @@ def real_rows(kind: str) -> list[Row]:
 
 def shape_rows(script: Path) -> list[Row]:
     """A row for each key of a script's `SHAPES`: its input is the key."""
-    for node in ast.parse(script.read_text("utf-8")).body:
+    return [
+        {"id": name, "input": name, "output": "an output", "reference": "a reference", "metadata": {}}
+        for name in _shapes(script)
+    ]
+
+
+def _shapes(script: Path) -> list[Any]:
+    text = script.read_text("utf-8")
+    if script.suffix != ".py":
+        return re.findall(r'^  "(.+?)": ', text, re.MULTILINE)
+    for node in ast.parse(text).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="SHAPES")], value=ast.Dict(keys=keys)):
-                names = [key.value for key in keys if isinstance(key, ast.Constant)]
-                return [
-                    {"id": name, "input": name, "output": "an output", "reference": "a reference", "metadata": {}}
-                    for name in names
-                ]
+                return [key.value for key in keys if isinstance(key, ast.Constant)]
     raise ValueError(f"{script} has no SHAPES")
 
 
 def ours(script: Path, entry: str, rows: Sequence[Row], given: Mapping[str, Any], **options: Any) -> list[Words]:
     """What evalcell makes of the rows."""
-    report = runner.evaluate(f"{script}:{entry}", list(rows), mapping=InputMapping(literals=dict(given)), **options)
+    evaluator: Any = f"{script}:{entry}"
+    if entry in (INLINE, DATA):
+        language: Any = "typescript" if script.suffix == ".js" else "python"
+        dialect = "promptfoo" if entry == INLINE else "openai"
+        text = script.read_text("utf-8").rstrip()
+        evaluator = parse_evaluator(text, "code", language=language, dialect=dialect, entry=entry)
+    report = runner.evaluate(evaluator, list(rows), mapping=InputMapping(literals=dict(given)), **options)
     return [words(result) for result in report.results]
 
 
@@ -80,4 +95,6 @@ def _unnamed(outputs: Mapping[str, list[Any]]) -> Mapping[str, list[Any]]:
 def _equal(one: list[Any], other: list[Any]) -> bool:
     (label, score, why), (label_, score_, why_) = one, other
     same = score == score_ or (None not in (score, score_) and math.isclose(score, score_, rel_tol=1e-15))
+    if label is label_ is score is score_ is None:
+        return True
     return label == label_ and same and (why or None) == (why_ or None)

@@ -67,6 +67,20 @@ def node(vendor: str) -> Path:
     return folder
 
 
+def clone(repository: str) -> Path:
+    """
+    A clone of a repository, `owner/name`, that was made before: nothing is fetched here.
+
+    `EVALCELL_VENDOR_CLONES` names the folder of the clones, each `owner+name/repo` or `owner+name`. Raises
+    UnavailableError.
+    """
+    folder = Path(os.environ.get("EVALCELL_VENDOR_CLONES") or "/nowhere") / repository.replace("/", "+")
+    for found in (folder / "repo", folder):
+        if found.is_dir():
+            return found
+    raise UnavailableError(f"EVALCELL_VENDOR_CLONES names no folder with a clone of {repository}")
+
+
 def say(program: Sequence[str | Path], script: Path, entry: str, rows: Path, given: dict[str, Any]) -> list[Any]:
     """The lines of an oracle, which has no network. Raises OracleError."""
     command = [*_offline(), *map(str, program), str(script), entry, str(rows), json.dumps(given)]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.foreign.vendors.comparison import Row, differences, ours, real_rows, shape_rows
-from tests.foreign.vendors.environment import HERE, UnavailableError, node, python, say
+from tests.foreign.vendors.environment import HERE, UnavailableError, clone, node, python, say
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Trial:
     rows: str
     """`text` and `json` are real rows; `shapes` are the keys of the script's SHAPES."""
     given: dict[str, Any] = field(default_factory=dict)
+    clone: str = ""
+    """The repository that the oracle is read from, as it is in no package."""
 
     def __str__(self) -> str:
         return f"{self.vendor}-{Path(self.script).stem}-{self.rows}"
@@ -62,7 +64,55 @@ TRIALS = [
     *trials("opik", "opik_oracle.py", "Shapes", ("words.py", "Words", {})),
     *trials("langsmith", "langsmith_oracle.py", "shapes", ("words.py", "words", {})),
     *trials("langfuse", "langfuse_oracle.py", "shapes", ("words.py", "words", {})),
-    *trials("promptfoo", "promptfoo_oracle.mjs", "get_assert"),  # it starts a Python for each row
+    *trials(
+        "braintrust",
+        "braintrust_oracle.py",
+        "handler",
+        ("words.py", "handler", {}),
+        *(("packaged.py", name, {}) for name in ("ExactMatch", "Levenshtein", "JSONDiff")),
+    ),
+    *trials(
+        "promptfoo",
+        "promptfoo_oracle.mjs",
+        "get_assert",
+        ("words.py", "get_assert", {}),
+        ("words.ts", "default", {"least": 0.5}),
+        ("named.mjs", "longer", {}),
+        *((script, "<inline>", {}) for script in ("inline.js", "filled.js", "filled.py")),
+    ),
+    Trial("promptfoo", "promptfoo_oracle.mjs", "shapes.cjs", "default", "shapes"),
+    *trials(
+        "ragas",
+        "ragas_oracle.py",
+        "shapes",
+        *(("packaged.py", name, {}) for name in ("near", "exact", "present")),
+        ("collected.py", "rouge", {}),
+        *(("words.py", name, {}) for name in ("kind", "first", "Words")),
+        ("words.py", "Words", {"least": 0.5}),
+    ),
+    *trials("trl", "trl_oracle.py", "reward", ("words.py", "reward", {}), ("words.py", "later", {})),
+    *(
+        Trial("openai", "openai_oracle.py", f"{metric}.json", "<json>", rows)
+        for metric in ("fuzzy_match", "bleu", "gleu", "rouge_2", "rouge_l")
+        for rows in ("text", "json")
+    ),
+    *(
+        Trial(
+            "promptfoo",
+            "langfuse_page_oracle.mjs",
+            f"../langfuse/page_{script}",
+            "evaluate",
+            rows,
+            {},
+            "langfuse/langfuse",
+        )
+        for language in ("py", "ts")
+        for script, rows in (
+            (f"shapes.{language}", "shapes"),
+            (f"words.{language}", "text"),
+            (f"words.{language}", "json"),
+        )
+    ),
     *trials("weave", "weave_oracle.py", "Shapes", ("words.py", "Words", {"least": 0.25}), ("function.py", "same", {})),
 ]
 
@@ -91,7 +141,8 @@ def program(trial: Trial) -> list[Path]:
     try:
         if trial.oracle.endswith(".mjs"):
             folder = node(trial.vendor)
-            return [folder / "bin" / "node", HERE / "oracles" / trial.oracle, folder]
+            more = [clone(trial.clone)] if trial.clone else []
+            return [folder / "bin" / "node", HERE / "oracles" / trial.oracle, folder, *more]
         return [python(trial.vendor), HERE / "oracles" / trial.oracle]
     except UnavailableError as error:
         pytest.skip(f"{trial.vendor}: {error}")

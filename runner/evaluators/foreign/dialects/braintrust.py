@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+
+from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import python_program
 from runner.evaluators.foreign.module import ScriptModule, needed
 from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.text import listed
 from runner.types import Evaluator
 
 _ENTRY = "handler"
 _BASES = {"autoevals.Scorer", "autoevals.score.Scorer", "braintrust.Scorer", "braintrust.score.Scorer"}
+_EVALS = ("braintrust.Eval", "braintrust.EvalAsync", "braintrust.framework.Eval")
 _STUBS = {
     *(
         "braintrust",
-        "braintrust.Eval",
+        *_EVALS[:2],
         "braintrust.Score",
         "braintrust.Scorer",
         "braintrust.score.Score",
@@ -47,12 +52,41 @@ def _asked(module: ScriptModule, entry: str, named: bool) -> str | None:
 def _seen(module: ScriptModule, named: bool) -> str | None:
     if _ENTRY in module.functions:
         return _ENTRY
+    if (listed_scores := _of_eval(module)) is not None:
+        return listed_scores
     scorers = _scorers(module)
     own = [name for name, one in module.functions.items() if {"output", "expected"} <= {*one.names}]
     found = own or [name for name in scorers if name in module.classes] or scorers
     if not found and named:
         found = list(module.functions)
     return found[0] if len(found) == 1 else None
+
+
+def _of_eval(module: ScriptModule) -> str | None:
+    """The scorer of the `Eval(…, scores=[…])` at the script's top level. Raises EvaluatorError for several."""
+    names: dict[str, None] = {}
+    for statement in ast.parse(module.source).body:
+        for node in ast.walk(statement) if isinstance(statement, ast.Expr | ast.Assign) else ():
+            if isinstance(node, ast.Call) and module.whole_name(_dotted(node.func)) in _EVALS:
+                scores = next((one.value for one in node.keywords if one.arg == "scores"), None)
+                for each in scores.elts if isinstance(scores, ast.List | ast.Tuple) else ():
+                    name = _dotted(each.func if isinstance(each, ast.Call) else each)
+                    if module.called(name) is not None or name in module.classes or name in module.imports:
+                        names[name] = None
+    if len(names) > 1:
+        first = next(iter(names))
+        raise EvaluatorError(
+            f"{module.where}: its Eval has the scorers {listed(names, 6)}; say which: `{module.where}:{first}`, or in "
+            f'its header, [tool.evalcell], dialect = "braintrust" and entry = "{first}"'
+        )
+    return next(iter(names), None)
+
+
+def _dotted(node: ast.AST) -> str:
+    """The name that stands there: `braintrust.Eval`; nothing for other expressions."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _scorers(module: ScriptModule) -> list[str]:

@@ -8,7 +8,7 @@ DIALECT = dialect(
     "deepeval",
     "a deepeval metric",
     "deepeval",
-    Vendor("deepeval", ("deepeval",), bases=("BaseMetric",), method="measure"),
+    Vendor("deepeval", ("deepeval",), bases=("BaseMetric",), methods=("measure",)),
     {
         "output": "test_case.actual_output",
         "reference": "test_case.expected_output",

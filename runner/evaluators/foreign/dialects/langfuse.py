@@ -55,7 +55,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="langfuse",
     title="a Langfuse evaluator",
-    version=1,
+    version=2,
     read=_read,
     program=_program,
     languages=("python", "typescript"),

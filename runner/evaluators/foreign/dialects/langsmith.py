@@ -59,7 +59,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="langsmith",
     title="a LangSmith evaluator",
-    version=1,
+    version=2,
     read=_read,
     program=_program,
     arguments={

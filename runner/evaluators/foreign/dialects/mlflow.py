@@ -13,7 +13,7 @@ DIALECT = dialect(
         ("mlflow-skinny", "pandas"),  # the whole of MLflow is nine times as large, and a scorer needs none of that
         decorators=("scorer",),
         bases=("Scorer",),
-        method="__call__",
+        methods=("__call__",),
         never=("trace", "session"),
         distributions=("mlflow",),
     ),

@@ -8,6 +8,6 @@ DIALECT = dialect(
     "pydantic-evals",
     "a pydantic-evals evaluator",
     "pydantic_evals",
-    Vendor("pydantic_evals", ("pydantic-evals",), bases=("Evaluator",), method="evaluate"),
+    Vendor("pydantic_evals", ("pydantic-evals",), bases=("Evaluator",), methods=("evaluate",)),
     {"output": "ctx.output", "reference": "ctx.expected_output", "input": "ctx.inputs", "metadata": "ctx.metadata"},
 )

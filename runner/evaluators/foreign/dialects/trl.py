@@ -26,7 +26,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="trl",
     title="a reward function of TRL",
-    version=1,
+    version=2,
     read=_read,
     program=_program,
     arguments={

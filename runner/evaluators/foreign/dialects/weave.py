@@ -14,7 +14,7 @@ DIALECT = dialect(
         decorators=("op",),
         taking=("output", "model_output"),
         bases=("Scorer",),
-        method="score",
+        methods=("score",),
     ),
     {},
 )

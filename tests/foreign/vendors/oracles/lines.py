@@ -21,17 +21,23 @@ def main(judge: Callable[[Any, list[Row], Row], Iterable[Said]]) -> None:
     """
     Print a line for each row: what the vendor's runner makes of a script.
 
-    Called with the script, the name in it and a file of rows; `judge` is given the script's object, the rows, and
-    the parameters that are set. Vendors print as they like: lines go to the stream that this process began with.
+    Called with the script, the name in it and a file of rows; `judge` is given the script's object (of JSON its text),
+    the rows, and the parameters that are set. Vendors print as they like: lines go to the stream that this process
+    began with.
     """
     path, entry, file, given = sys.argv[1:]
     lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     with open(file, encoding="utf-8") as text:
         rows = [json.loads(line) for line in text]
-    found: Any = load(path)
-    for part in entry.split("."):
-        found = getattr(found, part)
+    found: Any
+    if path.endswith(".json"):
+        with open(path, encoding="utf-8") as source:
+            found = source.read()
+    else:
+        found = load(path)
+        for part in entry.split("."):
+            found = getattr(found, part)
     for said in judge(found, rows, json.loads(given)):
         lines.write(json.dumps(said) + "\n")
     lines.close()

@@ -19,10 +19,8 @@ const { runAssertion } = promptfoo.assertions;
 const rows = fs.readFileSync(file, 'utf8').trim().split('\n').map((line) => JSON.parse(line));
 const python = script.endsWith('.py');
 const config = JSON.parse(given);
-const inline = config.inline;
-delete config.inline;
 const named = entry === 'get_assert' || entry === 'default' ? '' : `:${entry}`;
-const value = inline ? fs.readFileSync(script, 'utf8').trimEnd() : `file://${script}${named}`;
+const value = entry === '<inline>' ? fs.readFileSync(script, 'utf8').trimEnd() : `file://${script}${named}`;
 
 for (const row of rows) {
   const vars = { ...(row.metadata ?? {}) };
@@ -51,8 +49,10 @@ fs.rmSync(process.env.PROMPTFOO_CONFIG_DIR, { recursive: true, force: true });
 process.exit(0);
 
 function line(graded) {
-  // Some reasons end with the assertion itself, which is a path here.
-  const own = [graded.pass ? 'pass' : 'fail', graded.score, (graded.reason ?? '').replace(`\n${value}`, '') || null];
+  // Some reasons end with the assertion itself: a path, or code that is filled.
+  const reason = (graded.reason ?? '').replace(/^((?:Custom function|Python code) returned false)\n[^]*/, '$1');
+  const own = [graded.pass ? 'pass' : 'fail', graded.score, reason || null];
+  if (!Number.isFinite(graded.score)) return { outcome: 'failed', outputs: {}, why: 'a score that is not finite' };
   const others = Object.entries(graded.namedScores ?? {});
   const outputs = { [others.length ? 'overall' : '']: own };
   for (const [name, score] of others) outputs[name] = [null, score, null];

@@ -1,0 +1,90 @@
+"""Ragas' metrics that ask no model: decorated functions, classes of the script, and the package's own."""
+
+from __future__ import annotations
+
+import ast
+
+from runner.errors import EvaluatorError
+from runner.evaluators.foreign.module import ScriptModule
+from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.evaluators.foreign.vendor import Vendor, packages_of, program, read_marked
+from runner.text import listed, printable, suggestion
+
+_TITLE = "a Ragas metric"
+_SIMILAR = ("rapidfuzz",)
+_OWN = {
+    "ExactMatch": (),
+    "StringPresence": (),
+    "NonLLMStringSimilarity": _SIMILAR,
+    "RougeScore": ("rouge-score",),
+    "BleuScore": ("sacrebleu",),
+    "CHRFScore": ("sacrebleu",),
+    "ChrfScore": ("sacrebleu",),
+    "IDBasedContextPrecision": (),
+    "IDBasedContextRecall": (),
+    "NonLLMContextPrecisionWithReference": _SIMILAR,
+    "NonLLMContextRecall": _SIMILAR,
+}
+"""The package's own metrics that ask no model, and what each needs beside the package."""
+_VENDOR = Vendor(
+    "ragas",
+    ("ragas", "langchain-community<0.4"),  # 0.4.3 imports a module that newer ones do not have
+    decorators=("discrete_metric", "numeric_metric", "ranking_metric"),
+    bases=("SingleTurnMetric", "BaseMetric", "SimpleBaseMetric"),
+    methods=("_single_turn_ascore", "ascore"),
+)
+_MODELS = ("MetricWithLLM", "MetricWithEmbeddings", "SimpleLLMMetric")
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    marked = read_marked(module, entry, _VENDOR, _TITLE)
+    if marked is not None:
+        kind = module.classes.get(marked.entry)
+        if kind is not None and any(base.rpartition(".")[2] in _MODELS for base in kind.bases):
+            raise EvaluatorError(f"{module.where}:{kind.line}: {marked.entry} asks a model, and evalcell calls none")
+        return marked
+    brought = _brought(module)
+    if entry is not None:
+        brought = {name: metric for name, metric in brought.items() if name == entry}
+    if not brought:
+        return None
+    if len(brought) > 1:
+        first = next(iter(brought))
+        raise EvaluatorError(
+            f"{module.where} has {listed(brought, 6)}, and each is {_TITLE}; say which: `{module.where}:{first}`, or "
+            f'in its header, [tool.evalcell], entry = "{first}"'
+        )
+    ((name, metric),) = brought.items()
+    if metric not in _OWN:
+        known, called = [*_OWN], printable(metric, 60)
+        raise EvaluatorError(
+            f"{module.where}: {called} of ragas is not run: it asks a model, or needs more than a row has"
+            f"{suggestion(metric, known)}; those that are run: {listed(known, 20)}"
+        )
+    packages = packages_of(module, _VENDOR)
+    return Found(name, signature=metric, packages=(*packages, *_OWN[metric]), docstring=module.docstring, sure=True)
+
+
+def _brought(module: ScriptModule) -> dict[str, str]:
+    """By the name in the script, the package's own metrics: those that it makes, else those that it imports."""
+    imported = {
+        name: whole.rpartition(".")[2]
+        for name, whole in module.imports.items()
+        if whole.startswith("ragas.metrics.") and whole.rpartition(".")[2][:1].isupper()
+    }
+    made = {
+        name: imported[node.func.id]
+        for name, node in module.values.items()
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in imported
+    }
+    return made or {name: kind for name, kind in imported.items() if kind in _OWN or len(imported) == 1}
+
+
+DIALECT = ForeignDialect(
+    name="ragas",
+    title=_TITLE,
+    version=1,
+    read=_read,
+    program=program("ragas"),
+    arguments={"output": "response", "reference": "reference", "input": "user_input", "metadata": "its columns"},
+)

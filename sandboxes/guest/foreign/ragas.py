@@ -1,0 +1,65 @@
+"""Calls Ragas' metrics."""
+
+from __future__ import annotations
+
+from .frame import TYPE_CHECKING, invalid, parameters, words
+from .vendor import Kept, by_name, given, opened, plain, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+
+def wrap(source: str, entry: str) -> Callable[..., Any]:
+    """The function that takes a row's words, and columns by other names."""
+    found: Any = getattr(opened(source, RAGAS_DO_NOT_TRACK="true"), entry)
+    from ragas._analytics import _analytics_batcher
+    from ragas.dataset_schema import SingleTurnSample
+    from ragas.metrics.base import SingleTurnMetric
+
+    _analytics_batcher.shutdown()  # a process with its thread cannot be forked: each batch would load the package
+    _analytics_batcher._flush_thread.join()
+    made = isinstance(found, type)
+    metric = Kept(found if made else lambda: found)
+    settings = parameters(found)[0] if made else {}
+    fields = set(SingleTurnSample.model_fields)
+
+    async def call(**row: Any) -> Any:
+        one: Any = metric({name: value for name, value in given(row).items() if name in settings})
+        columns = {**columns_of(row), **{name: row[name] for name in given(row) if name not in settings}}
+        if isinstance(one, SingleTurnMetric):
+            sample = SingleTurnSample(**{name: columns[name] for name in columns if name in fields})
+            return _value(await one.single_turn_ascore(sample), None)
+        own, accepts_any = parameters(getattr(one, "_func", None) or one.ascore)
+        return result(await one.ascore(**{name: columns[name] for name in columns if accepts_any or name in own}))
+
+    return call
+
+
+def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row by Ragas' names too, which hold text."""
+    columns = {**(row.get("metadata") or {}), **row}
+    for ours, theirs in (("output", "response"), ("input", "user_input")):
+        if ours in row:
+            columns[theirs] = text(row[ours])
+    if row.get("reference") is not None:
+        columns["reference"] = text(row["reference"])
+    return columns
+
+
+def result(found: Any) -> Any:
+    """Ragas' result in evalcell's words; it has no value where the metric raised, or gave what is not allowed."""
+    if found.value is None:
+        reason = str(found.reason)
+        if reason.startswith("Error executing metric"):
+            raise RuntimeError(reason)
+        return invalid(reason)
+    return _value(found.value, found.reason)
+
+
+def _value(value: Any, reason: str | None) -> Any:
+    if isinstance(value, list):
+        parts = [plain(one, reason) for one in value]
+        if None not in parts:
+            return by_name([(str(at), one) for at, one in enumerate(parts) if one is not None], one=False)
+    return plain(value, reason) or invalid(f"the metric returned {words(value)}: return a number or text")

@@ -1,0 +1,1 @@
+from autoevals import ExactMatch, JSONDiff, Levenshtein, NumericDiff

@@ -1,0 +1,1 @@
+JSON.stringify(output).length > {{ input | length }} * 40 ? {{ expected | dump | length }} / 10 : 0

@@ -1,0 +1,3 @@
+from ragas.metrics.collections import RougeScore
+
+rouge = RougeScore(rouge_type="rouge1")

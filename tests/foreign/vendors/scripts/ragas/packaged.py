@@ -1,0 +1,5 @@
+from ragas.metrics import ExactMatch, NonLLMStringSimilarity, StringPresence
+
+near = NonLLMStringSimilarity()
+exact = ExactMatch()
+present = StringPresence(name="there")

@@ -30,6 +30,17 @@ def rows_view(shown: ShownRows, width: int) -> RenderableType:
     return Group(Text(shown.title, style="bold"), *(part for row in shown.rows for part in _row(row, width)), Text(""))
 
 
+def names_hint(evaluator: Evaluator, summary: Summary) -> Text:
+    """The lines by which a file of columns has the outputs that a script of another tool names itself."""
+    mark = COMMENTS[evaluator.language]
+    names = [
+        f'{mark} {json.dumps(name, ensure_ascii=False)} = {{kind = "freeform"}}' for name in summary.outputs if name
+    ]
+    lines = [f"{mark} /// script", f"{mark} [tool.evalcell.outputs]", *names[:10], f"{mark} ///"]
+    words = "The file has no columns for outputs that only the script names. Name them in its header:"
+    return Text("\n".join([words, *(f"  {printable(each, 300)}" for each in lines)]), style="dim")
+
+
 def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:
     """The line that makes the worst rows known."""
     mark = COMMENTS[evaluator.language]

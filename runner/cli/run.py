@@ -224,3 +224,8 @@ def _print(work: Run | PartsRun, summary: Summary, options: Options) -> None:
             out.say(render.text(saved_as(work.saved)))
         for file in (*(file for file in options.files if file != stays), *options.reports):
             out.say(render.text(f"written: {file}"))
+        columns = any(str(file).lower().endswith((".csv", ".parquet")) for file in options.files)
+        if columns and len(summary.outputs) > 1 and not work.prepared.evaluator.outputs:
+            from runner.cli.rows_view import names_hint
+
+            out.print(names_hint(work.prepared.evaluator, summary))

@@ -142,5 +142,7 @@ def _why(
     text = f"{name} has {', and '.join(words)}" if words else ""
     for setting, declared in settings.items():
         text += f"{'; ' if text else ''}evaluate needs `{setting}` ({about(declared)})"
+    if plain == ["ctx"]:
+        text += " (a script of Langfuse's page takes one; if it is such, make that its dialect, `langfuse`)"
     # Nothing in a message may be obeyed by a terminal, and a name may be long.
     return f"{text}; the columns are {listed(columns, _NAMED)}" if columns else f"{text}; it has no columns"

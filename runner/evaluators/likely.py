@@ -14,6 +14,8 @@ _PARAMETERS = 8
 """Parameters that are looked at together, so that each gets another column."""
 _CANDIDATES = 4
 """Columns that are weighed for each."""
+_NUMBERING = {"id", "ids", "idx", "index", "uuid", "hash"}
+"""Last words of columns that say which question or answer it is, and not what."""
 _PART = 100
 """How much less likely a column is that has a known name as a part only."""
 
@@ -82,6 +84,8 @@ def _ranked(wanted: Sequence[str], columns: Sequence[str]) -> list[tuple[int, st
 def _rank(column: str, ranks: dict[str, int]) -> int | None:
     if column in ranks:
         return ranks[column]
+    if column.rpartition("_")[2] in _NUMBERING:
+        return None
     return min((_PART + ranks[part] for part in _parts(column) if part in ranks), default=None)
 
 

@@ -243,6 +243,9 @@ def _metric(
         return None, "figure", None
     named = ", ".join(f"{n}.mean" for n in outputs if n)
     hint = f", or of a named output, such as {named}" if named else ""
+    name, _, metric = written.rpartition(".")
+    if name and metric in _OF_OUTPUT and not hint:
+        hint = f"; an output that the script names itself needs a line in its header: [tool.evalcell.outputs.{name}]"
     raise InputError(f"{gate}: there is no metric {written!r}; choose one of: {METRICS}{hint}")
 
 

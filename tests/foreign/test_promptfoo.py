@@ -11,6 +11,7 @@ import pytest
 
 import runner
 from runner.errors import EvaluatorError
+from tests.cli.commands import run
 
 ROWS = [
     {"output": "4", "reference": "4", "question": "2 + 2"},
@@ -170,3 +171,16 @@ def test_a_script_of_our_own_imports_nothing_of_dialects(tmp_path: Path) -> None
     path = written(tmp_path, "def evaluate(output, reference=None): return 1.0\n")
     told = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert told.stdout == "[]\n"
+
+
+def test_outputs_that_only_the_script_names_are_told_where_a_file_or_a_gate_needs_their_names(tmp_path: Path) -> None:
+    named = '{"pass": True, "score": 1, "reason": "r", "namedScores": {"length": 3}}'
+    path = written(tmp_path, f"def get_assert(output, context):\n    return {named}\n")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"output": "a"}\n', "utf-8")
+    found = run(str(path), str(rows), "-o", str(tmp_path / "out.csv"))
+    assert '# "length" = {kind = "freeform"}' in found.output
+    gate = run(str(path), str(rows), "--fail-if", "length.mean<1")
+    assert gate.exit_code == 2
+    assert "[tool.evalcell.outputs.length]" in gate.output
+    assert runner.evaluate(path, [{"output": "a"}]).summary.direction == "maximize"

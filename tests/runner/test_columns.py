@@ -248,3 +248,8 @@ def test_what_is_held_to_look_further_is_bounded(script: str) -> None:
 
     assert "in its first 5 rows" in str(refused(script, rows()))
     assert read == 5
+
+
+def test_a_column_that_numbers_is_not_likely_by_a_part_of_its_name() -> None:
+    assert likely_columns({"input": "input"}, ["question_id", "answer_index"]) == {}
+    assert likely_columns({"input": "input"}, ["question_id", "the_question"]) == {"input": "the_question"}

@@ -21,6 +21,7 @@ def opened(source: str, **variables: str) -> ModuleType:
     A sandbox has neither variables nor a home, nor what shells need; packages ask for these when they are imported.
     """
     os.environ.update(variables)
+    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")  # a process with a thread is not forked
     if "HOME" not in os.environ:
         import tempfile
 

@@ -25,6 +25,7 @@ class Trial:
     """A list of packages, and a folder of scripts."""
     oracle: str
     script: str
+    """A file of that folder, or of the vendor's installed package where it begins so: `package/…`."""
     entry: str
     rows: str
     """`text` and `json` are real rows; `shapes` are the keys of the script's SHAPES."""
@@ -117,18 +118,46 @@ TRIALS = [
 ]
 
 
+PUBLISHED: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
+    "weave": {
+        "weave/scorers/string_scorer.py": ("StringMatchScorer", {}),
+        "weave/scorers/json_scorer.py": ("ValidJSONScorer", {}),
+        "weave/scorers/xml_scorer.py": ("ValidXMLScorer", {}),
+    },
+    "deepeval": {
+        "deepeval/metrics/exact_match/exact_match.py": ("ExactMatchMetric", {}),
+        "deepeval/metrics/pattern_match/pattern_match.py": ("PatternMatchMetric", {"pattern": r"(?s).*\d{2}"}),
+    },
+    "opik": {"opik/evaluation/metrics/heuristics/tone.py": ("Tone", {})},
+}
+"""Scripts as their vendors publish them, in the packages themselves: unchanged, and not copied here."""
+TRIALS += [
+    Trial(vendor, f"{vendor}_oracle.py", f"package/{script}", entry, "text", given)
+    for vendor, scripts in PUBLISHED.items()
+    for script, (entry, given) in scripts.items()
+]
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("trial", TRIALS, ids=str)
 def test_the_rows_are_those_of_the_vendors_own_runner(trial: Trial, tmp_path: Path) -> None:
-    script = HERE / "scripts" / trial.vendor / trial.script
+    command = program(trial)
+    script = place(trial)
     rows = shape_rows(script) if trial.rows == "shapes" else with_target(real_rows(trial.rows))
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    theirs = say(program(trial), script, trial.entry, file, trial.given)
+    theirs = say(command, script, trial.entry, file, trial.given)
     found = ours(script, trial.entry, rows, trial.given)
     assert differences(theirs, found, rows) == []
     if trial.rows == "shapes":
         assert {one["outcome"] for one in found} >= {"scored", "failed"}
+
+
+def place(trial: Trial) -> Path:
+    if not trial.script.startswith("package/"):
+        return HERE / "scripts" / trial.vendor / trial.script
+    (packages,) = python(trial.vendor).parents[1].glob("lib/python3.*/site-packages")
+    return packages / trial.script.removeprefix("package/")
 
 
 def with_target(rows: list[Row]) -> list[Row]:

@@ -20,7 +20,7 @@ def evaluate(ctx: EvaluationContext) -> EvaluationResult:
     calls = len(ctx.observation.tool_calls)
     return EvaluationResult(scores=[
         Score(name="same", value=same, data_type="BOOLEAN", comment="é"),
-        Score("calls", calls, "NUMERIC", metadata={"a": 1}),
+        Score(calls, "calls", "NUMERIC", metadata={"a": 1}),
         {"name": "kind", "value": "good"},
     ])
 """

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import statistics
-import tempfile
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from runner.evaluators.load import parse_evaluator
@@ -18,20 +13,10 @@ from runner.types import Evaluator
 from sandboxes import Call, Limits, Program, SandboxConfig
 from sandboxes.registry import create
 from tests.bench.measure import Figures
-from tests.foreign.vendors.comparison import ours, real_rows
-from tests.foreign.vendors.environment import HERE, UnavailableError, python, say
 
 COUNT = 200
 ROUNDS = 7
 BAR = 1.2
-VENDORS = {
-    "inspect": ("inspect_ai_oracle.py", "last_number.py", "last_number"),
-    "deepeval": ("deepeval_oracle.py", "length_ratio.py", "LengthRatio"),
-    "pydantic-evals": ("pydantic_evals_oracle.py", "overlap.py", "Overlap"),
-    "opik": ("opik_oracle.py", "words.py", "Words"),
-}
-VENDOR_ROWS = (200, 1400)
-VENDOR_BAR = 0.8
 WORK = """
     import json
     import re
@@ -79,43 +64,6 @@ SCRIPTS = {
 
 def figure_dialects(figures: Figures) -> None:
     asyncio.run(_wasm(figures))
-
-
-def figure_vendors(figures: Figures) -> None:
-    """What more rows of scripts with their package cost, beside the vendor's own loop; starts do not count."""
-    for vendor, (oracle, name, entry) in VENDORS.items():
-        try:
-            command = [python(vendor), HERE / "oracles" / oracle]
-        except UnavailableError as error:
-            figures.add(f"rows of {vendor} in process", "not measured", beside=str(error))
-            continue
-        script, theirs, mine = HERE / "scripts" / vendor / name, [], []
-        with tempfile.TemporaryDirectory() as folder:
-            for count in VENDOR_ROWS:
-                rows = [
-                    {**row, "id": f"{row['id']}-{turn}"} for turn in range(count // 200) for row in real_rows("text")
-                ]
-                file = Path(folder) / f"{count}.jsonl"
-                file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-                theirs.append(_processor(say, command, script, entry, file, {}))
-                mine.append(_processor(ours, script, entry, rows, {}))
-        more = VENDOR_ROWS[1] - VENDOR_ROWS[0]
-        ratio = (theirs[1] - theirs[0]) / (mine[1] - mine[0])
-        figures.add(
-            f"rows a second of {vendor} in process ÷ its own loop, processor time",
-            f"{ratio:.2f}",
-            f"≥ {VENDOR_BAR}",
-            f"{(mine[1] - mine[0]) / more * 1e3:.2f} ms a row, theirs {(theirs[1] - theirs[0]) / more * 1e3:.2f} ms",
-            met=ratio >= VENDOR_BAR,
-        )
-
-
-def _processor(step: Callable[..., object], *given: Any) -> float:
-    """Seconds of processor time of this process and those that it started."""
-    began = os.times()
-    step(*given)
-    ended = os.times()
-    return sum(ended[:4]) - sum(began[:4])
 
 
 async def _seconds(loaded: Program, calls: list[Call]) -> float:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO, TypeAlias
 
-from pydantic import Field, SerializeAsAny, field_serializer, field_validator
-
 from runner.datasets.dataset import Dataset, Empty, Reading, cases_from_rows, open_dataset
 from runner.datasets.frames import FrameRows
 from runner.datasets.lacking import Cases, refuse_lacking
@@ -32,6 +30,7 @@ from runner.evaluators.written_for import WrittenFor
 from runner.results.worst import WORST, Show
 from runner.types import Case, Evaluator, Finite, InputMapping, Result
 from sandboxes.base import Language, Limits, Sandbox, SandboxConfig
+from sandboxes.record import Field, field_serializer, field_validator
 from sandboxes.registry import create
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -53,7 +52,7 @@ class RunRequest(WrittenFor):
     """A path, `demo`, or `-` for standard input. None: the caller passes the rows."""
     language: Language | None = None
     """One of a template's languages."""
-    sandbox: SerializeAsAny[SandboxConfig] = SandboxConfig()
+    sandbox: SandboxConfig = SandboxConfig()
     """Its packages are added to the script's own. If its backend is not set, one that fits is chosen."""
     on: str | None = None
     """A cluster that the sandbox is opened on: `ray`, or `ray://HOST:PORT`. None: this machine."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SkipValidation, model_validator
-
-from sandboxes.base import Language, Model
+from sandboxes.base import Language
+from sandboxes.record import Field, Record, Unchecked, model_validator
 
 Direction = Literal["maximize", "minimize", "none"]
 Outcome = Literal["scored", "abstained", "failed", "lost"]
@@ -23,7 +22,7 @@ _HIGHER_IS_BETTER = ("promptfoo", "braintrust", "openai", "trl", "inspect", "dee
 """Tools by which a higher score is better, whatever is scored."""
 
 
-class Categorical(Model):
+class Categorical(Record):
     """A label from a fixed set; the label determines the score, if it has one."""
 
     kind: Literal["categorical"] = "categorical"
@@ -33,7 +32,7 @@ class Categorical(Model):
     threshold: Finite | None = None
 
 
-class Continuous(Model):
+class Continuous(Record):
     """A score, within optional bounds; a label is informational."""
 
     kind: Literal["continuous"] = "continuous"
@@ -51,7 +50,7 @@ class Continuous(Model):
         return self
 
 
-class Freeform(Model):
+class Freeform(Record):
     """Any label, any finite score."""
 
     kind: Literal["freeform"] = "freeform"
@@ -62,7 +61,7 @@ class Freeform(Model):
 OutputConfig = Annotated[Categorical | Continuous | Freeform, Field(discriminator="kind")]
 
 
-class InputMapping(Model):
+class InputMapping(Record):
     """
     The source of each parameter's value. A literal takes precedence over a path, a path over a name.
 
@@ -76,7 +75,7 @@ class InputMapping(Model):
     """Parameters, and the value that each has on every row."""
 
 
-class ParameterSpec(Model):
+class ParameterSpec(Record):
     """A header's declaration of one parameter. Without `choices` and bounds, any value of the types is accepted."""
 
     types: tuple[JsonType, ...] = ("any",)
@@ -90,7 +89,7 @@ class ParameterSpec(Model):
     """The bounds are inclusive, and apply to numbers only."""
 
 
-class Parameter(Model):
+class Parameter(Record):
     """One parameter of `evaluate`, as parsed."""
 
     name: str
@@ -100,7 +99,7 @@ class Parameter(Model):
     declared: ParameterSpec | None = None
 
 
-class Aggregate(Model):
+class Aggregate(Record):
     """A script's function `aggregate(results, …)`, which judges all rows together. docs/how-to/aggregates.md."""
 
     parameters: tuple[Parameter, ...] = ()
@@ -109,7 +108,7 @@ class Aggregate(Model):
     """True if it takes any name."""
 
 
-class Evaluator(Model):
+class Evaluator(Record):
     """A script that defines `evaluate`, `aggregate` or both, and its header. It has been parsed, not run."""
 
     name: str
@@ -156,7 +155,7 @@ class Evaluator(Model):
         return self.outputs
 
 
-class Case(Model):
+class Case(Record):
     """One dataset row, or why it could not be read."""
 
     number: int
@@ -170,13 +169,13 @@ class Case(Model):
     metadata: dict[str, Any] = Field(default_factory=dict)
     present: frozenset[str] = frozenset()
     """Those of id, input, output, reference and metadata that the row has. A null column is present."""
-    unread: SkipValidation[tuple[str, ...]] = ()
+    unread: Annotated[tuple[str, ...], Unchecked()] = ()
     """Known columns of the row that were not read, because the mapping does not need them."""
     broken: str | None = None
     """Why the row cannot be used. If set, only number, id and where are valid."""
 
 
-class ResultError(Model):
+class ResultError(Record):
     """The reason why a row has no score."""
 
     kind: ErrorKind
@@ -184,7 +183,7 @@ class ResultError(Model):
     """At least one line for people, with the next step if there is one."""
 
 
-class Score(Model):
+class Score(Record):
     """The label, score and explanation of one output."""
 
     label: str | None = None
@@ -192,7 +191,7 @@ class Score(Model):
     explanation: str | None = None
 
 
-class Result(Model):
+class Result(Record):
     """The result of one case. A failure is never a score."""
 
     id: str

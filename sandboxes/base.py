@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sandboxes.models import MB as MB
 from sandboxes.models import Call as Call
@@ -14,16 +14,28 @@ from sandboxes.models import Execution as Execution
 from sandboxes.models import Isolation as Isolation
 from sandboxes.models import Language as Language
 from sandboxes.models import Limits as Limits
-from sandboxes.models import Model as Model
 from sandboxes.models import Problem as Problem
 from sandboxes.models import SandboxConfig as SandboxConfig
 from sandboxes.models import Script as Script
 from sandboxes.models import ScriptError as ScriptError
 from sandboxes.models import Status as Status
+from sandboxes.record import Field as Field
+from sandboxes.record import Record as Record
 from sandboxes.refusals import refuse_unsupported
 from sandboxes.shield import finish
 
+if TYPE_CHECKING:
+    from sandboxes.model import Model as Model
+
 LOG = logging.getLogger("evalcell")
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Model":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sandboxes.model import Model  # here: it imports pydantic, which a run of the command line does without
+
+    return Model
 
 
 class Program(ABC):

@@ -7,9 +7,7 @@ import errno
 import hashlib
 import os
 import shlex
-import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,6 +89,8 @@ def private_dir(path: Path, variable: str = VARIABLE) -> Path:
 def delete(path: Path) -> None:
     """Delete a folder or file, as far as possible."""
     if path.is_dir() and not path.is_symlink():
+        import shutil  # here, as tempfile below: most runs only read
+
         shutil.rmtree(path, ignore_errors=True)
     else:
         with contextlib.suppress(OSError):
@@ -133,6 +133,8 @@ def find_file(folder: Path, key: str, suffix: str) -> Path | None:
 
 def keep(folder: Path, key: str, suffix: str, content: bytes | bytearray) -> Path:
     """Put a complete file under `key`, or none. Raises SandboxUnavailableError if nothing can be written."""
+    import tempfile
+
     path = folder / f"{key}-{hashlib.sha256(content).hexdigest()}{suffix}"
     with disk_errors(folder):
         fd, unfinished = tempfile.mkstemp(dir=folder, prefix=f".unfinished-{key}-")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from sandboxes.record import Field, Record
 
 Isolation = Literal["call", "batch"]
 Language = Literal["python", "typescript"]
@@ -12,41 +12,8 @@ Status = Literal["ok", "error", "timeout", "memory", "output", "crash", "no_resu
 
 MB = 1 << 20
 
-# Models are frozen; setting their slots directly takes half as long as `object.__setattr__`.
-_set_values, _set_named, _set_extra, _set_private = (
-    BaseModel.__dict__[name].__set__
-    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
-)
 
-
-class Model(BaseModel):
-    """A frozen model that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    field_names: ClassVar[set[str]]
-    """The names of all fields; not to be changed."""
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        cls.field_names = set(cls.model_fields)
-
-    @classmethod
-    def trusted(cls, values: dict[str, Any]) -> Self:
-        """
-        An instance from one value for every field, without validation; the dict must not be used again.
-
-        For the few objects that each row has, from values that we made or checked. It takes a fraction of the time.
-        """
-        made = cls.__new__(cls)
-        _set_values(made, values)
-        _set_named(made, cls.field_names)
-        _set_extra(made, None)
-        _set_private(made, None)
-        return made
-
-
-class Limits(Model):
+class Limits(Record):
     """The limits of one call. Sizes are in bytes, times in seconds of wall clock."""
 
     timeout: float = Field(default=10.0, gt=0, le=86_400)
@@ -68,7 +35,7 @@ class Limits(Model):
         return max(self.output, 4096) * 256
 
 
-class SandboxConfig(Model):
+class SandboxConfig(Record):
     """The choice of a backend, and what it shall allow."""
 
     backend: str = "wasm"
@@ -101,7 +68,7 @@ class SandboxConfig(Model):
     """Whether to run even if the host's files cannot be hidden from the script."""
 
 
-class Capabilities(Model):
+class Capabilities(Record):
     """What a backend can do; a config beyond it is refused."""
 
     languages: tuple[Language, ...]
@@ -135,7 +102,7 @@ class Script(NamedTuple):
     """The function's name. In TypeScript it is an export, or the default export if there is none of that name."""
 
 
-class Call(Model):
+class Call(Record):
     """One call of a program's function. Everything in it is data; JSON values only."""
 
     id: int
@@ -147,7 +114,7 @@ class Call(Model):
     """Makes the script's random numbers repeat. None: they differ from call to call."""
 
 
-class ScriptError(Model):
+class ScriptError(Record):
     """What went wrong in the script, in words for its author."""
 
     type: str
@@ -158,7 +125,7 @@ class ScriptError(Model):
     """The next step, if one is known."""
 
 
-class Execution(Model):
+class Execution(Record):
     """The result of one call, as the host saw it."""
 
     call: int
@@ -175,7 +142,7 @@ class Execution(Model):
     """Seconds of wall clock that the call took, without waiting."""
 
 
-class Problem(Model):
+class Problem(Record):
     """A problem found in a script without running it. Lines and columns count from 1."""
 
     line: int

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import entry_points
 
-from sandboxes.base import Model, Sandbox, SandboxConfig
+from sandboxes.base import Sandbox, SandboxConfig
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.record import Record
 
 ENTRY_POINTS = "evalcell.sandboxes"
 """Third parties register a `Sandbox` subclass in this group."""
 
 
-class Backend(Model):
+class Backend(Record):
     """Where to find a backend's class, and what to install if its module cannot be imported."""
 
     name: str
@@ -38,6 +38,8 @@ _OURS = (
 
 def backends() -> dict[str, Backend]:
     """All registered backends by name. A third party cannot replace one of ours."""
+    from importlib.metadata import entry_points  # here: a backend of ours is found without it
+
     found = {
         e.name: Backend(name=e.name, target=e.value, install=f"reinstall the package that provides {e.name!r}")
         for e in entry_points(group=ENTRY_POINTS)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from runner.cli import render, signals, values
+from runner.cli import signals, values
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.progress import Progress
 from runner.cli.sandbox_options import SandboxOptions
@@ -18,7 +22,7 @@ from runner.output.manifest import State
 from runner.request import RunRequest
 from runner.results.overview import nothing_scored, verdict
 from runner.results.summary import Summary
-from runner.results.worst import WORST, Show
+from runner.results.worst import WORST, Show, safe
 from runner.runs.run import Run
 from runner.runs.stored import prepare
 from runner.text import rows_of
@@ -26,6 +30,10 @@ from runner.types import Evaluator
 
 if TYPE_CHECKING:
     from runner.parts.run import PartsRun
+
+
+_COLORS = {"FORCE_COLOR", "TTY_COMPATIBLE"}
+"""Variables by which rich prints colours where there is no terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +125,9 @@ def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
     """Score all rows, and write how it ended; return whether it was interrupted. Raises as `run`."""
     with work.open(stdin=stdin):
         if not quiet:
-            render.err().say(render.text(_begins(work), "dim"))
+            say(_begins(work))
+            # What prints the results is imported while the sandbox starts.
+            Thread(target=import_module, args=("runner.cli.rows_view",), daemon=True).start()
         progress = Progress(not quiet, lambda: work.prepared.sandbox.state)
         progress.total = work.total() if progress.shown else None
         try:
@@ -127,6 +137,16 @@ def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
             raise
         end(work, "interrupted" if interrupted else "finished")
         return interrupted
+
+
+def say(words: str) -> None:
+    """Print a line on stderr that is less than the results: faint on a terminal."""
+    if sys.stderr.isatty() or _COLORS & os.environ.keys():
+        from runner.cli import render  # here, as below: it imports rich, which takes longer than to start
+
+        render.err().say(render.text(words, "dim"))
+    else:
+        click.echo(safe(words, 400), err=True)
 
 
 def _begins(work: Run) -> str:
@@ -150,6 +170,8 @@ async def _score(work: Run, progress: Progress) -> None:
 def end(work: Run | PartsRun, state: State, error: str | None = None) -> None:
     """Write how it ended."""
     if beside := work.end(state, error):
+        from runner.cli import render
+
         render.err().say(render.text(f"evalcell: {beside}", "bold red", render.ERROR))
 
 
@@ -172,6 +194,8 @@ def saved_as(run: str) -> str:
 
 def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = "") -> int:
     """Print the figures; return the exit code. `of` begins what is said on stderr: one of several evaluators."""
+    from runner.cli import render
+
     summary, err = work.summary("interrupted" if interrupted else "finished"), render.err()
     if not options.quiet:
         for note in work.notes:
@@ -204,6 +228,8 @@ def compared(work: Run | PartsRun) -> dict[str, Any]:
 
 
 def _print(work: Run | PartsRun, summary: Summary, options: Options) -> None:
+    from runner.cli import render
+
     out = render.out()
     if options.as_json:
         out.out(json.dumps(summary.model_dump(mode="json") | compared(work), ensure_ascii=True), highlight=False)

@@ -12,7 +12,7 @@ from runner.cli import values
 from runner.datasets.dataset import Empty
 from runner.errors import InputError
 from runner.evaluators.requirements import plain
-from runner.project.types import PRESETS
+from runner.project.presets import PRESETS
 from runner.request import RunRequest
 from runner.results.worst import Show
 from runner.runs.stored import find

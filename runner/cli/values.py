@@ -8,14 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
-from pydantic import ValidationError
-
 from runner.datasets.streams import refuse_encoding
 from runner.errors import InputError
 from runner.evaluators.parameters import expected
 from runner.text import printable
 from runner.types import Evaluator, InputMapping, ParameterSpec
 from sandboxes.base import MB, Limits
+from sandboxes.record import first_problem
 
 T = TypeVar("T")
 
@@ -40,8 +39,8 @@ def limits(timeout: float | None, megabytes: int | None, cpus: float | None = No
     wanted = {"timeout": timeout, "memory": None if megabytes is None else megabytes * MB, "cpu": cpus}
     try:
         return Limits.model_validate({name: value for name, value in wanted.items() if value is not None})
-    except ValidationError as error:
-        first = error.errors()[0]
+    except ValueError as error:
+        first = first_problem(error)
         raise InputError(f"--{first['loc'][0]}: {first['msg']}") from error
 
 

@@ -19,7 +19,6 @@ from runner.datasets.ids import Ids
 from runner.datasets.json_array import array_rows
 from runner.datasets.location import file_of, is_pattern, is_url, open_url
 from runner.datasets.lookahead import Lookahead
-from runner.datasets.parquet import ParquetRows
 from runner.datasets.rows import Row, cases, cases_from_rows
 from runner.datasets.slices import Slice, in_range, keys_of
 from runner.datasets.streams import BUFFER, PACKED, as_utf8, unpacked
@@ -212,6 +211,8 @@ def _open_file(
             raise DatasetError(f"{name} has no encoding, as it is no text; leave the encoding out")
         if not is_url(place):
             _open(path).close()
+        from runner.datasets.parquet import ParquetRows  # here: it imports pydantic's core, and text needs none
+
         rows = ParquetRows(place, columns, part)
         return Dataset(name, rows, rows.close, lambda: rows.count, rows.unread, header=rows.header, ends_reads=True)
     file = open_url(place) if is_url(place) else _open(path)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from runner.errors import DatasetError
+
+if TYPE_CHECKING:
+    import sqlite3  # most datasets need no database
 
 KEY = 16
 """Bytes of a key."""
@@ -64,12 +67,16 @@ class Ids:
             if len(self._few) > self._in_memory:
                 self._spill()
             return True
+        import sqlite3
+
         try:
             return self._many.execute("INSERT OR IGNORE INTO ids VALUES (?)", (key,)).rowcount == 1
         except sqlite3.Error as error:
             raise _no_room(error) from None
 
     def _spill(self) -> None:
+        import sqlite3
+
         try:
             # An empty name is a private database in a temporary file that goes away by itself.
             # Rows may be read by one thread after another.

@@ -7,17 +7,15 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from runner.datasets.column_values import MAX_ROW
 from runner.datasets.ids import KEY
 from runner.datasets.streams import BUFFER
 from runner.errors import DatasetError
 from runner.text import printable
-from sandboxes.base import Model
+from sandboxes.record import Field, Record
 
 
-class Slice(Model):
+class Slice(Record):
     """Rows that follow each other in a file: all of them, those in a range of bytes, or in some row groups."""
 
     path: str

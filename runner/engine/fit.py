@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from packaging.specifiers import SpecifierSet
-
+from runner.evaluators.python_versions import allows
 from runner.types import Evaluator
 from sandboxes.base import Sandbox
 from sandboxes.errors import UnsupportedConfigError
@@ -16,7 +15,7 @@ def refuse_unfit(evaluator: Evaluator, sandbox: Sandbox) -> None:
             f"the {sandbox.name} sandbox does not run {evaluator.language}; see `evalcell sandboxes`"
         )
     wanted, python = evaluator.requires_python, sandbox.python
-    if wanted and python and not SpecifierSet(wanted).contains(python, prereleases=True):
+    if wanted and python and not allows(wanted, python):
         raise UnsupportedConfigError(
             f"the script requires Python {wanted} and the {sandbox.name} sandbox runs {python}; "
             "change `requires-python` in its header, or choose another sandbox"

@@ -8,14 +8,14 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from pydantic import Field, TypeAdapter, ValidationError
-
 from runner.errors import EvaluatorError, PathError
 from runner.evaluators.column import parse_source
 from runner.evaluators.parameters import read_parameters
+from runner.evaluators.python_versions import normal_versions
 from runner.text import listed, printable, shown, suggestion, whole
-from runner.types import InputMapping, OutputConfig, ParameterSpec
-from sandboxes.base import Language, Model
+from runner.types import Categorical, Continuous, Freeform, InputMapping, OutputConfig, ParameterSpec
+from sandboxes.base import Language
+from sandboxes.record import Field, Record, first_problem
 
 MAX_HEADER = 16_384
 """Characters; tomllib takes quadratic time for some texts, 0.8 s for this much of `a.a.a.…`."""
@@ -30,11 +30,14 @@ NO_PACKAGES = "npm packages are not available to TypeScript evaluators yet"
 
 _START = re.compile(r"(?:#|//) /// ([a-zA-Z0-9-]+)")
 _KEYS = ("description", "output", "outputs", "mapping", "parameters", "apart", "dialect", "entry")
-_KINDS = ("categorical", "continuous", "freeform")
-_OUTPUT: TypeAdapter[OutputConfig] = TypeAdapter(OutputConfig)
+_KINDS: dict[str, type[OutputConfig]] = {
+    "categorical": Categorical,
+    "continuous": Continuous,
+    "freeform": Freeform,
+}
 
 
-class Header(Model):
+class Header(Record):
     """The content of a header; empty if there is none."""
 
     requires_python: str | None = None
@@ -157,11 +160,10 @@ class _Reader:
             return None
         if self._language != "python":
             self._refuse("requires-python", "`requires-python` is for Python scripts; take it out of this one")
-        from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
+        text = self._text_of("requires-python", value)
         try:
-            return str(SpecifierSet(self._text_of("requires-python", value)))
-        except InvalidSpecifier:
+            return normal_versions(text)
+        except ValueError:
             self._refuse("requires-python", f'{shown(value, 60)} is not a version specifier, such as ">=3.11"')
 
     def _packages(self, value: Any) -> tuple[str, ...]:
@@ -211,15 +213,16 @@ class _Reader:
     def _output(self, name: str, value: Any) -> OutputConfig:
         short = printable(name, 60)
         key = name.split(".", 1)[-1]
-        if not isinstance(value, dict) or value.get("kind") not in _KINDS:
+        if not isinstance(value, dict) or value.get("kind") not in [*_KINDS]:
             self._refuse(key, f'`{short}` must be a table with kind = "categorical", "continuous" or "freeform"')
         labels = value.get("labels")
         if isinstance(labels, list) and all(isinstance(label, str) for label in labels):
             # TOML has no null: a list is for labels without scores.
             value = {**value, "labels": dict.fromkeys(labels)}
+        kind = _KINDS[value["kind"]]
         try:
-            return _OUTPUT.validate_python(value, strict=True)
-        except ValidationError as error:
+            return kind.exact(value) or kind.model_validate(value, strict=True)
+        except ValueError as error:
             self._refuse(key, f"`{short}`: {_first_problem(error)}")
 
     def _mapping(self, table: Any) -> InputMapping:
@@ -255,8 +258,8 @@ class _Reader:
         return value
 
 
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in first["loc"][1:])
+def _first_problem(error: ValueError) -> str:
+    first = first_problem(error)
+    place = ".".join(str(part) for part in first["loc"])
     known = {"extra_forbidden": "an unknown key", "missing": "missing"}.get(first["type"], first["msg"])
     return printable(whole(f"{place}: {known}" if place else known.removeprefix("Value error, ")))

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
 from runner.text import printable
 from sandboxes.errors import UnsupportedConfigError
 
@@ -26,6 +23,9 @@ def refuse_lacking(packages: Sequence[str], lock: str, where: str) -> None:
 
         A requirement with a marker may not hold where the script runs, and is not looked for.
     """
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
     from sandboxes.packages import read_lock
 
     locked = dict(read_lock(lock, where).packages)

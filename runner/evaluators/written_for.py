@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import PlainValidator
-
 from runner.evaluators.load import HowRead
 from runner.types import DialectFailures
-from sandboxes.base import Model
+from sandboxes.record import Made, Record
 
 
 def _name(value: object) -> str:
@@ -17,11 +15,11 @@ def _name(value: object) -> str:
     return value
 
 
-Name = Annotated[str, PlainValidator(_name)]
+Name = Annotated[str, Made(_name)]
 """A name or a path; a path need not be valid UTF-8."""
 
 
-class WrittenFor(Model):
+class WrittenFor(Record):
     """The part of a request about a script of another tool."""
 
     dialect: str | None = None

@@ -6,9 +6,7 @@ import errno
 import json
 import os
 import re
-import shutil
 import stat
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -53,6 +51,8 @@ def remove_parts(folder: Path) -> None:
         return
     for name in os.listdir(parts):
         if _PART.fullmatch(name) and not (parts / name).is_symlink():
+            import shutil  # here, as tempfile below: most runs have no folder
+
             shutil.rmtree(parts / name)
     (parts / PLAN).unlink()
     with suppress(OSError):  # what else is in it stays
@@ -209,6 +209,8 @@ class ResultsFolder:
             self._begun = True
         # Room for the manifest's last state, which is given back when the rows have filled the disk.
         try:
+            import tempfile
+
             self._reserve = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  (ends with us)
             self._reserve.write(bytes(_RESERVED))
         except OSError as e:

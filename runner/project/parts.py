@@ -14,8 +14,9 @@ from runner.errors import ColumnsError, InputError
 from runner.evaluators.requirements import plain
 from runner.evaluators.resolve import STORED, is_path
 from runner.project.load import ProjectFile
+from runner.project.presets import PRESETS
 from runner.project.suite import Part, Suite, baseline_of, check, folder_of, own, shared
-from runner.project.types import PRESETS, Settings
+from runner.project.types import Settings
 from runner.request import RunRequest
 from runner.runs.stored import find
 from runner.text import listed, printable, read_bounded, suggestion

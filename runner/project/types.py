@@ -30,10 +30,6 @@ Most = Annotated[str, BeforeValidator(_share)]
 """A number of rows, or a percentage."""
 
 
-PRESETS: dict[str, dict[str, int]] = {"openai-grader": {"timeout": 120, "memory": 2048, "disk": 1024}}
-"""By name, the limits of another product: seconds, MB of memory, MB of disk. Scripts of 256 KB are the most anyway."""
-
-
 class Settings(Model):
     """How rows are scored and judged. Above all runs: what each of them says, unless it says otherwise."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runner.types import Result, Score
-from sandboxes.base import Model
+from sandboxes.record import Record
 
 TOLERANCE = 1e-9
 """The allowed difference of two scores. Adding up a sum in another order gives less."""
@@ -16,7 +16,7 @@ KEPT = 2000
 _BEFORE = 40  # of them before the place where it differs
 
 
-class Difference(Model):
+class Difference(Record):
     """One field that differs. A long text is cut around the first difference."""
 
     field: str

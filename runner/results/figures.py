@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pydantic import Field
-
 from runner.evaluators.dialect import DIALECTS, Dialect
 from runner.results.normalize import InvalidResultError
 from runner.text import printable
 from runner.types import ResultError
-from sandboxes.base import Language, Model
+from sandboxes.base import Language
+from sandboxes.record import Field, Record
 
 ONLY = "aggregate"
 """The name of a figure that was returned without one."""
@@ -23,7 +22,7 @@ NAME = 60
 _NOT_IN_NAMES = frozenset("<>=!")  # or no gate could name it
 
 
-class Figures(Model):
+class Figures(Record):
     """What `aggregate` said of all rows together."""
 
     aggregates: dict[str, float | None] = Field(default_factory=dict)

@@ -15,7 +15,7 @@ from runner.results.summary import GateResult, Stats, Summary
 from runner.results.tally import label_key
 from runner.text import listed, printable, rows_of
 from runner.types import OutputConfig
-from sandboxes.base import Model
+from sandboxes.record import Record
 
 Operator = Literal[">", ">=", "<", "<=", "==", "!="]
 
@@ -36,7 +36,7 @@ _CUT = "the dataset could not be read to its end"
 METRICS = ", ".join((*_OF_OUTPUT, *_OF_ROWS, "label:TEXT"))
 
 
-class Gate(Model):
+class Gate(Record):
     """A condition `metric comparison number` that fails the run if it is true, or, if required, if it is not."""
 
     text: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from tempfile import SpooledTemporaryFile
 from typing import Any, Self
 
 from runner.errors import InputError
@@ -49,6 +48,8 @@ class Gathered:
         self._size = 0
         self._arguments: dict[int, str] = {}  # the same for all repeats of a row
         self._failure: str | None = None
+        from tempfile import SpooledTemporaryFile  # here: few evaluators have an `aggregate`
+
         self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  (closed by `__exit__`)
 
     def watch(self, result: Result, call: Call) -> int:

@@ -6,12 +6,12 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
-from sandboxes.base import Model
+from sandboxes.record import Record
 
 BINS = 20
 
 
-class Histogram(Model):
+class Histogram(Record):
     """
     The number of scores in bins of equal width. A score on an edge belongs to the bin above it, the last to the last.
 

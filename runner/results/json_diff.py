@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from runner.text import printable, shown_json
-from sandboxes.base import Model
+from sandboxes.record import Record
 
 MOST = 8
 """Differences that are kept."""
@@ -18,7 +18,7 @@ _VALUE = 300
 _NOTHING = "(nothing)"
 
 
-class JsonDifference(Model):
+class JsonDifference(Record):
     """One place, and what each side has there."""
 
     path: str

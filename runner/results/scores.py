@@ -13,13 +13,13 @@ from math import fsum, isfinite, isinf, sqrt
 from runner.results.histogram import Histogram, histogram
 from runner.results.interval import Interval, wilson
 from runner.types import Continuous, Finite, OutputConfig
-from sandboxes.base import Model
+from sandboxes.record import Record
 
 _COUNTED = 10_000  # different scores that are counted; most evaluators give fewer
 _CHUNK = 1 << 16  # scores sorted at once; keeps the median of millions of rows flat in memory
 
 
-class ScoreSums(Model):
+class ScoreSums(Record):
     """The scores of a part of the rows, for those that join them with the rows before."""
 
     counted: list[tuple[Finite, int]]

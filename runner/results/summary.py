@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from runner.results.figures import Figures
 from runner.results.histogram import Histogram
 from runner.results.interval import wilson
 from runner.types import Direction, ErrorKind, OutputConfig
-from sandboxes.base import Model
+from sandboxes.record import Field, Record
 
 
-class Stats(Model):
+class Stats(Record):
     """
     The statistics of one output. Mean, median, min and max are None if `count` is 0.
 
@@ -56,7 +54,7 @@ class Stats(Model):
         return wilson(self.passed, self.count)[1] if self.passed is not None and self.count else None
 
 
-class ErrorCount(Model):
+class ErrorCount(Record):
     """The rows with one kind of error, with the first of them as the example."""
 
     kind: ErrorKind
@@ -66,7 +64,7 @@ class ErrorCount(Model):
     message: str
 
 
-class Counts(Model):
+class Counts(Record):
     """The evaluator, the sandbox, and the rows by outcome."""
 
     evaluator: str = ""
@@ -80,7 +78,7 @@ class Counts(Model):
     lost: int = 0
 
 
-class GateResult(Model):
+class GateResult(Record):
     """The result of one gate."""
 
     gate: str

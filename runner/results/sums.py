@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from runner.results.repeats import Repeats
 from runner.results.summary import Summary
 from runner.results.tally import Labels, Tally, TallySums
 from runner.results.worst import RankedRow, Show, ShownRows, Worst
 from runner.types import Evaluator, Result
-from sandboxes.base import Model
+from sandboxes.record import Field, Record
 
 
-class PartialSums(Model):
+class PartialSums(Record):
     """What the results of a part of the rows add up to; as JSON, at most some 11 bytes for each row."""
 
     tally: TallySums

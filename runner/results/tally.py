@@ -10,14 +10,14 @@ from typing import NamedTuple
 from runner.results.scores import Scores, ScoreSums
 from runner.results.summary import ErrorCount, Stats, Summary, passes
 from runner.types import ErrorKind, Outcome, OutputConfig, Result
-from sandboxes.base import Model
+from sandboxes.record import Record
 
 _LABELS = 100  # distinct labels counted by name; a script may make a new one each row
 _LABEL_CHARS = 100
 _NAMED = 64  # outputs that scripts of a dialect name themselves
 
 
-class OutputSums(Model):
+class OutputSums(Record):
     """What `Tally` has of one output."""
 
     scores: ScoreSums
@@ -27,7 +27,7 @@ class OutputSums(Model):
     other_labels: int
 
 
-class TallySums(Model):
+class TallySums(Record):
     """What `Tally` has of a part of the rows, for one that joins it with the rows before."""
 
     about: tuple[str, str, str] | None

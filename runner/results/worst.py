@@ -6,13 +6,12 @@ from bisect import insort
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from pydantic import Field
-
 from runner.results.json_diff import JsonDifference, json_differences
 from runner.results.summary import passes
 from runner.text import printable, shown_json
 from runner.types import ErrorKind, Evaluator, Finite, Outcome, Result
-from sandboxes.base import Call, Model
+from sandboxes.base import Call
+from sandboxes.record import Field, Record
 
 Show = Literal["worst", "best", "failed", "abstained"]
 WORST = 5
@@ -29,7 +28,7 @@ _REMARK = 1000
 _NAME = 160
 
 
-class ShownRow(Model):
+class ShownRow(Record):
     """One row, with the first part of each text. All texts are single lines and safe to print."""
 
     id: str
@@ -55,7 +54,7 @@ class ShownRow(Model):
         return self.outcome if self.kind in (None, "lost") else f"{self.outcome}: {self.kind}"
 
 
-class ShownRows(Model):
+class ShownRows(Record):
     """The rows to look at first, as `Summary` has the figures."""
 
     show: Show = "worst"
@@ -72,7 +71,7 @@ class ShownRows(Model):
         return "The first rows" if first else _TITLES[self.show]
 
 
-class RankedRow(Model):
+class RankedRow(Record):
     """A row to show, and its place among those of other parts of the rows."""
 
     key: tuple[int, Finite, int]

@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from shutil import copyfileobj
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Unpack
 
-from runner.compare.files import Source, find_source
 from runner.datasets.row_columns import ALL, RowColumns
 from runner.errors import EvaluatorError, InputError
 from runner.evaluators.load import HowRead
@@ -24,6 +21,7 @@ from runner.types import Evaluator
 from sandboxes.base import Language
 
 if TYPE_CHECKING:
+    from runner.compare.files import Source
     from runner.store.store import Store
     from runner.store.types import RunInfo
 
@@ -88,6 +86,8 @@ def finished(base: str, new: str) -> Iterator[tuple[Source, Source]]:
 
     Raises NotComparableError, NotStoredError and StoreError.
     """
+    from runner.compare.files import find_source  # here, as below: most runs are compared with none
+
     with ExitStack() as stack:
         store = None
         found: list[Source] = []
@@ -120,6 +120,11 @@ def source_of(store: Store, run: RunInfo, beside: Path | None = None) -> Iterato
 
     `beside` is the folder that the file is made in; None: the system's for such.
     """
+    from shutil import copyfileobj
+    from tempfile import TemporaryDirectory
+
+    from runner.compare.files import Source
+
     summary = run.summary.model_dump(mode="json") if run.summary is not None else {}
     manifest = {
         "state": run.state if run.state == "finished" else "unfinished",

@@ -40,6 +40,11 @@ class Lane(ABC):
         self.programs: set[int] = set()
         """The programs loaded here; after a restart a lane has none."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether it need not be started."""
+        return True
+
     @abstractmethod
     async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
         """Load a script. Raises SandboxError."""
@@ -152,6 +157,10 @@ class ProcessLane(Lane):
         self._process: asyncio.subprocess.Process | None = None
         self._ending: asyncio.Task[str] | None = None
         self._shortage = shortage.Shortage()
+
+    @property
+    def begun(self) -> bool:
+        return self._process is not None
 
     async def start(self) -> asyncio.subprocess.Process:
         """Start the process. Must not be cancelled: nobody would stop a process that is being started."""

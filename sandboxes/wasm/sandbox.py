@@ -9,8 +9,8 @@ import json
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from functools import cache
-from importlib.metadata import version
 from importlib.util import find_spec
+from time import monotonic
 from typing import ClassVar
 
 from sandboxes import protocol
@@ -23,7 +23,7 @@ from sandboxes.refusals import refuse_language
 from sandboxes.shield import every, finish
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
-from sandboxes.wasm.native_code import NativeCode, compile_guest, guest_file
+from sandboxes.wasm.native_code import NativeCode, compile_guest, guest_file, wasmtime_version
 from sandboxes.wasm.restore import Reset, restores_pages
 
 if find_spec("wasmtime") is None:  # it is imported only where it is used, which may be in a worker process
@@ -31,6 +31,9 @@ if find_spec("wasmtime") is None:  # it is imported only where it is used, which
 
 MOST_MEMORY = 4 << 30
 """In bytes; a 32-bit WebAssembly memory cannot be larger."""
+
+PATIENCE = 0.05
+"""Seconds that a program's callers wait in sum before another lane loads it: a start costs more than a few rows."""
 
 _DEATHS = DEATHS | {
     "stack": Death("crash", "StackOverflow", "its recursion used up the interpreter's stack: nested too deeply"),
@@ -80,6 +83,8 @@ class WasmSandbox(Sandbox):
         self._free: list[Lane] = []
         self._room = asyncio.Semaphore(0)
         self._numbers = itertools.count(1)
+        self._back = asyncio.Event()
+        self._patience: dict[int, float] = {}  # seconds, by program
 
     @property
     def concurrency(self) -> int:
@@ -87,7 +92,7 @@ class WasmSandbox(Sandbox):
 
     @property
     def identity(self) -> str:
-        return f"wasm/python-{self.python}/wasmtime-{_wasmtime()}"
+        return f"wasm/python-{self.python}/wasmtime-{wasmtime_version()}"
 
     @property
     def python(self) -> str:
@@ -96,7 +101,7 @@ class WasmSandbox(Sandbox):
     @classmethod
     def check(cls) -> str:
         fresh = "restored pages" if restores_pages() else "new instances"
-        return f"CPython {_guest_python()} in wasmtime {_wasmtime()}; a fresh state by {fresh}"
+        return f"CPython {_guest_python()} in wasmtime {wasmtime_version()}; a fresh state by {fresh}"
 
     async def open(self) -> None:
         _refuse_few_addresses()
@@ -113,9 +118,7 @@ class WasmSandbox(Sandbox):
         else:
             lanes = [ProcessLane(self._reset) for _ in range(self._jobs)]
             self._lanes = list(lanes)
-            await finish(
-                lambda: every(lane.start for lane in lanes)
-            )  # first, so that they import what they need meanwhile
+            await finish(lanes[0].start)  # first, so that it imports what it needs meanwhile
             found = await self._compiled(tried=False)
             for started in lanes:
                 started.serve(found)
@@ -134,6 +137,7 @@ class WasmSandbox(Sandbox):
         try:
             async with self.lane(program.number) as lane:
                 program.loaded = await program.load_on(lane)
+            self._patience[program.number] = PATIENCE
         except BaseException:
             await program.close()
             raise
@@ -153,12 +157,26 @@ class WasmSandbox(Sandbox):
         if not self.is_open:
             raise SandboxError("the wasm sandbox is not open; use it as `async with sandbox:`")
         async with self._room:
-            lane = min(self._free, key=lambda lane: (program not in lane.programs, len(lane.programs)))
+            await self._wait(program)
+            lane = min(self._free, key=lambda lane: (program not in lane.programs, not lane.begun, len(lane.programs)))
             self._free.remove(lane)
             try:
                 yield lane
             finally:
                 self._free.append(lane)
+                self._back.set()
+
+    async def _wait(self, program: int) -> None:
+        """Wait until a lane that has the program is free, unless its callers have waited long enough together."""
+        while (left := self._patience.get(program, 0.0)) > 0:
+            if any(program in lane.programs for lane in self._free):
+                return
+            began = monotonic()
+            self._back.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._back.wait()
+            self._patience[program] = left - (monotonic() - began)
 
     async def renew(self, lane: Lane) -> None:
         """Compile the guest again if a worker was lost because the cached code does not load here."""
@@ -166,6 +184,7 @@ class WasmSandbox(Sandbox):
             lane.serve(await self._compiled())
 
     async def forget(self, program: int) -> None:
+        self._patience.pop(program, None)
         for lane in self._lanes:
             await lane.forget(program)
 
@@ -248,11 +267,6 @@ class WasmProgram(Program):
 
     async def close(self) -> None:
         await self._sandbox.forget(self.number)
-
-
-@cache
-def _wasmtime() -> str:
-    return version("wasmtime")
 
 
 @cache

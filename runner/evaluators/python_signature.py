@@ -22,8 +22,9 @@ STACK = 64 << 20
 _NEWER = re.compile(r"^\s*(async\s+)?(def|class)\s+\w+\s*\[|^\s*type\s+\w+|f-string|template string|\bt[\"']")
 _GAP = r"(?:[ \t\f]|\\\n)*+"
 _WORD = r"[0-9A-Za-z_\x80-\U0010ffff]"
-_DOTTED = re.compile(rf"(?<!{_WORD})(?:{_WORD}++{_GAP}\.{_GAP}){{300}}")
-"""Python's parser takes quadratic time for an import of so many parts: half a minute for one of 256 KB."""
+_PARTS = 300
+"""Python's parser takes quadratic time for an import of more parts: half a minute for one of 256 KB."""
+_DOTTED = rf"(?<!{_WORD})(?:{_WORD}++{_GAP}\.{_GAP}){{{_PARTS}}}"
 
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -85,9 +86,10 @@ def _aggregate(args: ast.arguments) -> Aggregate | None:
 
 
 def parse(source: str, where: str) -> ast.Module:
-    if dotted := _DOTTED.search(source):
+    # To compile the pattern takes as long as to parse a script.
+    if source.count(".") >= _PARTS and (dotted := re.search(_DOTTED, source)):
         line = source.count("\n", 0, dotted.start()) + 1
-        raise EvaluatorError(f"{where}:{line}: a name of more than 300 parts; shorten it")
+        raise EvaluatorError(f"{where}:{line}: a name of more than {_PARTS} parts; shorten it")
     result: list[ast.Module | BaseException] = []
 
     def parse() -> None:

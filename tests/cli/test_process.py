@@ -246,7 +246,7 @@ def test_a_plain_run_imports_no_more_than_it_uses(here: Path) -> None:
     found = set(json.loads(done.stderr.splitlines()[-1]))
     known = {"runner", "sandboxes", "templates", "click", "rich", "platformdirs", *sys.stdlib_module_names}
     assert {name for name in found if name.partition(".")[0] not in known} == set()
-    assert {"importlib.metadata", "runner.compare", "runner.project.types", "sqlite3", "tempfile"} & found == set()
+    assert {"importlib.metadata", "runner.compare", "runner.project.types", "sqlite3"} & found == set()
 
 
 def test_a_run_without_packages_does_not_load_what_installs_them(here: Path) -> None:

@@ -22,6 +22,7 @@ from runner.results import worst
 from runner.service.types import Checked, RunEvent
 from runner.store.types import DatasetInfo, EvaluatorInfo, EvaluatorVersion, RunInfo
 from sandboxes import models
+from sandboxes.record import Record
 
 PAGE = Path(__file__).parent / "reference" / "python.md"
 PARTS = {
@@ -74,18 +75,18 @@ def page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _parts() -> list[type[BaseModel]]:
+def _parts() -> list[type[BaseModel | Record]]:
     """The models that fields of public ones have, and of those, in the order in which they occur."""
     public = [getattr(runner, name) for names in PARTS.values() for name in names]
-    found = [one for one in (*public, *KEPT) if inspect.isclass(one) and issubclass(one, BaseModel)]
+    found = [one for one in (*public, *KEPT) if inspect.isclass(one) and issubclass(one, (BaseModel, Record))]
     for model in found:  # it grows
         for field in model.model_fields.values():
             found += [one for one in _models(field.annotation) if one not in found]
     return [model for model in found if model not in public]
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+def _models(annotation: Any) -> Iterator[type[BaseModel | Record]]:
+    if inspect.isclass(annotation) and issubclass(annotation, (BaseModel, Record)):
         yield annotation
     for argument in get_args(annotation):
         yield from _models(argument)
@@ -109,7 +110,7 @@ def _words() -> dict[str, str]:
 def _entry(name: str, found: Any) -> Iterator[str]:
     if inspect.isfunction(found):
         yield from _function(name, found)
-    elif issubclass(found, BaseModel):
+    elif issubclass(found, (BaseModel, Record)):
         yield from _model(found)
     elif not issubclass(found, BaseException):
         yield from _class(name, found)
@@ -152,7 +153,7 @@ def _class(name: str, found: type) -> Iterator[str]:
             yield from (f"#### {name}.{own}\n", *_function(own, member))
 
 
-def _model(model: type[BaseModel]) -> Iterator[str]:
+def _model(model: type[BaseModel | Record]) -> Iterator[str]:
     yield f"{_text(model)}\n"
     yield "| field | type | default | |\n|---|---|---|---|"
     said = _attributes(model)
@@ -171,11 +172,11 @@ def _model(model: type[BaseModel]) -> Iterator[str]:
             yield from (f"#### {model.__name__}.{name}\n", *_function(name, member))
 
 
-def _attributes(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
+def _attributes(model: type[BaseModel | Record]) -> dict[str, tuple[str, str]]:
     """Each field's type, as it is written, and the docstring below it."""
     found: dict[str, tuple[str, str]] = {}
     for base in reversed(model.__mro__):
-        if base is BaseModel or not issubclass(base, BaseModel):
+        if base in (BaseModel, Record) or not issubclass(base, (BaseModel, Record)):
             continue
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(tree, ast.ClassDef)
@@ -190,7 +191,7 @@ def _attributes(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
 def _default(value: object) -> str:
     if value is PydanticUndefined:
         return "required"
-    return "a default one" if isinstance(value, BaseModel) else f"`{value!r}`"
+    return "a default one" if isinstance(value, BaseModel | Record) else f"`{value!r}`"
 
 
 def _text(found: Any) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from sandboxes.record import Record
+
 MOST = 24_000
 """Characters of a reply, as JSON."""
 
@@ -16,9 +18,9 @@ _ITEMS = (100, 100, 100, 60, 40, 30, 20, 10)
 _DEPTH = 12
 
 
-def as_reply(found: BaseModel | dict[str, Any]) -> dict[str, Any]:
+def as_reply(found: BaseModel | Record | dict[str, Any]) -> dict[str, Any]:
     """A model or an object as JSON values. Long texts and lists are cut, and say so, until it is short enough."""
-    plain = found.model_dump(mode="json", exclude_none=True) if isinstance(found, BaseModel) else found
+    plain = found.model_dump(mode="json", exclude_none=True) if isinstance(found, BaseModel | Record) else found
     for text, items in zip((*_TEXTS, 24), _ITEMS, strict=True):
         made: dict[str, Any] = _cut(plain, text, items, _DEPTH)
         if len(json.dumps(made, ensure_ascii=False, default=str)) <= MOST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Body, Query, Response
 from pydantic import Field
 
 from runner.server.idempotency import Once
@@ -90,7 +90,7 @@ async def config(name: Name, service: Here) -> Preset:
 
 
 @router.put("/configs/{name}", tags=["configs"], responses=problems("not-allowed", "input"))
-async def set_config(name: Name, body: SandboxConfig, service: Here) -> Preset:
+async def set_config(name: Name, body: Annotated[SandboxConfig, Body()], service: Here) -> Preset:
     """Keep a sandbox config under a name; one that was there is replaced."""
     return await service.set_preset(name, body)
 

@@ -36,7 +36,7 @@ _COLORS = {"FORCE_COLOR", "TTY_COMPATIBLE"}
 """Variables by which rich prints colours where there is no terminal."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method that is made takes 0.5 ms
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # to make these methods takes time at each start
 class Options(SandboxOptions):
     """The command line of `run`, as click parsed it."""
 

@@ -48,7 +48,7 @@ class More(TypedDict, total=False):
     aggregate_timeout: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # each method that is made takes 0.5 ms
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # to make these methods takes time at each start
 class SandboxOptions:
     """The options that decide which script runs, in which sandbox, and what it may use."""
 

@@ -36,7 +36,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "remote": ("sandboxes/remote/", "sandboxes/guest/", "tests/remote/", _VERSIONS),
     "packages": ("sandboxes/packages/", _VERSIONS),
     "cluster": (
-        *("sandboxes/cluster/", "runner/parts/cluster.py", "runner/cli/cluster.py"),
+        *("sandboxes/cluster/", "runner/parts/cluster.py", "runner/cli/commands/cluster.py"),
         *("runner/api/ray_data.py", "runner/api/warm.py", _VERSIONS),
     ),
     "templates": ("templates/", _VERSIONS),
@@ -60,10 +60,17 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "pool": ("runner/pool/", "sandboxes/wasm/lanes.py", _VERSIONS),
     "store": ("runner/store/", "runner/runs/stored.py", "runner/output/sinks.py", _VERSIONS),
     "server": ("runner/server/", "runner/service/", "runner/pool/", "runner/store/", _VERSIONS),
-    "tools": ("runner/mcp/", "runner/client/", "runner/cli/mcp.py", "runner/tracing.py", "runner/service/", _VERSIONS),
+    "tools": (
+        "runner/mcp/",
+        "runner/client/",
+        "runner/cli/commands/mcp.py",
+        "runner/tracing.py",
+        "runner/service/",
+        _VERSIONS,
+    ),
     "reports": (
-        *("runner/reports/", "runner/notebook/", "runner/results/overview.py", "runner/cli/github.py"),
-        *("runner/cli/github_api.py", "action.yml"),
+        *("runner/reports/", "runner/notebook/", "runner/results/overview.py", "runner/cli/commands/github.py"),
+        *("runner/cli/commands/github_api.py", "action.yml"),
         _VERSIONS,
     ),
     "wheel": (

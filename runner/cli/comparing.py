@@ -101,6 +101,6 @@ def compare(**given: Any) -> int:
     Rows pair by id, and by a hash of what the evaluator was given beside the output. What does not pair is named
     and counted. To see outputs side by side, run with --keep output --keep reference.
     """
-    from runner.cli import compare
+    from runner.cli.commands import compare
 
     return compare.compare(compare.Options(**given))

@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 
 import click
 
-from runner.cli import authoring, comparing, github, mcp, options, report, sandboxes, serve, signals, stored, streams
+from runner.cli import comparing, options, signals, streams
+from runner.cli.commands import authoring, github, mcp, report, sandboxes, serve, stored
+from runner.cli.commands.export import export, lines
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE
-from runner.cli.export import export, lines
 from runner.version import installed
 
 
@@ -175,20 +176,20 @@ def run(**given: Any) -> int:
 
     Without arguments all runs of evalcell.toml are run; with NAME alone, its run of that name.
     """
-    from runner.cli import run
+    from runner.cli.commands import run
     from runner.datasets.location import is_pattern
 
     asked = run.Options(**given)
     if asked.project is not None or (asked.dataset is None and not asked.evaluators and asked.inline is None):
-        from runner.cli import project  # not for an evaluator that is named
+        from runner.cli.commands import project  # not for an evaluator that is named
 
         return project.run(asked)
     if asked.evaluators:
-        from runner.cli import several  # nor for one alone
+        from runner.cli.commands import several  # nor for one alone
 
         return several.run(asked)
     if asked.evaluator is not None and asked.dataset is not None and is_pattern(asked.dataset):
-        from runner.cli import parts  # nor for one file
+        from runner.cli.commands import parts  # nor for one file
 
         return parts.run(asked, asked.evaluator, asked.dataset)
     return run.run(asked)
@@ -207,7 +208,7 @@ def check(**given: Any) -> int:
 
     Without DATASET the script is not run.
     """
-    from runner.cli import check
+    from runner.cli.commands import check
 
     return check.check(check.Options(**given))
 
@@ -238,7 +239,7 @@ def test(**given: Any) -> int:
     outcome, and for a failure its kind and a part of its message. `set` and `map` give the script's parameters
     values and paths for that row.
     """
-    from runner.cli import examples
+    from runner.cli.commands import examples
 
     return examples.test(examples.Options(**given))
 
@@ -269,7 +270,7 @@ def parity(**given: Any) -> int:
     DATASET is a file, `demo`, or `cases` for the worked examples of `evalcell test`. Outcome, label, score,
     explanation and the kind of an error must agree; error messages may differ.
     """
-    from runner.cli import parity
+    from runner.cli.commands import parity
 
     return parity.parity(parity.Options(**given))
 

@@ -276,7 +276,7 @@ main()
     [
         ("runner.cli.streams", ["--help"]),
         ("click", ["--help"]),
-        ("runner.cli.run", ["run", "slow.py", "data.jsonl"]),
+        ("runner.cli.commands.run", ["run", "slow.py", "data.jsonl"]),
         ("rich.console", ["templates"]),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.charts import WIDTH, charts, outcome_bar
+from runner.cli.views.charts import WIDTH, charts, outcome_bar
 from runner.results.summary import Stats, Summary
 from tests.cli.commands import evalcell, header, write_rows
 

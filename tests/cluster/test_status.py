@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runner import SandboxConfig, stream
-from runner.cli.cluster import _print
+from runner.cli.commands.cluster import _print
 from runner.parts.run import PartsRun
 from runner.request import RunRequest, prepare
 from sandboxes.cluster.status import ClusterStatus, NodeStatus, WorkerStatus, _differences, look

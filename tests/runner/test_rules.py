@@ -16,8 +16,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from runner import Report, RequirementError
+from runner.cli.commands.run import exit_code
 from runner.cli.messages import in_options
-from runner.cli.run import exit_code
 from runner.cli.values import mapping
 from runner.datasets.dataset import cases_from_rows, open_dataset
 from runner.errors import MappingError

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from runner.cli import serve as command
+from runner.cli.commands import serve as command
 from runner.cli.main import cli
 from runner.server import token
 from runner.server.alone import taken

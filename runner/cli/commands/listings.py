@@ -7,9 +7,9 @@ import sys
 from rich.text import Text
 
 import templates
-from runner.cli import render
 from runner.cli.exit_codes import DONE
 from runner.cli.messages import in_options
+from runner.cli.views import render
 from runner.evaluators.resolve import find_evaluator, find_language, is_reference
 from runner.runs.stored import find as find_stored
 from sandboxes.base import Capabilities, Language

@@ -94,7 +94,7 @@ def rows_table(entries: Sequence[ShownRow]) -> Table:
 
 def summary_view(summary: Summary) -> RenderableType:
     """All figures, each with the number of rows behind it."""
-    from runner.cli.charts import charts, outcome_bar  # not for a run that is to be quiet
+    from runner.cli.views.charts import charts, outcome_bar  # not for a run that is to be quiet
 
     rows: list[tuple[str, RenderableType]] = []
     if summary.evaluator:

@@ -14,11 +14,12 @@ from typing import Any
 
 import click
 
-from runner.cli import render, values
+from runner.cli import values
+from runner.cli.commands.run import Options, compared, execute, report, request_of
+from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED, WRONG_USAGE
 from runner.cli.messages import in_options
-from runner.cli.run import Options, compared, execute, report, request_of
-from runner.cli.step import tell_step
+from runner.cli.views import render
 from runner.errors import InputError
 from runner.output.files import WriteError
 from runner.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.cli.messages import in_options
-from runner.cli.render import outcome, passed_style
+from runner.cli.views.render import outcome, passed_style
 from runner.evaluators.header import COMMENTS
 from runner.results.gates import figure
 from runner.results.summary import Summary

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runner.cli import render, signals
-from runner.cli.progress import Progress
-from runner.cli.run import Options, end, report, request_of
-from runner.cli.step import tell_step
+from runner.cli import signals
+from runner.cli.commands.run import Options, end, report, request_of
+from runner.cli.commands.step import tell_step
+from runner.cli.views import render
+from runner.cli.views.progress import Progress
 from runner.parts.run import PartsRun
 from runner.runs.stored import find, prepare
 from runner.text import rows_of

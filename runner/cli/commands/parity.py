@@ -13,11 +13,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli import render, signals
+from runner.cli import signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.messages import in_options
-from runner.cli.progress import Progress
 from runner.cli.sandbox_options import SandboxOptions
+from runner.cli.views import render
+from runner.cli.views.progress import Progress
 from runner.request import Prepared
 from runner.results.diff import TOLERANCE, windows
 from runner.runs.parity import Cases, Parity, ParityTally, RowDifference, open_cases, prepare_sides, together

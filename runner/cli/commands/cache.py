@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from runner.cli import render
 from runner.cli.exit_codes import DONE
+from runner.cli.views import render
 from runner.text import size_of
 from sandboxes.cache import VARIABLE, cache_dir
 from sandboxes.packages import CacheEntry, entries, prune

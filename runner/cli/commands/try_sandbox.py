@@ -11,8 +11,9 @@ from typing import Any
 
 from rich.text import Text
 
-from runner.cli import render, signals
+from runner.cli import signals
 from runner.cli.exit_codes import DONE, INTERRUPTED
+from runner.cli.views import render
 from runner.evaluators.entrypoint import script
 from runner.text import printable, whole
 from sandboxes.base import Call, Language, Limits, Program, Sandbox, SandboxConfig, Script

@@ -44,7 +44,7 @@ def report(runs: tuple[str, ...], reports: tuple[str, ...], compare: bool, toler
     Texts of rows are in it if the results carry them: `evalcell run ... --keep output --keep reference`.
     """
     from runner.api.run import write_report
-    from runner.cli import render
+    from runner.cli.views import render
 
     write_report(runs, reports, compare=compare, tolerance=tolerance)
     if not quiet:

@@ -7,11 +7,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, fields
 from tempfile import TemporaryDirectory
 
-from runner.cli import render
+from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.headings import on_the_command_line
 from runner.cli.sandbox_options import SandboxOptions
-from runner.cli.step import tell_step
+from runner.cli.views import render
 from runner.compare.gate import worse_gate
 from runner.compare.pairs import Wish
 from runner.compare.runs import compare_sources
@@ -98,7 +98,7 @@ def _compared(options: Options) -> Comparison | None:
 
 def _datasets(options: Options, wish: Wish) -> Comparison | None:
     from runner.cli import signals  # none of this for runs that are finished
-    from runner.cli.progress import Progress
+    from runner.cli.views.progress import Progress
     from runner.runs.comparison import DatasetComparison
 
     name, base, new = options.sources
@@ -129,7 +129,7 @@ def show(made: Comparison, gate: GateResult | None, *, as_json: bool, quiet: boo
         found = made.model_dump(mode="json") | ({} if gate is None else {"gate": gate.model_dump(mode="json")})
         out.out(json.dumps(found, ensure_ascii=True), highlight=False)
     elif not quiet:
-        from runner.cli.compare_view import comparison_view
+        from runner.cli.views.compare_view import comparison_view
 
         out.print(comparison_view(made, out.width))
     if gate is not None and (gate.verdict != "passed" or not quiet):

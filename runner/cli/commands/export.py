@@ -69,8 +69,8 @@ def lines(**given: Any) -> int:
 
 def _export(tool: str, script: str, threshold: float | None, file: str | None, **given: Any) -> int:
     # Here and below: not for other commands.
+    from runner.cli.commands.new import create
     from runner.cli.exit_codes import DONE
-    from runner.cli.new import create
     from runner.evaluators.load import split_entry
     from runner.evaluators.resolve import is_path
     from runner.export.files import TOOLS, Exported

@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.text import Text
 
 import templates
-from runner.cli import render
 from runner.cli.exit_codes import DONE
+from runner.cli.views import render
 from runner.errors import InputError, OutputError
 from runner.evaluators.load import LANGUAGES
 from runner.evaluators.resolve import find_language

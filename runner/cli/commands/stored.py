@@ -33,7 +33,7 @@ def add(file: str, name: str | None, language: str | None) -> int:
     A script becomes NAME@1, and each changed one the next version; versions never change. A dataset is copied, and is
     asked for as store:NAME. Its rows are read through first.
     """
-    from runner.cli import add
+    from runner.cli.commands import add
 
     return add.add(file, name, language)
 
@@ -46,7 +46,7 @@ def evaluators(context: click.Context, as_json: bool, count: int) -> int | None:
     """List the evaluators of the store."""
     if context.invoked_subcommand is not None:
         return None
-    from runner.cli.add import list_evaluators
+    from runner.cli.commands.add import list_evaluators
 
     return list_evaluators(count, as_json=as_json)
 
@@ -56,7 +56,7 @@ def evaluators(context: click.Context, as_json: bool, count: int) -> int | None:
 @_force
 def delete_evaluator(name: str, force: bool) -> int:
     """Delete the evaluator NAME with all its versions."""
-    from runner.cli.add import delete_evaluator
+    from runner.cli.commands.add import delete_evaluator
 
     return delete_evaluator(name, force=force)
 
@@ -69,7 +69,7 @@ def datasets(context: click.Context, as_json: bool, count: int) -> int | None:
     """List the datasets of the store."""
     if context.invoked_subcommand is not None:
         return None
-    from runner.cli.add import list_datasets
+    from runner.cli.commands.add import list_datasets
 
     return list_datasets(count, as_json=as_json)
 
@@ -79,7 +79,7 @@ def datasets(context: click.Context, as_json: bool, count: int) -> int | None:
 @_force
 def delete_dataset(name: str, force: bool) -> int:
     """Delete the dataset NAME, and its file if no other dataset has the same content."""
-    from runner.cli.add import delete_dataset
+    from runner.cli.commands.add import delete_dataset
 
     return delete_dataset(name, force=force)
 
@@ -92,7 +92,7 @@ def runs(context: click.Context, as_json: bool, count: int) -> int | None:
     """List the runs of the store, the newest first: those of `run --save`, and of the server."""
     if context.invoked_subcommand is not None:
         return None
-    from runner.cli.runs import list_runs
+    from runner.cli.commands.runs import list_runs
 
     return list_runs(count, as_json=as_json)
 
@@ -103,7 +103,7 @@ def runs(context: click.Context, as_json: bool, count: int) -> int | None:
 @_json
 def show(id: str, worst: int, as_json: bool) -> int:
     """Show the run ID: its figures and its worst rows. `latest` is the newest run."""
-    from runner.cli.runs import show_run
+    from runner.cli.commands.runs import show_run
 
     return show_run(id, worst, as_json=as_json)
 
@@ -113,7 +113,7 @@ def show(id: str, worst: int, as_json: bool) -> int:
 @click.option("--force", is_flag=True, help="Also one that is still called running; see that nobody runs it.")
 def delete_runs(ids: tuple[str, ...], force: bool) -> int:
     """Delete runs with their results."""
-    from runner.cli.runs import delete_runs
+    from runner.cli.commands.runs import delete_runs
 
     return delete_runs(ids, force=force)
 
@@ -130,6 +130,6 @@ def prune(older_than: timedelta | None, keep: int | None, mb: int | None) -> int
 
     Without an option no run is deleted.
     """
-    from runner.cli.runs import prune_runs
+    from runner.cli.commands.runs import prune_runs
 
     return prune_runs(older_than, keep, mb)

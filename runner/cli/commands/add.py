@@ -12,8 +12,8 @@ from typing import cast
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli import render
 from runner.cli.exit_codes import DONE
+from runner.cli.views import render
 from runner.datasets.dataset import SUFFIXES, open_dataset
 from runner.datasets.streams import PACKED
 from runner.evaluators.resolve import STORED, find_evaluator

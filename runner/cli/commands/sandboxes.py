@@ -22,7 +22,7 @@ def doctor(as_json: bool) -> int:
     Python and its variables, the system, limits, clocks, folders; and each sandbox of this machine runs a short script.
     No provider is asked.
     """
-    from runner.cli.doctor import doctor
+    from runner.cli.commands.doctor import doctor
 
     return doctor(as_json)
 
@@ -37,7 +37,7 @@ def cluster(on: str, as_json: bool) -> int:
     CLUSTER is `ray`, the one of RAY_ADDRESS, or ray://HOST:10001. On each node a task looks at the sandboxes. The
     workers are those of all runs that are under way there.
     """
-    from runner.cli.cluster import cluster
+    from runner.cli.commands.cluster import cluster
 
     return cluster(on, as_json)
 
@@ -62,16 +62,16 @@ def sandboxes(
     if name is None and (packages or language):
         raise click.UsageError("--with and --lang go with --try NAME")
     if live:
-        from runner.cli.machines import list_live
+        from runner.cli.commands.machines import list_live
 
         return list_live(env_file)
     if name is not None:
-        from runner.cli.try_sandbox import try_sandbox
+        from runner.cli.commands.try_sandbox import try_sandbox
 
         return try_sandbox(name, env_file, packages, language)
     if env_file is not None:
         raise click.UsageError("--env-file goes with --live or --try NAME")
-    from runner.cli.listings import list_sandboxes
+    from runner.cli.commands.listings import list_sandboxes
 
     return list_sandboxes()
 
@@ -96,7 +96,7 @@ def reap(name: str | None, older_than: timedelta | None, dry_run: bool, env_file
     Machines of a run that goes on here are never ended. Those of other hosts are only with --older-than: nobody here
     knows whether their run goes on.
     """
-    from runner.cli.machines import end_left
+    from runner.cli.commands.machines import end_left
 
     return end_left(name, older_than, env_file, dry_run=dry_run)
 
@@ -107,7 +107,7 @@ def cache(context: click.Context) -> int | None:
     """List what is cached on this machine so that runs start faster, and its size."""
     if context.invoked_subcommand is not None:
         return None
-    from runner.cli.cache import list_cache
+    from runner.cli.commands.cache import list_cache
 
     return list_cache()
 
@@ -129,6 +129,6 @@ def prune(unused: int, everything: bool) -> int:
 
     What a run is using is kept. What is deleted is built or downloaded again when a run needs it.
     """
-    from runner.cli.cache import prune_cache
+    from runner.cli.commands.cache import prune_cache
 
     return prune_cache(0 if everything else unused)

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from rich.text import Text
 
-from runner.cli import render
 from runner.cli.exit_codes import DONE
+from runner.cli.views import render
 from runner.results.worst import Worst
 from runner.runs.stored import found_run
 from runner.store import open_store

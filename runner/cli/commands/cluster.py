@@ -6,8 +6,9 @@ import json
 
 from rich.text import Text
 
-from runner.cli import render, signals
+from runner.cli import signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED
+from runner.cli.views import render
 from sandboxes.cluster.status import ClusterStatus, look
 
 

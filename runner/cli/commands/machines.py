@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from rich.table import Table
 
-from runner.cli import render, signals
+from runner.cli import signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED
+from runner.cli.views import render
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.remote.credentials import Account, Accounts, accounts
 from sandboxes.remote.ledger import Ledger, plain

@@ -7,11 +7,11 @@ from itertools import chain
 
 import click
 
-from runner.cli import render
+from runner.cli.commands.run import Options
+from runner.cli.commands.several import run_all
 from runner.cli.exit_codes import DONE
 from runner.cli.headings import on_the_command_line
-from runner.cli.run import Options
-from runner.cli.several import run_all
+from runner.cli.views import render
 from runner.errors import InputError
 from runner.project.load import FILE, PYPROJECT, find_project
 from runner.project.parts import parts, suites

@@ -51,7 +51,7 @@ class Progress:
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
-            from runner.cli.render import err
+            from runner.cli.views.render import err
 
             columns = (
                 BarColumn(bar_width=24),

@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli import render
-from runner.cli.rows_view import LINES
+from runner.cli.views import render
+from runner.cli.views.rows_view import LINES
 from runner.compare.baseline import Baseline
 from runner.compare.runs import unlike
 from runner.compare.types import ChangedRow, Comparison, Difference

@@ -6,9 +6,9 @@ import json
 
 from rich.text import Text
 
-from runner.cli import render
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE
 from runner.cli.messages import in_options
+from runner.cli.views import render
 from runner.doctor import Finding, diagnose
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("look", "yellow"), "problem": ("WRONG", "red")}

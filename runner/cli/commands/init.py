@@ -12,8 +12,8 @@ from pathlib import Path
 from rich.text import Text
 
 import templates
-from runner.cli import render
 from runner.cli.exit_codes import DONE
+from runner.cli.views import render
 from runner.errors import InputError, OutputError
 from runner.text import printable, whole
 from sandboxes.base import Language

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from runner.cli import signals, values
+from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
-from runner.cli.progress import Progress
 from runner.cli.sandbox_options import SandboxOptions
-from runner.cli.step import tell_step
+from runner.cli.views.progress import Progress
 from runner.output.manifest import State
 from runner.request import RunRequest
 from runner.results.overview import nothing_scored, verdict
@@ -127,7 +127,7 @@ def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
         if not quiet:
             say(_begins(work))
             # What prints the results is imported while the sandbox starts.
-            Thread(target=import_module, args=("runner.cli.rows_view",), daemon=True).start()
+            Thread(target=import_module, args=("runner.cli.views.rows_view",), daemon=True).start()
         progress = Progress(not quiet, lambda: work.prepared.sandbox.state)
         progress.total = work.total() if progress.shown else None
         try:
@@ -142,7 +142,7 @@ def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
 def say(words: str) -> None:
     """Print a line on stderr that is less than the results: faint on a terminal."""
     if sys.stderr.isatty() or _COLORS & os.environ.keys():
-        from runner.cli import render  # here, as below: it imports rich, which takes longer than to start
+        from runner.cli.views import render  # here, as below: it imports rich, which takes longer than to start
 
         render.err().say(render.text(words, "dim"))
     else:
@@ -170,7 +170,7 @@ async def _score(work: Run, progress: Progress) -> None:
 def end(work: Run | PartsRun, state: State, error: str | None = None) -> None:
     """Write how it ended."""
     if beside := work.end(state, error):
-        from runner.cli import render
+        from runner.cli.views import render
 
         render.err().say(render.text(f"evalcell: {beside}", "bold red", render.ERROR))
 
@@ -194,7 +194,7 @@ def saved_as(run: str) -> str:
 
 def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = "") -> int:
     """Print the figures; return the exit code. `of` begins what is said on stderr: one of several evaluators."""
-    from runner.cli import render
+    from runner.cli.views import render
 
     summary, err = work.summary("interrupted" if interrupted else "finished"), render.err()
     if not options.quiet:
@@ -228,13 +228,13 @@ def compared(work: Run | PartsRun) -> dict[str, Any]:
 
 
 def _print(work: Run | PartsRun, summary: Summary, options: Options) -> None:
-    from runner.cli import render
+    from runner.cli.views import render
 
     out = render.out()
     if options.as_json:
         out.out(json.dumps(summary.model_dump(mode="json") | compared(work), ensure_ascii=True), highlight=False)
     elif not options.quiet:
-        from runner.cli.rows_view import direction_hint, rows_view
+        from runner.cli.views.rows_view import direction_hint, rows_view
 
         if (shown := work.shown()).rows:
             out.print(rows_view(shown, out.width))
@@ -242,7 +242,7 @@ def _print(work: Run | PartsRun, summary: Summary, options: Options) -> None:
                 out.print(direction_hint(work.prepared.evaluator, summary))
         out.print(render.summary_view(summary))
         if work.baseline is not None:
-            from runner.cli.compare_view import baseline_view
+            from runner.cli.views.compare_view import baseline_view
 
             out.print(baseline_view(work.baseline, out.width))
         stays = work.resumed.folder if work.resumed and work.resumed.finished else None
@@ -252,6 +252,6 @@ def _print(work: Run | PartsRun, summary: Summary, options: Options) -> None:
             out.say(render.text(f"written: {file}"))
         columns = any(str(file).lower().endswith((".csv", ".parquet")) for file in options.files)
         if columns and len(summary.outputs) > 1 and not work.prepared.evaluator.outputs:
-            from runner.cli.rows_view import names_hint
+            from runner.cli.views.rows_view import names_hint
 
             out.print(names_hint(work.prepared.evaluator, summary))

@@ -17,7 +17,7 @@ def github() -> None:
 @click.argument("report")
 def comment(name: str, report: str) -> int:
     """Write REPORT as a comment on the job's pull request, or update the one that it wrote before."""
-    from runner.cli.github_api import write_comment
+    from runner.cli.commands.github_api import write_comment
 
     click.echo(f"evalcell: {write_comment(name, report)}", err=True)
     return DONE
@@ -29,7 +29,7 @@ def comment(name: str, report: str) -> int:
 @click.argument("folder")
 def baseline(name: str, branch: str, folder: str) -> int:
     """Put the results of the newest artifact of this name and branch into FOLDER."""
-    from runner.cli.github_api import fetch_baseline
+    from runner.cli.commands.github_api import fetch_baseline
 
     fetch_baseline(name, branch, folder)
     return DONE

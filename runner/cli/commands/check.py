@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 import click
 from rich.console import RenderableType
 
-from runner.cli import render, signals, values
+from runner.cli import signals, values
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.messages import in_options
 from runner.cli.sandbox_options import SandboxOptions
+from runner.cli.views import render
 from runner.evaluators.mapping import bind
 from runner.evaluators.parameters import about
 from runner.request import Prepared

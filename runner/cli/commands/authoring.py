@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.command()
 def templates() -> int:
     """List the evaluators that come with evalcell."""
-    from runner.cli.listings import list_templates
+    from runner.cli.commands.listings import list_templates
 
     return list_templates()
 
@@ -25,7 +25,7 @@ def templates() -> int:
 @options.language("The language of a template that has several.")
 def show(name: str, language: Language | None) -> int:
     """Print the source of the template NAME, or of NAME@VERSION of the store, to save and change it."""
-    from runner.cli.listings import show_source
+    from runner.cli.commands.listings import show_source
 
     return show_source(name, language)
 
@@ -46,7 +46,7 @@ def new(name: str, language: Language | None, template: str | None) -> int:
 
     `evalcell test` then tries the script on the examples. Existing files are not overwritten.
     """
-    from runner.cli import new
+    from runner.cli.commands import new
 
     return new.new(name, language, template)
 
@@ -61,7 +61,7 @@ def init(folder: str, language: Language | None) -> int:
     The default for FOLDER is `evals`. The workflow scores the rows on each pull request; in a git repository it is
     written to the repository's .github/workflows. Existing files are not overwritten.
     """
-    from runner.cli import init
+    from runner.cli.commands import init
 
     return init.init(folder, language or "python")
 
@@ -71,7 +71,7 @@ def init(folder: str, language: Language | None) -> int:
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the file, for editors.")
 def config(project: str | None, schema: bool) -> int:
     """Show what evalcell.toml runs, after checking it. Nothing is run."""
-    from runner.cli import project as command
+    from runner.cli.commands import project as command
 
     return command.show(project, schema)
 

@@ -13,7 +13,7 @@ def tell_step(contents: Callable[[], Sequence[Part]]) -> None:
     """Append the report to the step's summary, if it has one; what prevents that is no more than a warning."""
     if not (path := os.environ.get(VARIABLE)):
         return
-    from runner.cli import render
+    from runner.cli.views import render
     from runner.reports.markdown import markdown_report  # only in such a job
 
     if why := append_step_summary(path, markdown_report(contents())):

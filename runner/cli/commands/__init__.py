@@ -1,0 +1,1 @@
+"""The commands, a file each. They are imported when they are called."""

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from runner.evaluators.load import split_entry
 from runner.export.scorer import refuse_no_verdict
 from runner.text import whole
 from runner.types import Evaluator
+from sandboxes.record import Record
 
 _WIDTH = 100
 
@@ -55,7 +54,7 @@ class Exported:
 
     def imports(self, *names: str) -> str:
         """The lines that import what the file uses."""
-        kinds = {type(value).__name__ for value in self.arguments.values() if isinstance(value, BaseModel)}
+        kinds = {type(value).__name__ for value in self.arguments.values() if isinstance(value, Record)}
         lines = [f"from runner import {', '.join(sorted(kinds))}"] if kinds else []
         return "\n".join([*lines, f"from runner.export import {', '.join(names)}"])
 
@@ -190,7 +189,7 @@ def _call(function: str, words: list[str]) -> str:
 
 
 def _code(value: Any) -> str:
-    if not isinstance(value, BaseModel):
+    if not isinstance(value, Record):
         return repr(value)
     given = value.model_dump(exclude_unset=True)
     given = {name: one for name, one in given.items() if one != {}}

@@ -33,7 +33,7 @@ class FieldOptions:
         """The default. Raises UnsureError if there is none."""
         if self.factory is not None:
             return self.factory()
-        if self.default is ... or isinstance(self.default, list | dict | set) or _is_of_pydantic(self.default):
+        if self.default is ... or isinstance(self.default, list | dict | set) or is_of_pydantic(self.default):
             raise UnsureError
         return self.default
 
@@ -41,7 +41,7 @@ class FieldOptions:
         """The same for pydantic."""
         from pydantic import Field
 
-        if _is_of_pydantic(self.default):
+        if is_of_pydantic(self.default):
             return self.default
         if self.factory is not None:
             return Field(default_factory=self.factory, **self.bounds)
@@ -126,10 +126,13 @@ def checks(kind: type, fields: dict[str, FieldOptions]) -> Checks:
         hints = get_type_hints(kind, include_extras=True)
     except NameError:
         return dict.fromkeys(fields, _unsure)
-    return {name: _bounded(_check(hints[name]), [options]) for name, options in fields.items()}
+    return {
+        name: _unsure if is_of_pydantic(options.default) else _bounded(_check(hints[name]), [options])
+        for name, options in fields.items()
+    }
 
 
-def _is_of_pydantic(value: object) -> bool:
+def is_of_pydantic(value: object) -> bool:
     return type(value).__module__.partition(".")[0] == "pydantic"
 
 

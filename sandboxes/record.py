@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast, dataclass_transform
 
-from sandboxes.quick import Checks, FieldOptions, Hook, UnsureError, checks
+from sandboxes.quick import Checks, FieldOptions, Hook, UnsureError, checks, is_of_pydantic
 from sandboxes.quick import Made as Made
 from sandboxes.quick import Unchecked as Unchecked
 from sandboxes.quick import field_serializer as field_serializer
@@ -65,6 +65,7 @@ class Record(metaclass=_Described):
     _fields: ClassVar[dict[str, FieldOptions]] = {}
     _hooks: ClassVar[tuple[Hook, ...]] = ()
     _checks: ClassVar[Checks | None] = None
+    _quick: ClassVar[bool] = True
     _own: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -86,6 +87,9 @@ class Record(metaclass=_Described):
                 hooks.append(value)
                 own[name] = value
                 setattr(cls, name, value.function)
+            elif is_of_pydantic(value):  # a decorator of its own, which only pydantic can apply
+                own[name] = value
+                cls._quick = False
         bases = [base for base in reversed(cls.__bases__) if issubclass(base, Record)]
         cls._fields = {name: one for base in bases for name, one in base._fields.items()} | fields
         cls._hooks = (*(hook for base in bases for hook in base._hooks), *hooks)
@@ -141,13 +145,11 @@ class Record(metaclass=_Described):
 
     def model_dump(self, **how: Any) -> dict[str, Any]:
         """The fields as a dict."""
-        found: dict[str, Any] = _built(type(self)).serializer.to_python(self, **how)
-        return found
+        return cast("dict[str, Any]", _built(type(self)).serializer.to_python(self, **how))
 
     def model_dump_json(self, **how: Any) -> str:
         """The fields as JSON."""
-        text: bytes = _built(type(self)).serializer.to_json(self, **how)
-        return text.decode()
+        return _built(type(self)).serializer.to_json(self, **how).decode()
 
     @classmethod
     def model_json_schema(cls, **how: Any) -> dict[str, Any]:
@@ -168,10 +170,14 @@ class Record(metaclass=_Described):
         return _built(cls).schema
 
     @property
+    def __pydantic_serializer__(self) -> SchemaSerializer:
+        """By it pydantic writes an instance where a field's type says nothing."""
+        return _built(type(self)).serializer
+
+    @property
     def model_fields_set(self) -> set[str]:
         """The names of the fields that were given, and not left to their defaults."""
-        found: set[str] = _named_of(self)
-        return found
+        return cast("set[str]", _named_of(self))
 
     def __setattr__(self, name: str, value: Any) -> None:
         from pydantic import ValidationError
@@ -183,7 +189,7 @@ class Record(metaclass=_Described):
         self.__setattr__(name, None)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
+        return self.__dict__ == other.__dict__ if type(self) is type(other) else NotImplemented
 
     def __hash__(self) -> int:
         return hash((type(self), *(self.__dict__[name] for name in type(self)._fields)))
@@ -198,7 +204,7 @@ class Record(metaclass=_Described):
         return self.__dict__, self.model_fields_set
 
     def __setstate__(self, state: Any) -> None:
-        _set_values(self, state[0])
+        _set_values(self, dict(state[0]))
         _set_named(self, state[1])
         _set_extra(self, None)
         _set_private(self, None)
@@ -217,6 +223,8 @@ _named_of = Record.__dict__["__pydantic_fields_set__"].__get__
 def _fill(made: Record, values: dict[str, Any]) -> bool:
     """Set all fields, if it is certain that pydantic would set the same."""
     kind = type(made)
+    if not kind._quick:
+        return False
     try:
         _set_values(made, _checked(kind, values))
         _set_named(made, set(values))

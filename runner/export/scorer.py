@@ -119,5 +119,5 @@ def refuse_no_verdict(evaluator: Evaluator, threshold: float | None) -> None:
     if threshold is None and config.threshold is None and config.direction == "minimize":
         raise InputError(
             f"{evaluator.name} has no threshold, and lower is better, so that no row passes or fails; "
-            "give one: --threshold 3"
+            "give one: threshold=3"
         )

@@ -39,6 +39,8 @@ class Lane(ABC):
     def __init__(self) -> None:
         self.programs: set[int] = set()
         """The programs loaded here; after a restart a lane has none."""
+        self.worked = False
+        """Whether a program was ever loaded here."""
 
     @property
     def begun(self) -> bool:
@@ -132,6 +134,7 @@ class ThreadLane(Lane):
             raw = await anext(told)
             await anext(told, None)
         self.programs.add(program)
+        self.worked = True
         return raw
 
     def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Raw]:
@@ -255,6 +258,7 @@ class ProcessLane(Lane):
             raw = await anext(told)
             await anext(told, None)
         self.programs.add(program)
+        self.worked = True
         return raw
 
     def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Raw]:

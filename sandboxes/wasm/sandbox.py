@@ -13,15 +13,15 @@ from importlib.util import find_spec
 from time import monotonic
 from typing import ClassVar
 
-from sandboxes import protocol
-from sandboxes.base import Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
+from sandboxes.base import LOG, Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
-from sandboxes.protocol import DEATHS, Death, Raw, load_request
+from sandboxes.protocol import load_request
 from sandboxes.refusals import refuse_language
 from sandboxes.shield import every, finish
-from sandboxes.wasm.frames import Bounds, Request
+from sandboxes.wasm.calls import bounds, call_request, execution
+from sandboxes.wasm.frames import Request
 from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
 from sandboxes.wasm.native_code import NativeCode, compile_guest, guest_file, wasmtime_version
 from sandboxes.wasm.restore import Reset, restores_pages
@@ -29,22 +29,8 @@ from sandboxes.wasm.restore import Reset, restores_pages
 if find_spec("wasmtime") is None:  # it is imported only where it is used, which may be in a worker process
     raise ImportError("No module named 'wasmtime'")
 
-MOST_MEMORY = 4 << 30
-"""In bytes; a 32-bit WebAssembly memory cannot be larger."""
-
 PATIENCE = 0.05
 """Seconds that a program's callers wait in sum before another lane loads it: a start costs more than a few rows."""
-
-_DEATHS = DEATHS | {
-    "stack": Death("crash", "StackOverflow", "its recursion used up the interpreter's stack: nested too deeply"),
-    "trap": Death(
-        "crash",
-        "Crash",
-        "the interpreter stopped ({why}): the script broke it, or asked for what this sandbox does not have "
-        "(files, network, threads, processes)",
-    ),
-    "unreadable": Death("crash", "Crash", "the script broke the interpreter's memory: {why}"),
-}
 
 
 ADDRESSES = 10 << 30
@@ -81,6 +67,7 @@ class WasmSandbox(Sandbox):
         self._jobs = config.jobs or cores()
         self._lanes: list[Lane] = []
         self._free: list[Lane] = []
+        self._given_up: list[Lane] = []
         self._room = asyncio.Semaphore(0)
         self._numbers = itertools.count(1)
         self._back = asyncio.Event()
@@ -156,15 +143,19 @@ class WasmSandbox(Sandbox):
         """
         if not self.is_open:
             raise SandboxError("the wasm sandbox is not open; use it as `async with sandbox:`")
-        async with self._room:
+        await self._room.acquire()
+        lane: Lane | None = None
+        try:
             await self._wait(program)
             lane = min(self._free, key=lambda lane: (program not in lane.programs, not lane.begun, len(lane.programs)))
             self._free.remove(lane)
-            try:
-                yield lane
-            finally:
-                self._free.append(lane)
-                self._back.set()
+            yield lane
+        finally:
+            if lane not in self._given_up:
+                self._room.release()
+                if lane is not None:
+                    self._free.append(lane)
+                    self._back.set()
 
     async def _wait(self, program: int) -> None:
         """Wait until a lane that has the program is free, unless its callers have waited long enough together."""
@@ -177,6 +168,14 @@ class WasmSandbox(Sandbox):
                 async with asyncio.timeout(left):
                     await self._back.wait()
             self._patience[program] = left - (monotonic() - began)
+
+    def give_up(self, lane: Lane, program: int, why: SandboxLostError) -> bool:
+        """Do without a lane that never worked, if another one has the program: rows can wait for that."""
+        if lane.worked or not any(program in other.programs for other in self._lanes):
+            return False
+        LOG.warning("one wasm worker less: %s", why)
+        self._given_up.append(lane)
+        return True
 
     async def renew(self, lane: Lane) -> None:
         """Compile the guest again if a worker was lost because the cached code does not load here."""
@@ -239,11 +238,16 @@ class WasmProgram(Program):
                 yield made
             else:
                 requests.append(made)
-        async with self._sandbox.lane(self.number) as lane:
-            lost: SandboxLostError | None = None
-            while requests:
+        lost: SandboxLostError | None = None
+        while requests:
+            async with self._sandbox.lane(self.number) as lane:
                 if self.number not in lane.programs:
-                    again = await self.load_on(lane)
+                    try:
+                        again = await self.load_on(lane)
+                    except SandboxLostError as e:
+                        if not self._sandbox.give_up(lane, self.number, e):
+                            raise
+                        continue
                     if again.status != "ok":  # the script does not always load, for example at random
                         await lane.forget(self.number)
                         for request in requests:
@@ -262,8 +266,8 @@ class WasmProgram(Program):
                         raise
                     lost, done = e, done + 1
                 requests = requests[done:]
-            if lost is not None:
-                raise lost
+        if lost is not None:
+            raise lost
 
     async def close(self) -> None:
         await self._sandbox.forget(self.number)
@@ -275,26 +279,3 @@ def _guest_python() -> str:
         return str(json.loads(guest_file("guest.json"))["python"])
     except (ValueError, KeyError) as e:
         raise SandboxUnavailableError(f"the wasm guest's manifest is damaged ({e}); reinstall evalcell") from e
-
-
-def bounds(limits: Limits, loading: bool = False) -> Bounds:
-    timeout = limits.load_timeout if loading else limits.timeout
-    return Bounds(timeout, min(limits.memory, MOST_MEMORY), protocol.longest(limits), None if loading else limits.cpu)
-
-
-def call_request(call: Call, limits: Limits) -> Request | Execution:
-    """The request for a call, or its execution if the arguments are not JSON."""
-    text = protocol.call_request(call, limits)
-    return text if isinstance(text, Execution) else Request(call.id, call.seed, text)
-
-
-def execution(raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
-    """The execution of a call, or of loading."""
-    return protocol.execution(raw, limits, entrypoint, loading=loading, deaths=_DEATHS, hint=_hint)
-
-
-def _hint(module: str) -> str:
-    """The next step for a module that was not found."""
-    if package := protocol.package_of(module):
-        return f'add `dependencies = ["{package}"]` to the script\'s header; the process sandbox has packages'
-    return "the wasm sandbox has no modules that need an operating system; choose the process sandbox"

@@ -108,18 +108,22 @@ def test_whatever_ends_it_no_process_and_no_file_is_left(here: Path, tmp_path: P
     env = ENV | {"TMPDIR": str(temporary), "EVALCELL_TEST": str(here)}
     command = [*COMMAND, "run", "stuck.py", "data.jsonl", "-j", "2", "--timeout", "60", "-o", "x.jsonl"]
     process = subprocess.Popen(command, cwd=here, env=env, stderr=subprocess.DEVNULL)
-    wait_for_rows(here / "x.jsonl", 1)
-    deadline = time.monotonic() + 20
-    while len(started_with(str(here))) < 3:  # the second worker starts when rows have waited for the first
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    process.send_signal(number)
-    process.wait(20)
-    deadline = time.monotonic() + 5
-    while left := started_with(str(here)):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.02)
-    assert list(temporary.iterdir()) == []
+    try:
+        wait_for_rows(here / "x.jsonl", 1)
+        deadline = time.monotonic() + 20
+        while len(started_with(str(here))) < 3:  # the second worker starts when rows have waited for the first
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(number)
+        process.wait(20)
+        deadline = time.monotonic() + 5
+        while left := started_with(str(here)):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.02)
+        assert list(temporary.iterdir()) == []
+    finally:
+        for left_over in started_with(str(here)):
+            os.kill(left_over, signal.SIGKILL)
 
 
 def started_with(mark: str) -> list[int]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sandboxes import Call, Execution, Limits, Status
 from sandboxes.protocol import Raw
-from sandboxes.wasm import sandbox as wasm
+from sandboxes.wasm import calls as wasm
 from tests.sandboxes.backends import BACKENDS, LIMITS
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.scripts import CLEAN, DISTANCE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import subprocess
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from sandboxes.base import Limits, SandboxConfig
 from sandboxes.record import Field, Made, Record, Unchecked, field_serializer, field_validator, model_validator
+from sandboxes.remote.config import RemoteConfig
 
 
 def _even(value: object) -> int:
@@ -143,3 +145,40 @@ def test_a_record_that_needs_no_conversion_needs_no_pydantic() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == []
+
+
+def test_bounds_and_decorators_of_pydantic_itself_are_kept() -> None:
+    class Own(SandboxConfig):
+        share: int = pydantic.Field(1, ge=1)
+        name: str = "x"
+
+        @pydantic.field_validator("name")
+        @classmethod
+        def _short(cls, name: str) -> str:
+            if len(name) > 3:
+                raise ValueError("too long")
+            return name
+
+    assert Own(share=2, name="abc").model_dump(include={"share", "name"}) == {"share": 2, "name": "abc"}
+    for wrong in ({"share": 0}, {"name": "abcd"}):
+        with pytest.raises(pydantic.ValidationError):
+            Own(**wrong)
+        with pytest.raises(pydantic.ValidationError):
+            Own.model_validate_json(json.dumps(wrong))
+
+
+def test_a_record_in_a_field_without_a_type_is_written() -> None:
+    class Holder(pydantic.BaseModel):
+        any: Any
+
+    limits = Limits(timeout=2.0)
+    assert json.loads(Holder(any=limits).model_dump_json())["any"]["timeout"] == 2.0
+    assert limits != 1
+    assert copy.copy(limits).__dict__ is not limits.__dict__
+
+
+def test_a_remote_config_is_checked_however_it_is_given() -> None:
+    given = dict(RemoteConfig(backend="e2b"))
+    assert RemoteConfig(**given) == RemoteConfig(backend="e2b")
+    with pytest.raises(pydantic.ValidationError):
+        RemoteConfig(**given | {"lifetime": -1})

@@ -18,7 +18,7 @@ from sandboxes.protocol import (
     package_hint,
     package_of,
 )
-from sandboxes.wasm import sandbox as wasm
+from sandboxes.wasm import calls as wasm
 from tests.scripts import python
 
 LIMITS = Limits(timeout=2, load_timeout=3, memory=64 << 20, output=100, result=1000)

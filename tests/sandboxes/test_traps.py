@@ -18,7 +18,7 @@ import wasmtime
 from sandboxes import Call, Execution, Limits
 from sandboxes.cache import keep
 from sandboxes.protocol import Raw
-from sandboxes.wasm import sandbox as wasm
+from sandboxes.wasm import calls as wasm
 from sandboxes.wasm.engine import Engine, configure
 from sandboxes.wasm.instance import Instance, ReplyError
 from sandboxes.wasm.native_code import _part, compile_guest

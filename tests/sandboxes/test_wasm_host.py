@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes import Execution, Limits, SandboxError
+from sandboxes import Call, Execution, Limits, SandboxError, SandboxLostError
 from sandboxes.cache import keep
 from sandboxes.wasm import WasmConfig, WasmSandbox
 from sandboxes.wasm.boot import FOLDERS, boot
@@ -180,3 +180,28 @@ def test_code_that_does_not_load_on_this_machine_is_compiled_again(
     assert [e.value for e in evaluate(backend, "def evaluate(): return 1\n", calls(3))] == [1, 1, 1]
     assert {path.name for path in folder.glob("*.cwasm")} == {path.name for path in right}
     assert not wrong.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the worker's process")
+def test_a_second_worker_that_cannot_start_costs_no_row(caplog: pytest.LogCaptureFixture) -> None:
+    code = "def evaluate(n):\n    for _ in range(300_000): pass\n    return n"
+
+    async def score(sandbox: WasmSandbox) -> list[tuple[int, str]]:
+        async def one(number: int) -> tuple[int, str]:
+            call = Call(id=number, arguments={"n": number})
+            (found,) = [(e.call, e.status) async for e in program.run([call], LIMITS)]
+            return found
+
+        async with sandbox:
+            program = await sandbox.load(python(code), LIMITS)
+            for lane in sandbox._lanes:
+                if not lane.begun:
+                    lane.start = no_room  # type: ignore[attr-defined]
+            return await asyncio.gather(*(one(number) for number in range(20)))
+
+    async def no_room() -> None:
+        raise SandboxLostError("no room")
+
+    found = asyncio.run(score(WasmSandbox(WasmConfig(jobs=2))))
+    assert found == [(number, "ok") for number in range(20)]
+    assert caplog.messages == ["one wasm worker less: no room"]

@@ -13,7 +13,7 @@ import threading
 
 from sandboxes import Call, Limits
 from sandboxes.protocol import load_request
-from sandboxes.wasm import sandbox as wasm
+from sandboxes.wasm import calls as wasm
 from sandboxes.wasm.engine import THREAD_STACK, Engine
 from sandboxes.wasm.frames import Request
 from sandboxes.wasm.fresh import RestoredPages

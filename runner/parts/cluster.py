@@ -20,7 +20,7 @@ from runner.parts.work import Progress, Reply, Work
 from runner.pool.faults import Fault
 from runner.text import printable
 from sandboxes.cluster.activity import NAMESPACE, Activity
-from sandboxes.cluster.facts import facts, refuse_other_program
+from sandboxes.cluster.facts import facts, place, refuse_other_program
 from sandboxes.cluster.files import WorkerFiles
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.shield import finish
@@ -98,34 +98,34 @@ class ClusterWorker:
         self._files = files
         self._variables = variables
         self._actor: Any = None
-
-    @property
-    def there(self) -> bool:
-        return self._actor is not None
+        self.there = False
+        """Whether it was placed, and has the same program and disk."""
 
     async def start(self) -> None:
         """Start its actor, unless it is there. Raises PartLostError, and SandboxUnavailableError for another disk."""
-        if self._actor is not None:
+        if self.there:
             return
-        actor = self._ray.remote(Actor).options(
-            name=uuid4().hex,
-            namespace=NAMESPACE,
-            num_cpus=1,
-            max_restarts=0,
-            max_task_retries=0,
-            max_concurrency=6,
-            scheduling_strategy="SPREAD",
-        )
-        self._actor = actor.remote()
+        if self._actor is None:
+            actor = self._ray.remote(Actor).options(
+                name=uuid4().hex,
+                namespace=NAMESPACE,
+                num_cpus=1,
+                max_restarts=0,
+                max_task_retries=0,
+                max_concurrency=6,
+                scheduling_strategy="SPREAD",
+            )
+            self._actor = actor.remote()
         about = await self._ask(self._actor.hello.remote(self._mark[0]), _START)
-        self.name = f"{about['host']}, process {about['pid']}"
+        self.name = place(about)
         refuse_other_program(self.name, about)
-        if about["mark"] != self._mark[1]:
+        if about.get("mark") != self._mark[1]:
             folder = os.path.dirname(self._mark[0])
             raise SandboxUnavailableError(
                 f"{self.name} does not see {printable(folder)}: on a cluster the results folder must be on a disk that "
                 "all nodes share, under the same path, and so must the dataset, unless it is a URL"
             )
+        self.there = True
 
     async def do(self, task: Task, progress: Progress) -> Reply:
         """Do a task there. Raises what it raises there, and PartLostError."""
@@ -170,7 +170,7 @@ class ClusterWorker:
             raise PartLostError(f"{self.name} was lost ({printable(said, 200)})") from None
 
     def _kill(self) -> None:
-        actor, self._actor = self._actor, None
+        actor, self._actor, self.there = self._actor, None, False
         if actor is not None:
             self._ray.kill(actor, no_restart=True)
 

@@ -9,8 +9,10 @@ import os
 import secrets
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from sandboxes.cluster.folder import HeldFolder, sweep
@@ -21,6 +23,7 @@ from sandboxes.shield import finish
 ADDRESS = "RAY_ADDRESS"
 _CLIENT = "ray://"
 _FOLDER = "evalcell-ray-"
+_SOCKET_PATH = 40  # characters of a folder in which Ray's sockets have room
 _OBJECTS = 128 << 20  # bytes of shared memory for a cluster of this machine; a batch of rows is small
 _ATTEMPTS = 2  # Ray waits for a node for 30 seconds only, which a busy machine may need
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
@@ -105,8 +108,9 @@ class _Shared:
                     ray.init(address=address, **quiet)
                     _print_errors(False)
                     return
-                sweep(_FOLDER)
-                self.folder = HeldFolder(_FOLDER)
+                above = _above()
+                sweep(above, _FOLDER)
+                self.folder = HeldFolder(above, _FOLDER)
                 if sys.platform.startswith("linux"):
                     self.guardian = Guardian(str(self.folder.path))
                 with _marked(str(self.folder.path)):
@@ -198,9 +202,14 @@ def _print_errors(wanted: bool) -> None:
         vars(worker)["_worker_logs_enabled"] = wanted
 
 
+def _above() -> Path:
+    usual = tempfile.gettempdir()
+    return Path(usual if len(usual) <= _SOCKET_PATH else "/tmp")
+
+
 @contextlib.contextmanager
 def _marked(folder: str) -> Iterator[None]:
-    """What is started meanwhile has the mark by which the guardian finds the cluster's processes."""
+    """What is started meanwhile has the mark of the cluster, also by other threads: the guardian tells those apart."""
     mark = {MARK: folder, "SPT_NOENV": "1"}  # without the second, agents that set their title overwrite the first
     before = {name: os.environ.get(name) for name in mark}
     os.environ.update(mark)

@@ -36,13 +36,18 @@ def facts() -> Facts:
     }
 
 
+def place(theirs: Facts) -> str:
+    """Where a worker is, for people. One whose evalcell is older may not say."""
+    return f"{theirs.get('host', 'an unknown node')}, process {theirs.get('pid', 'unknown')}"
+
+
 def refuse_other_program(where: str, theirs: Facts) -> None:
-    """Raise SandboxUnavailableError if a worker has another evalcell than this program."""
+    """Raise SandboxUnavailableError if a worker has another evalcell than this program, or does not say which."""
     here = facts()
     for name, words in _EVERYWHERE.items():
-        if theirs[name] != here[name]:
+        if (found := theirs.get(name, "unknown")) != here[name]:
             raise SandboxUnavailableError(
-                f"the worker at {where} differs from this program in {words} ({theirs[name]}, not {here[name]}), "
+                f"the worker at {where} differs from this program in {words} ({found}, not {here[name]}), "
                 "which could change scores; install the same evalcell on each node"
             )
 

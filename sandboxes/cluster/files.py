@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from sandboxes.cluster.folder import HeldFolder, sweep
 from sandboxes.errors import UnsupportedConfigError
 
-_NAME = "evalcell-files-"
+_NAME = "evalcell-held-files-"  # not evalcell-files-*, which versions that run beside this one may use and not hold
 _MOST = 64 << 20  # bytes of all files that travel
 
 
@@ -39,11 +40,12 @@ class WorkerFiles:
 
     def write(self, contents: dict[str, bytes]) -> dict[str, str]:
         """Write them where scripts can read them; their paths, by name."""
-        sweep(_NAME)
+        above = Path(tempfile.gettempdir())
+        sweep(above, _NAME)
         if not contents:
             return {}
         if self._folder is None:
-            self._folder = HeldFolder(_NAME)
+            self._folder = HeldFolder(above, _NAME)
         folder = self._folder.path
         folder.chmod(0o711)  # as root, scripts run as another user
         for name, content in contents.items():

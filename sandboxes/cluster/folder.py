@@ -13,17 +13,15 @@ from sandboxes.cache import delete, is_ours
 if sys.platform != "win32":
     import fcntl
 
-_SOCKET_PATH = 40  # characters of a folder in which Ray's sockets have room
-
 
 class HeldFolder:
-    """A new folder below the system's temporary one, held until it is closed."""
+    """A new folder, held until it is closed."""
 
-    def __init__(self, name: str) -> None:
-        """`name` is what its own begins with, as those that `sweep` deletes."""
+    def __init__(self, above: Path, name: str) -> None:
+        """`above` is where it is made, and `name` what its own begins with, as those that `sweep` deletes."""
         self._lock: int | None = None
         while True:
-            self.path = Path(tempfile.mkdtemp(prefix=name, dir=_above()))
+            self.path = Path(tempfile.mkdtemp(prefix=name, dir=above))
             with contextlib.suppress(FileNotFoundError):
                 self._lock = _hold(self.path)
             if self._lock is not None or sys.platform == "win32":
@@ -37,15 +35,10 @@ class HeldFolder:
             self._lock = None
 
 
-def sweep(name: str) -> None:
+def sweep(above: Path, name: str) -> None:
     """Delete the folders of this name that nobody holds."""
-    for old in _above().glob(f"{name}*"):
+    for old in above.glob(f"{name}*"):
         _delete_unheld(old)
-
-
-def _above() -> Path:
-    usual = tempfile.gettempdir()
-    return Path(usual if len(usual) <= _SOCKET_PATH else "/tmp")
 
 
 def _hold(folder: Path) -> int | None:

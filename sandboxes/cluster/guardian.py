@@ -17,7 +17,9 @@ import sys
 import time
 
 MARK = "RAY_FOLDER_OF_EVALCELL"
-"""The variable that all processes of the cluster have, with its folder."""
+"""The variable that all processes of the cluster have, with its folder; who began meanwhile has it, too."""
+_RAYLET = b"RAY_RAYLET_PID="
+"""Ray's own variable, which all have that its raylet starts, and what those start."""
 _MOST = 10.0  # seconds
 
 
@@ -53,8 +55,8 @@ def main(folder: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.buffer.read()
-    mark, until = f"{MARK}={folder}".encode(), time.monotonic() + _MOST
-    while (left := _marked(mark)) and time.monotonic() < until:
+    until = time.monotonic() + _MOST
+    while (left := _cluster(folder)) and time.monotonic() < until:
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -62,14 +64,31 @@ def main(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _marked(mark: bytes) -> list[int]:
-    """The processes that have the mark and are no zombies, which have no variables."""
+def _cluster(folder: str) -> list[int]:
+    """
+    The processes of the cluster that are no zombies, which have no variables.
+
+    Besides the mark they have the folder in their command, or the number of a raylet that has it, or is dead.
+    """
+    mark, name = f"{MARK}={folder}".encode(), os.path.basename(folder).encode()
     found = []
-    for name in os.listdir("/proc"):
-        with contextlib.suppress(OSError):
-            if name.isdecimal() and mark in open(f"/proc/{name}/environ", "rb").read().split(b"\0"):  # noqa: SIM115
-                found.append(int(name))
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        variables = _read(pid, "environ").split(b"\0")
+        if mark not in variables:
+            continue
+        raylets = [one.removeprefix(_RAYLET).decode(errors="replace") for one in variables if one.startswith(_RAYLET)]
+        commands = [_read(raylet, "cmdline") for raylet in raylets if raylet.isdecimal()]
+        if name in _read(pid, "cmdline") or any(name in command or not command for command in commands):
+            found.append(int(pid))
     return found
+
+
+def _read(pid: str, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 if __name__ == "__main__":

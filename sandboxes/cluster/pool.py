@@ -14,7 +14,7 @@ from uuid import uuid4
 from sandboxes.base import Limits, SandboxConfig, Script
 from sandboxes.cluster.activity import NAMESPACE
 from sandboxes.cluster.budget import Budget
-from sandboxes.cluster.facts import refuse_other_program, refuse_other_worker
+from sandboxes.cluster.facts import place, refuse_other_program, refuse_other_worker
 from sandboxes.cluster.member import STOP, Member, NotStartedError, WorkerDiedError, ask
 from sandboxes.cluster.races import Races
 from sandboxes.cluster.schedule import AHEAD, Schedule
@@ -109,7 +109,7 @@ class Workers:
             member.facts = await self._ask(member, member.actor.hello, _START)
             self._joining += 1
             joining = True
-            member.where = f"{member.facts['host']}, process {member.facts['pid']}"
+            member.where = place(member.facts)
             refuse_other_program(member.where, member.facts)
             opening = self._config.install_timeout + _START
             config = pickle.dumps(self._config)

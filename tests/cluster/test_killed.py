@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,10 +19,15 @@ import os, subprocess, sys
 from sandboxes.cluster.connection import _marked
 from sandboxes.cluster.guardian import Guardian
 guardian = Guardian(sys.argv[1])
+def start(words, **variables):
+    return subprocess.Popen(words, start_new_session=True, env=os.environ | variables)
+SLEEP = ["sleep", "600"]
+others = [start(SLEEP)]
 with _marked(sys.argv[1]):
-    started = [subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(2)]
-other = subprocess.Popen(["sleep", "600"], start_new_session=True)
-print(other.pid, flush=True)
+    raylet = start([sys.executable, "-S", "-c", "import signal; signal.pause()", "--temp_dir=" + sys.argv[1]])
+    started = [raylet, start(SLEEP, RAY_RAYLET_PID=str(raylet.pid))]
+    others += [start(SLEEP), start(SLEEP, RAY_RAYLET_PID=str(os.getppid()))]
+print(*(other.pid for other in others), flush=True)
 sys.stdin.read()
 if sys.argv[2] == "ends":
     guardian.end()
@@ -45,16 +49,17 @@ def test_a_cluster_of_this_machine_is_gone_with_its_program(tmp_path: Path, how:
     with subprocess.Popen(words, text=True, cwd=Path(__file__).parents[2], stdin=pipe, stdout=pipe) as program:
         assert program.stdin is not None
         assert program.stdout is not None
-        other = int(program.stdout.readline())
-        seen = below([program.pid]) - below([other])
-        assert len(seen) == 4, "the program, its guardian, and two of the cluster"
-        program.stdin.close()
+        others = [int(word) for word in program.stdout.readline().split()]
         try:
+            seen = below([program.pid]) - below(others)
+            assert len(seen) == 4, "the program, its guardian, a raylet and its worker"
+            program.stdin.close()
             assert not left(seen)
             assert not folder.exists()
-            assert left(below([other]), 0.0), "it is not of the cluster"
+            assert len(left(below(others), 0.0)) == 3, "begun before, meanwhile, and by another raylet"
         finally:
-            os.kill(other, signal.SIGKILL)
+            for other in others:
+                os.kill(other, signal.SIGKILL)
 
 
 WORKER = """
@@ -68,20 +73,20 @@ os.kill(os.getpid(), 9)
 def test_the_files_of_a_worker_that_was_killed_are_deleted_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Path(tempfile.mkdtemp(prefix="ec-", dir="/tmp"))
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
-    try:
-        own = os.environ | {"TMPDIR": str(place)}
-        done = subprocess.run(
-            [sys.executable, "-c", WORKER], env=own, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
-        )
-        assert done.returncode == -signal.SIGKILL
-        assert Path(done.stdout.strip()).read_text() == "one two"
-        held = WorkerFiles()
-        held.write({"OTHER": b"three"})
-        assert not Path(done.stdout.strip()).parent.exists()
-        WorkerFiles().write({})
-        assert len(list(place.iterdir())) == 1, "one that is held stays"
-        held.close()
-    finally:
-        shutil.rmtree(place)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", WORKER], env=own, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    )
+    assert done.returncode == -signal.SIGKILL
+    found = Path(done.stdout.strip())
+    assert found.read_text() == "one two"
+    assert found.parent.parent == tmp_path, "however long its name is"
+    older = tmp_path / "evalcell-files-abcdefgh"
+    older.mkdir()
+    held = WorkerFiles()
+    held.write({"OTHER": b"three"})
+    assert not found.parent.exists()
+    WorkerFiles().write({})
+    assert len(list(tmp_path.iterdir())) == 2, "one that is held stays, and one of an evalcell that did not hold it"
+    held.close()

@@ -11,7 +11,7 @@ from runner import evaluate
 from sandboxes import SandboxConfig, SandboxUnavailableError
 from sandboxes.cache import delete
 from sandboxes.cluster import pool
-from sandboxes.cluster.facts import facts, refuse_other_program, refuse_other_worker
+from sandboxes.cluster.facts import facts, place, refuse_other_program, refuse_other_worker
 from sandboxes.registry import find
 from tests.cluster.nodes import Nodes
 
@@ -78,6 +78,9 @@ def test_what_differs_is_said_by_name() -> None:
     refuse_other_program("two, process 2", here)
     with pytest.raises(SandboxUnavailableError, match=r"two, process 2 differs .* in evalcell's code"):
         refuse_other_program("two, process 2", here | {"code": "0123456789ab"})
+    older = {"mark": "x"}
+    with pytest.raises(SandboxUnavailableError, match=r"an unknown node.*\(unknown, not .*install the same evalcell"):
+        refuse_other_program(place(older), older)
     first = {"identity": "process/python-3.11.7/tier-A", "lock": "numpy==2.0"}
     refuse_other_worker("one, process 1", first, "two, process 2", dict(first))
     with pytest.raises(SandboxUnavailableError, match=r"in the sandbox \(process/python-3.11.7/tier-B, not"):

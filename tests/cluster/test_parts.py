@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from runner.parts import cluster as parts_cluster
 from runner.parts import plan
 from runner.parts.cluster import ClusterWorker
 from runner.parts.run import PartsRun
 from runner.request import RunRequest, prepare
 from sandboxes.base import SandboxConfig
+from sandboxes.cluster.connection import Connection
 from sandboxes.errors import SandboxUnavailableError
 from tests.cli.commands import evalcell
 from tests.parts.conftest import SCRIPT, results, rows, summary, write
@@ -83,3 +85,53 @@ def test_parts_on_a_cluster_are_one_run_whatever_dies(
     monkeypatch.setattr(again.folder, "mark", lambda: (str(there / "elsewhere" / "mark"), "a"))
     with again.open(), pytest.raises(SandboxUnavailableError, match="on a disk that all nodes share"):
         asyncio.run(again.score())
+
+
+@pytest.mark.rotating("parts on a cluster", "cluster")
+def test_a_worker_is_there_when_it_was_placed_and_has_the_same_program(
+    tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.whole()
+    mark = tmp_path / "mark"
+    mark.write_text("x")
+
+    class OlderActor:
+        async def hello(self, path: str) -> dict[str, str]:
+            return {"where": "two, process 2", "mark": "x"}
+
+        async def close(self) -> None:
+            pass
+
+    async def fill() -> None:
+        connection = Connection("ray", 1)
+        await connection.open()
+        count = connection.cpus
+        several = [ClusterWorker(connection.ray, number, (str(mark), "x"), {}, {}) for number in range(count + 2)]
+        try:
+            waiting = {asyncio.create_task(worker.start()): worker for worker in several}
+            while len(waiting) > 2:
+                done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+                    assert waiting.pop(one).there
+            late = list(waiting.values())
+            assert not any(worker.there for worker in late), "no processor is free"
+            for one in waiting:
+                one.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            for worker in several:
+                if worker.there:
+                    await worker.close()
+                    assert not worker.there
+            await late[0].start()
+            assert late[0].there
+            monkeypatch.setattr(parts_cluster, "Actor", OlderActor)
+            with pytest.raises(SandboxUnavailableError, match="install the same evalcell"):
+                await several[0].start()
+            assert not several[0].there
+        finally:
+            for worker in several:
+                await worker.close()
+            await connection.close()
+
+    asyncio.run(fill())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from sandboxes.base import Language
@@ -18,8 +19,10 @@ DialectFailures = Literal["failed", "as-zero"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-_HIGHER_IS_BETTER = ("promptfoo", "braintrust", "openai", "trl", "inspect", "deepeval", "ragas")
+_HIGHER_IS_BETTER = ("promptfoo", "braintrust", "openai", "trl")
 """Tools by which a higher score is better, whatever is scored."""
+_OWN = "overall"
+"""The name of a script's own score beside scores that it names."""
 
 
 class Categorical(Record):
@@ -153,6 +156,15 @@ class Evaluator(Record):
         if not self.outputs and self.dialect in _HIGHER_IS_BETTER:
             return {"": Freeform(direction="maximize")}
         return self.outputs
+
+
+def config_of(configs: Mapping[str, OutputConfig | None], name: str) -> OutputConfig | None:
+    """
+    The config by which an output is judged; None if there is none.
+
+    One without a name is that of the script's own score, which is `overall` beside named ones.
+    """
+    return configs.get("" if name == _OWN and _OWN not in configs else name)
 
 
 class Case(Record):

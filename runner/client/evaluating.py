@@ -140,7 +140,7 @@ def _tried(
     reply = yield from asked_for(TryReply, Ask("POST", "/v1/evaluate", body=body, within=_OPENING))
     # A script that is sent has no name there.
     results = [one.result.model_copy(update={"evaluator": script.name}) for one in reply.results]
-    tally = Tally(script.outputs)
+    tally = Tally(script.configs)
     for result in results:
         tally.add(result)
     pairs = zip(results, (one.arguments for one in reply.results), strict=True)

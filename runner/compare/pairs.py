@@ -14,7 +14,7 @@ from runner.errors import NotComparableError
 from runner.evaluators.given import NO_OUTPUT, split_hash
 from runner.results.worst import safe
 from runner.text import listed, printable, rows_of
-from runner.types import Categorical, Continuous, Direction, OutputConfig
+from runner.types import Categorical, Continuous, Direction, OutputConfig, config_of
 
 VALUES = 50
 """Values of a column that have figures of their own; labels that a matrix has."""
@@ -80,7 +80,7 @@ def compare_sides(
         tolerance=wish.tolerance,
         unpaired=paired.unpaired.model_copy(update={"lock": lock}),
         outcomes=_outcomes(base, new, places),
-        outputs={name: Difference(**figures_of(name, configs.get(name, configs.get("")), every)) for name in names},
+        outputs={name: Difference(**figures_of(name, config_of(configs, name), every)) for name in names},
         by_column=wish.by,
         by={value: Difference(**figures_of("", first, some)) for value, some in by.items()},
         labels=_labels(base, new, places),

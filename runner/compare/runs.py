@@ -230,7 +230,7 @@ def _configs(
         found = sources[1].outputs or sources[0].outputs or _of_template(new)
     if direction is None:
         return found
-    some = found or {"": Freeform()}
+    some = found | {name: Freeform() for name in new.outputs if name not in found}
     return {name: config.model_copy(update={"direction": direction}) for name, config in some.items()}
 
 

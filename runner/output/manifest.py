@@ -67,7 +67,7 @@ def conditions(prepared: Prepared, digests: Digests) -> dict[str, Any]:
             "version": evaluator.version,
             "path": _named(request.evaluator),
             "sha256": sha256(evaluator.source.encode()).hexdigest(),
-            "outputs": {name: config.model_dump(mode="json") for name, config in evaluator.outputs.items()},
+            "outputs": {name: config.model_dump(mode="json") for name, config in evaluator.configs.items()},
         },
         "dataset": {
             "path": request.dataset,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from runner.results.scores import Scores, ScoreSums
 from runner.results.summary import ErrorCount, Stats, Summary, passes
-from runner.types import ErrorKind, Outcome, OutputConfig, Result
+from runner.types import ErrorKind, Outcome, OutputConfig, Result, config_of
 from sandboxes.record import Record
 
 _LABELS = 100  # distinct labels counted by name; a script may make a new one each row
@@ -55,6 +55,7 @@ class Tally:
         self._outcomes: Counter[Outcome] = Counter()
         self._errors: dict[ErrorKind, tuple[int, str, str]] = {}
         configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
+        self._configs = configs
         self._outputs = {name: _Output(config) for name, config in configs.items()}
         self._first = next(iter(self._outputs.values()))
         self._open = [*configs] == [""]
@@ -83,7 +84,7 @@ class Tally:
 
     def _output(self, name: str) -> _Output | None:
         if name not in self._outputs and self._open and name and len(self._outputs) <= _NAMED:
-            self._outputs[name] = _Output(None)
+            self._outputs[name] = _Output(config_of(self._configs, name))
         return self._outputs.get(name)
 
     def summary(self, seconds: float | None = None) -> Summary:

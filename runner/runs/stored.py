@@ -146,9 +146,9 @@ def source_of(store: Store, run: RunInfo, beside: Path | None = None) -> Iterato
 
 
 def _outputs(store: Store, run: RunInfo) -> dict[str, object]:
-    """The output configs of the evaluator; none of one that was deleted by force."""
+    """What the evaluator's scores are judged by; nothing of one that was deleted by force."""
     try:
-        outputs = store.script(run.id).evaluator().outputs
+        configs = store.script(run.id).evaluator().configs
     except NotStoredError:
         return {}
-    return {name: config.model_dump(mode="json") for name, config in outputs.items()}
+    return {name: config.model_dump(mode="json") for name, config in configs.items()}

@@ -73,8 +73,8 @@ class Runs(Part):
             pinned = spec.model_copy(
                 update={"evaluator": version.reference, "dataset": info.name, "sandbox": config or SandboxConfig()}
             )
-            outputs = version.evaluator().outputs
-            direction = next((output.direction for output in outputs.values()), "none")
+            configs = version.evaluator().configs
+            direction = next((config.direction for config in configs.values()), "none")
             made = now()
             values = {
                 "id": _id(connection, made),

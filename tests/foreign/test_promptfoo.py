@@ -183,4 +183,6 @@ def test_outputs_that_only_the_script_names_are_told_where_a_file_or_a_gate_need
     gate = run(str(path), str(rows), "--fail-if", "length.mean<1")
     assert gate.exit_code == 2
     assert "[tool.evalcell.outputs.length]" in gate.output
-    assert runner.evaluate(path, [{"output": "a"}]).summary.direction == "maximize"
+    summary = runner.evaluate(path, [{"output": "a"}]).summary
+    directions = {name: one.direction for name, one in summary.outputs.items()}
+    assert (summary.direction, directions) == ("maximize", {"overall": "maximize", "length": "none"})

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 import runner
 from runner.errors import EvaluatorError
 from runner.evaluators.load import parse_evaluator
-from runner.types import InputMapping
+from runner.types import Continuous, Evaluator, Freeform, InputMapping
+from sandboxes.guest.foreign.braintrust import wrap
 from tests.foreign.published import OBJECTS, Published, check
 
 PROMPTFOO = [
@@ -372,6 +375,56 @@ def test_the_scorer_of_an_eval_is_the_one_in_its_scores() -> None:
     assert parse_evaluator(text.format("Levenshtein()"), "a").packages == ("autoevals",)
     with pytest.raises(EvaluatorError, match=r"scorers `exact`, `Levenshtein`; say which: `a\.py:exact`"):
         parse_evaluator(text.format("exact, Levenshtein"), "a", "a.py")
+    for beside, told in (
+        ("autoevals.Levenshtein", "autoevals.Levenshtein"),
+        ("print", "print"),
+        ("len or max", "<line"),
+    ):
+        with pytest.raises(EvaluatorError, match=rf"scorers `exact`, `{told}.*; say which: `a\.py:exact`"):
+            parse_evaluator(text.format(f"exact, {beside}"), "a", "a.py")
+    with pytest.raises(EvaluatorError, match=r"the scorer `autoevals\.Levenshtein`; give the one to run a name"):
+        parse_evaluator(text.format("autoevals.Levenshtein()"), "a", "a.py")
+    assert parse_evaluator("near = Levenshtein()\n" + text.format("near"), "a").entry == "near"
+
+
+@pytest.mark.parametrize(
+    ("brought", "called"),
+    [
+        ("from braintrust.framework import Eval, EvalAsync", "EvalAsync"),
+        ("import braintrust.framework", "braintrust.framework.Eval"),
+        ("import braintrust.framework as b", "b.Eval"),
+    ],
+)
+def test_an_eval_by_its_long_name_needs_no_package_either(brought: str, called: str) -> None:
+    text = (
+        f"{brought}\n\n\ndef helper(output, expected): return 1\n\n\ndef exact(output, expected): return 0.5\n\n\n"
+        f"{called}('a', data=[], task=len, scores=[exact])\n"
+    )
+    found = parse_evaluator(text, "a")
+    assert (found.entry, found.packages) == ("exact", ())
+    with patch.dict(sys.modules):
+        call = wrap(text, "exact", real=False)
+    assert call(output="a", reference="b") == {"score": 0.5, "explanation": None}
+
+
+def test_a_deep_script_is_read_from_a_deep_stack() -> None:
+    text = f"def exact(output, expected): return 1\n\n\nsum = {'+'.join('1' * 2500)}\n"
+
+    def read(frames: int) -> Evaluator:
+        return read(frames - 1) if frames else parse_evaluator(text, "a", dialect="braintrust")
+
+    assert read(200).entry == "exact"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "directed"),
+    [("promptfoo", True), ("trl", True), ("deepeval", False), ("inspect", False), ("ragas", False)],
+)
+def test_a_higher_score_is_better_only_where_the_tool_says_so_of_every_script(dialect: str, directed: bool) -> None:
+    one = Evaluator(name="a", source="", parameters=(), dialect=dialect, version="")
+    assert one.configs == ({"": Freeform(direction="maximize")} if directed else {})
+    own = {"": Continuous(direction="minimize")}
+    assert one.model_copy(update={"outputs": own}).configs == own
 
 
 def test_a_script_that_uses_more_of_a_package_gets_it() -> None:

@@ -17,8 +17,12 @@ from runner.compare.files import find_source
 from runner.compare.gate import worse_gate
 from runner.compare.rows import read_rows
 from runner.compare.runs import unlike
+from runner.evaluators.load import parse_evaluator
+from runner.output.digests import Digests
 from runner.output.files import ResultsFiles
+from runner.output.manifest import conditions
 from runner.output.row_cells import Layout
+from runner.request import RunRequest, prepare
 from runner.results.allowance import parse_most
 from runner.types import Continuous, Result, ResultError, Score
 
@@ -426,6 +430,27 @@ def test_a_gate_is_not_judged_where_the_base_disappeared(tmp_path: Path) -> None
 def test_a_gate_without_a_direction_is_refused_with_the_line_to_add(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r'output = \{kind = "continuous", direction = "maximize"\}'):
         worse_gate(compared(tmp_path, BASE, shifted(0.1), direction=None))
+
+
+def test_what_the_tool_says_of_the_own_score_says_nothing_of_scores_that_the_script_names(tmp_path: Path) -> None:
+    def rows(by: float) -> list[Result]:
+        values = [0.5 + by * (1 + n % 2) for n in range(40)]
+        every = [{name: Score(score=value) for name in ("overall", "latency")} for value in values]
+        return [result(n, values[n], given=given(n, 1), outputs=every[n]) for n in range(40)]
+
+    def verdicts(found: Comparison) -> list[Any]:
+        named = [(one.direction, one.verdict) for one in found.outputs.values()]
+        return [(found.direction, found.verdict), *named]
+
+    script = parse_evaluator("def get_assert(output, context): return 1.0\n", "e")
+    told, untold = ("maximize", "better"), ("none", None)
+    assert verdicts(compared(tmp_path, rows(0), rows(0.1), direction=None, evaluator=script)) == [told, told, untold]
+    assert verdicts(compared(tmp_path, rows(0), rows(0.1), evaluator=script)) == [told] * 3, "asked for, it is of all"
+    evaluator = conditions(prepare(RunRequest(evaluator=script, dataset="-")), Digests())["evaluator"]
+    folders = [folder(tmp_path / name, rows(by), evaluator=evaluator) for name, by in (("old", 0.0), ("now", 0.1))]
+    found = compare_runs(*folders)
+    assert verdicts(found) == [told, told, untold]
+    assert worse_gate(found).verdict == "passed"
 
 
 def test_to_allow_what_is_inconclusive_needs_a_gate() -> None:

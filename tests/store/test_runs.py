@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from runner.errors import InputError
+from runner.evaluators.load import parse_evaluator
 from runner.results.summary import Summary
+from runner.runs.stored import source_of
 from runner.store.errors import NotStoredError, SegmentError
 from runner.store.store import Store
 from runner.store.types import RunSpec, Selection
-from runner.types import Result
+from runner.types import Freeform, Result
 from sandboxes.base import SandboxConfig
 from tests.store.making import ROWS, evaluator, failed, new_run, result, segment
 
@@ -63,6 +65,16 @@ def test_a_run_goes_from_state_to_state(store: Store, tmp_path: Path) -> None:
     assert store.runs(states=("running",)).items == ()
     assert store.runs(evaluator="other").items == ()
     assert len(store.set_run(run.id, state="failed", error="x" * 10_000).error or "") == 4000
+
+
+def test_a_run_has_the_direction_that_its_script_s_tool_says(store: Store, tmp_path: Path) -> None:
+    store.add_evaluator(parse_evaluator("def get_assert(output, context): return 1.0\n", "told"))
+    store.add_dataset(io.BytesIO(ROWS), name="rows", suffix=".jsonl")
+    run = store.create_run(RunSpec(evaluator="told", dataset="rows"), state="running").id
+    store.add_segment(run, segment(result(1, 0.5), result(2, 1.0), result(3, 0.0)))
+    assert [row["number"] for row in store.select(run, Selection(order="best")).rows] == [2, 1, 3]
+    with source_of(store, store.run(run), tmp_path) as source:
+        assert source.outputs == {"": Freeform(direction="maximize")}
 
 
 def test_scores_whose_sum_is_beyond_a_float_are_kept(store: Store, tmp_path: Path) -> None:

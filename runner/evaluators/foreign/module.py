@@ -70,6 +70,8 @@ class ScriptModule:
     """By the name in the script, what it stands for: `autoevals.Score`."""
     values: dict[str, ast.AST] = field(default_factory=dict)
     """By name, what else is assigned."""
+    body: list[ast.stmt] = field(default_factory=list)
+    """The statements of a script in Python."""
     docstring: str = ""
     language: Language = "python"
     is_common: bool = False
@@ -86,13 +88,15 @@ class ScriptModule:
     def whole_name(self, text: str) -> str:
         """A dotted name with what its first part was imported as."""
         first, dot, rest = text.partition(".")
-        return f"{self.imports.get(first, first)}{dot}{rest}"
+        brought = self.imports.get(first, first)
+        # `import braintrust.framework` is `braintrust` in the script, and is written as it is.
+        return text if text.startswith(f"{brought}.") else f"{brought}{dot}{rest}"
 
 
 def read_python(source: str, where: str) -> ScriptModule:
     """Parse a script. Raises EvaluatorError for wrong syntax."""
     tree = parse(source, where)
-    module = ScriptModule(source, where, docstring=whole(ast.get_docstring(tree) or ""))
+    module = ScriptModule(source, where, body=tree.body, docstring=whole(ast.get_docstring(tree) or ""))
     for name, node in definitions(tree.body):
         for kind in (module.functions, module.classes, module.values):
             kind.pop(name, None)  # what is defined last is what there is

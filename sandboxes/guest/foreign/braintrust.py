@@ -101,6 +101,7 @@ _SCORES = {"Score": Score, "Scorer": Scorer}
 _STUBS: dict[str, dict[str, type]] = {
     **dict.fromkeys(("braintrust", "braintrust.score", "braintrust_core.score"), _SCORES),
     **dict.fromkeys(("autoevals", "autoevals.score"), _SCORES),
+    "braintrust.framework": {},
     "autoevals.serializable_data_class": {"SerializableDataClass": SerializableDataClass},
 }
 
@@ -110,9 +111,8 @@ def wrap(source: str, entry: str, real: bool) -> Callable[..., Any]:
     for name, members in _STUBS.items():
         if not (real and _is_installed(name)):
             stub(name, **members)
-    stub(
-        "braintrust", Eval=_nothing, EvalAsync=_nothing
-    )  # the file of an evaluation has one at its top level, which logs in
+    for name in ("braintrust", "braintrust.framework"):
+        stub(name, Eval=_nothing, EvalAsync=_nothing)  # the file of an evaluation has one at its top level: it logs in
     function: Any = named(load(source), entry)
     if isinstance(function, type):
         function = function()

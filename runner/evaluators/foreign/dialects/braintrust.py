@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import python_program
@@ -13,11 +14,14 @@ from runner.types import Evaluator
 
 _ENTRY = "handler"
 _BASES = {"autoevals.Scorer", "autoevals.score.Scorer", "braintrust.Scorer", "braintrust.score.Scorer"}
-_EVALS = ("braintrust.Eval", "braintrust.EvalAsync", "braintrust.framework.Eval")
+_EVALS = tuple(
+    f"{module}.{name}" for module in ("braintrust", "braintrust.framework") for name in ("Eval", "EvalAsync")
+)
 _STUBS = {
     *(
         "braintrust",
-        *_EVALS[:2],
+        "braintrust.framework",
+        *_EVALS,
         "braintrust.Score",
         "braintrust.Scorer",
         "braintrust.score.Score",
@@ -63,30 +67,44 @@ def _seen(module: ScriptModule, named: bool) -> str | None:
 
 
 def _of_eval(module: ScriptModule) -> str | None:
-    """The scorer of the `Eval(…, scores=[…])` at the script's top level. Raises EvaluatorError for several."""
-    names: dict[str, None] = {}
-    for statement in ast.parse(module.source).body:
+    """The scorer of the `Eval(…, scores=[…])` at the script's top level. Raises EvaluatorError for others than one."""
+    names: dict[str, bool] = {}  # with whether the script has such a name
+    for each in _listed(module):
+        name = _dotted(each.func if isinstance(each, ast.Call) else each)
+        known = module.called(name) is not None or any(
+            name in kind for kind in (module.classes, module.imports, module.values)
+        )
+        names[name or f"<line {each.lineno}>"] = known
+    if len(names) > 1 or not all(names.values()):
+        first = next((name for name, known in names.items() if known), None)
+        step = (
+            "give the one to run a name in the script, as `from autoevals import Levenshtein` does, and say which: "
+            f"`{module.where}:Levenshtein`"
+            if first is None
+            else f"say which: `{module.where}:{first}`, or in its header, [tool.evalcell], "
+            f'dialect = "braintrust" and entry = "{first}"'
+        )
+        scorers = "scorers" if len(names) > 1 else "scorer"
+        raise EvaluatorError(f"{module.where}: its Eval has the {scorers} {listed(names, 6)}; {step}")
+    return next(iter(names), None)
+
+
+def _listed(module: ScriptModule) -> Iterator[ast.expr]:
+    """What stands in the lists of scores."""
+    for statement in module.body:
         for node in ast.walk(statement) if isinstance(statement, ast.Expr | ast.Assign) else ():
             if isinstance(node, ast.Call) and module.whole_name(_dotted(node.func)) in _EVALS:
                 scores = next((one.value for one in node.keywords if one.arg == "scores"), None)
-                for each in scores.elts if isinstance(scores, ast.List | ast.Tuple) else ():
-                    name = _dotted(each.func if isinstance(each, ast.Call) else each)
-                    if module.called(name) is not None or name in module.classes or name in module.imports:
-                        names[name] = None
-    if len(names) > 1:
-        first = next(iter(names))
-        raise EvaluatorError(
-            f"{module.where}: its Eval has the scorers {listed(names, 6)}; say which: `{module.where}:{first}`, or in "
-            f'its header, [tool.evalcell], dialect = "braintrust" and entry = "{first}"'
-        )
-    return next(iter(names), None)
+                yield from scores.elts if isinstance(scores, ast.List | ast.Tuple) else ()
 
 
 def _dotted(node: ast.AST) -> str:
     """The name that stands there: `braintrust.Eval`; nothing for other expressions."""
-    if isinstance(node, ast.Attribute):
-        return f"{_dotted(node.value)}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
 def _scorers(module: ScriptModule) -> list[str]:

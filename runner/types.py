@@ -143,6 +143,10 @@ class Evaluator(Record):
     """What is called in a script of a dialect: `get_assert`, `Class.method`."""
     dialect_failures: DialectFailures = "failed"
     """What its exceptions are: `as-zero` is the score 0, as its own tool has it."""
+    asked_dialect: str | None = None
+    """The dialect that somebody asked for, or `native`. None: it is the header's, or the one that is seen."""
+    asked_entry: str | None = None
+    """The entry that somebody asked for. None: it is the header's, or found."""
     version: str
     """
     The first 12 hex digits of the SHA-256 of the source, and of its dialect if it has one.

@@ -32,9 +32,9 @@ def local(evaluator: Scorer, language: Language | None = None) -> Evaluator:
 
 
 def how_read(evaluator: Evaluator) -> dict[str, str]:
-    """What a server is told of a script that was written for another tool; of our own, nothing."""
+    """What a server is told of a script that was written for another tool, or looks so; of our own, nothing."""
     if evaluator.dialect is None:
-        return {}
+        return {} if evaluator.asked_dialect is None else {"dialect": evaluator.asked_dialect}
     entry = {} if evaluator.entry is None else {"entry": evaluator.entry}
     return {"dialect": evaluator.dialect, **entry, "dialect_failures": evaluator.dialect_failures}
 
@@ -50,7 +50,8 @@ def add(
     """
     read = yield from worked(lambda: local(evaluator, language))
     file_name = f"{read.name}{_SUFFIX[read.language]}"
-    body = {"source": read.source, "language": read.language, "file_name": file_name, **how_read(read)}
+    asked = {"dialect": read.asked_dialect, "entry": read.asked_entry, "dialect_failures": read.dialect_failures}
+    body = {"source": read.source, "language": read.language, "file_name": file_name, **asked}
     if expected is None:
         ask = Ask("POST", "/v1/evaluators", body=body | ({"name": name} if name else {}), headers=key())
         return (yield from asked_for(EvaluatorVersion, ask))

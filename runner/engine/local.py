@@ -28,7 +28,7 @@ from sandboxes.shield import finish
 Watch: TypeAlias = Callable[[Result, Call], int]
 """Gets each result with its call, in any order; returns the characters that it holds until the result is handed out."""
 
-_FEW = 100  # rows of a list, for which no thread is started
+_FEW = 100  # rows of a list, for which no thread is started if no path may look at many places of them
 _AHEAD = 64  # rows read before they are needed
 _FAR = 0.2  # seconds of a run from which on more are read, since to send few at once costs too much
 _DEAR = 5.0  # seconds of a run from which on even the first one has several rows
@@ -52,17 +52,18 @@ async def score(
     One result a case, in the cases' order, each as soon as those before it are there.
 
     `sandbox` is open, and stays so. `cases` are read in a thread of their own, a little ahead of need, unless they are
-    a short list; their iterator is the caller's to close. The same `seed` gives the same random numbers in
-    each case, in whatever order and number of batches. Memory does not grow with the number of cases. A `mapping` that
-    is a function fills each case's arguments in its own way. `keep` are the columns that each result carries. `repeat`
-    is the number of results of each case. `known` has results that need no run: the sandbox, which is not open then, is
-    opened by `open` for the first row that needs it.
+    a short list and each argument is one place of the row; their iterator is the caller's to close. The same `seed`
+    gives the same random numbers in each case, in whatever order and number of batches. Memory does not grow with the
+    number of cases. A `mapping` that is a function fills each case's arguments in its own way. `keep` are the columns
+    that each result carries. `repeat` is the number of results of each case. `known` has results that need no run: the
+    sandbox, which is not open then, is opened by `open` for the first row that needs it.
 
     Raises MappingError and UnsupportedConfigError before the first case, SandboxError when the sandbox fails
     for good, and whatever `cases` raise, after the results of the cases before.
     """
     limits = limits or Limits()
-    fill, hash_given = fill_and_hash(evaluator, mapping)
+    fill, hash_given, quick = fill_and_hash(evaluator, mapping)
+    direct = quick and keep is None and isinstance(cases, list) and len(cases) <= _FEW
     refuse_unfit(evaluator, sandbox)
     refuse_limits(sandbox.name, sandbox.capabilities, limits)
 
@@ -71,7 +72,7 @@ async def score(
         if known is None:
             await loading.load()
         scoring = _Scoring(
-            evaluator, cases, sandbox, loading, fill, hash_given, limits, seed, keep, watch, repeat, known
+            evaluator, cases, sandbox, loading, fill, hash_given, limits, seed, keep, watch, repeat, known, direct
         )
         try:
             while (result := await scoring.next()) is not None:
@@ -99,6 +100,7 @@ class _Scoring:
         watch: Watch | None,
         repeat: int,
         known: Known | None,
+        direct: bool,
     ) -> None:
         self._watch = watch
         self._repeat = repeat
@@ -121,7 +123,7 @@ class _Scoring:
             loading, self._results, fill, hash_given, seed=seed, keep=keep, repeat=repeat, known=known
         ).rows(cases)
         ahead = _AHEAD if self._seconds < _FAR else max(_AHEAD, 2 * self._most)
-        self._reader = Direct(rows) if isinstance(cases, list) and len(cases) <= _FEW else Prefetcher(rows, ahead)
+        self._reader = Direct(rows) if direct else Prefetcher(rows, ahead)
         count = max(1, sandbox.concurrency)
         self._most_rows, self._most_chars = most_waiting(count)
         self._working = count

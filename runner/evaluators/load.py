@@ -138,6 +138,8 @@ def parse_evaluator(
         dialect=script.dialect,
         entry=script.entry,
         dialect_failures=failures,
+        asked_dialect=dialect,
+        asked_entry=entry,
         version=sha256("\0".join((text, *script.versions)).encode()).hexdigest()[:12],
     )
 

@@ -74,6 +74,12 @@ class Binding:
         return tuple(positional), keywords
 
     @property
+    def singular(self) -> bool:
+        """True if each parameter gets a literal or one place of the row: to fill it takes time that grows with both."""
+        paths = [source.path for source in self._sources]
+        return all(path is None or isinstance(path, Column) or path.singular for path in paths)
+
+    @property
     def columns(self) -> frozenset[str] | None:
         """The columns that are needed, which always include the id; None for all."""
         found = {"id"}

@@ -73,7 +73,7 @@ class Exported:
 def promptfoo(one: Exported) -> str:
     """An assertion in JavaScript: one in Python would start anew on each row, and fail with the score 0."""
     refuse_no_verdict(one.evaluator, one.threshold)
-    options = [*one.options, *(() if one.threshold is None else ("--threshold", f"{one.threshold:g}"))]
+    options = [*one.options, *(() if one.threshold is None else ("--threshold", repr(one.threshold)))]
     script = _json(one.named)
     if one.is_path:
         path, entry = split_entry(one.named)

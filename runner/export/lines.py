@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from runner.errors import ColumnsError, EvaluatorError, InputError
 from runner.export.scorer import RowScorer
 from runner.text import printable
-from sandboxes.errors import SandboxError
+from sandboxes.errors import SandboxError, UnsupportedConfigError
 
 MOST = 64 << 20
 """Bytes of a row."""
@@ -23,37 +23,44 @@ def score_lines(scorer: RowScorer, rows: BinaryIO, say: Callable[[str], None]) -
     """
     Read rows up to the end of the stream. `say` gets the result of each as JSON, in any order, with the row's `id`.
 
-    What is no row, lacks a column, or was lost is told in its line as well.
+    What is no row, lacks a column, or was lost is told in its line as well, and so is any error. Raises what `say`
+    does.
     """
     lock, room = Lock(), BoundedSemaphore(AT_ONCE)
+    unsaid: list[BaseException] = []
 
     def work(number: int, line: bytes) -> None:
         try:
             told = json.dumps(_scored(scorer, number, line))
             with lock:
                 say(told)
+        except BaseException as error:  # of a thread, where nobody sees it
+            unsaid.append(error)
         finally:
             room.release()
 
     number = 0
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        while line := rows.readline(MOST + 1):
+        while not unsaid and (line := rows.readline(MOST + 1)):
             if len(line) > MOST:
                 raise InputError(f"line {number + 1} of the rows has more than {MOST >> 20} MB; cut its texts")
             if line.strip():
                 number += 1
                 room.acquire()
                 threads.submit(work, number, line)
+    if unsaid:
+        raise unsaid[0]
 
 
 def _scored(scorer: RowScorer, number: int, line: bytes) -> dict[str, Any]:
+    own = str(number)
     try:
         row = json.loads(line)
+        own = str(row.get("id", number)) if isinstance(row, dict) else own
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
-        return _failure(str(number), "failed", "mapping", "the line is no JSON object")
-    own = str(row.get("id", number))
+        return _failure(own, "failed", "mapping", "the line is no JSON object")
     try:
         result = scorer.result(row)
         passed = scorer.passed(result) if result.outcome == "scored" else None
@@ -62,8 +69,10 @@ def _scored(scorer: RowScorer, number: int, line: bytes) -> dict[str, Any]:
         return _failure(own, "failed", "mapping", f"{error.why}; add {options}" if options else error.why)
     except EvaluatorError as error:
         return _failure(own, "failed", "invalid_result", str(error))
-    except SandboxError as error:
+    except (SandboxError, InputError, UnsupportedConfigError) as error:
         return _failure(own, "lost", "lost", str(error))
+    except BaseException as error:  # whoever sent the row waits for its line
+        return _failure(own, "lost", "lost", f"{type(error).__name__}: {error}")
     told = result.model_dump(mode="json", include={"outcome", "label", "score", "explanation", "outputs", "error"})
     return {"id": own, **told, "passed": passed}
 

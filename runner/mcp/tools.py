@@ -80,10 +80,9 @@ class Tools:
         service = self._service()
         if kind == "evaluator":
             version = await service.evaluator(name)
+            source, how = version.source, version.how_read
             about = await service.check(
-                CheckRequest(
-                    source=version.source, language=version.language, dialect=version.dialect, entry=version.entry
-                )
+                CheckRequest(source=source, language=version.language, dialect=how["dialect"], entry=how["entry"])
             )
             parts = about.model_dump(mode="json", include={"parameters", "outputs", "packages", "mapping", "problems"})
             return _source(version.model_dump(mode="json"), parts)

@@ -113,5 +113,4 @@ def parsed(source: str, name: str, language: Language, **how: Unpack[HowRead]) -
 
 def parsed_version(version: EvaluatorVersion) -> Evaluator:
     """The script of a version that is kept. Raises EvaluatorError."""
-    how = HowRead(dialect=version.dialect, entry=version.entry, failures=version.dialect_failures)
-    return parsed(version.source, version.name, version.language, **how)
+    return parsed(version.source, version.name, version.language, **version.how_read)

@@ -10,7 +10,9 @@ from runner.text import printable
 from runner.types import Aggregate, DialectFailures, InputMapping, OutputConfig, Parameter
 from sandboxes.base import Language, Limits, Model, Problem, SandboxConfig
 
-Word = Annotated[str | None, Field(max_length=200)]
+MOST_WORD = 200
+"""Characters of a dialect or an entry."""
+Word = Annotated[str | None, Field(max_length=MOST_WORD)]
 MOST_ROWS = 100
 """Rows of one dry run."""
 

@@ -55,6 +55,8 @@ class Evaluators(Part):
                 dialect=evaluator.dialect,
                 entry=evaluator.entry,
                 dialect_failures=evaluator.dialect_failures,
+                asked_dialect=evaluator.asked_dialect,
+                asked_entry=evaluator.asked_entry,
             )
             if newest is None:
                 connection.execute(insert(evaluators).values(name=name, created=saved.created, number=saved.number))
@@ -108,8 +110,8 @@ class Evaluators(Part):
 
 
 def _same(newest: EvaluatorVersion, evaluator: Evaluator) -> bool:
-    """Whether it is the same script, read in the same way."""
-    fields = ("source", "language", "dialect", "entry", "dialect_failures")
+    """Whether it is the same script, read in the same way for the same reason."""
+    fields = ("source", "language", "dialect", "entry", "dialect_failures", "asked_dialect", "asked_entry")
     return all(getattr(newest, name) == getattr(evaluator, name) for name in fields)
 
 

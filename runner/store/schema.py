@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from runner.text import whole
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest revision."""
 
 
@@ -84,6 +84,8 @@ versions = Table(
     Column("dialect", Key(64)),
     Column("entry", Key(200)),
     Column("dialect_failures", Key(16), nullable=False),
+    Column("asked_dialect", Key(64)),
+    Column("asked_entry", Key(200)),
 )
 datasets = Table(
     "datasets",

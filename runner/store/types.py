@@ -69,6 +69,16 @@ class EvaluatorVersion(Model):
     entry: str | None = None
     """What is called in a script of another tool."""
     dialect_failures: DialectFailures = "failed"
+    asked_dialect: str | None = None
+    """The dialect that somebody asked for, or `native`. None: it is the header's, or was seen."""
+    asked_entry: str | None = None
+    """The entry that somebody asked for. None: it is the header's, or was found."""
+
+    @property
+    def how_read(self) -> HowRead:
+        """How it was read when it was saved, by which it is read again."""
+        dialect = self.dialect or self.asked_dialect
+        return HowRead(dialect=dialect, entry=self.entry, failures=self.dialect_failures)
 
     @property
     def reference(self) -> str:
@@ -78,8 +88,7 @@ class EvaluatorVersion(Model):
     def evaluator(self, **how: Unpack[HowRead]) -> Evaluator:
         """The script, parsed; `how` is said anew. Raises EvaluatorError where this evalcell no longer takes it."""
         said = {name: value for name, value in how.items() if value not in (None, "failed")}
-        kept = {"dialect": self.dialect, "entry": self.entry, "failures": self.dialect_failures}
-        read = cast("HowRead", said or kept)
+        read = cast("HowRead", said or self.how_read)
         return parse_evaluator(self.source, self.name, self.reference, language=self.language, **read)
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +15,12 @@ from typing import Any
 import pytest
 
 from runner import SandboxConfig
-from runner.errors import EvaluatorError
+from runner.errors import EvaluatorError, InputError
 from runner.export import RowScorer
 from runner.export.lines import MOST, score_lines
-from runner.types import InputMapping
+from runner.types import InputMapping, Result
 from sandboxes import SandboxUnavailableError, find
+from sandboxes.errors import UnsupportedConfigError
 from tests.cli.commands import evalcell
 
 ROOT = Path(__file__).parents[2]
@@ -160,6 +162,44 @@ def test_lines_are_answered_each_whatever_they_are(folder: Path) -> None:
     assert found["7"]["error"] == {"kind": "mapping", "message": "the line is no JSON object"}
     assert "reference" in found["x"]["error"]["message"]
     assert len(said) == 9
+
+
+class Broken(RowScorer):
+    """Raises what the row names."""
+
+    def result(self, row: Mapping[str, Any], call: str | None = None) -> Result:
+        raise {"config": UnsupportedConfigError, "input": InputError, "key": KeyError, "exit": SystemExit}[row["id"]](
+            "said \x1b[31mwhy"
+        )
+
+
+def test_whatever_is_raised_for_a_row_is_told_in_its_line() -> None:
+    said: list[dict[str, Any]] = []
+    ids = ("config", "input", "key", "exit")
+    rows = "".join(json.dumps({"id": id}) + "\n" for id in ids) + '{"id": "unknown"}\n'
+    score_lines(Broken("exact-match"), io.BytesIO(rows.encode()), lambda line: said.append(json.loads(line)))
+    found = {one["id"]: one for one in said}
+    assert found.keys() == {*ids, "unknown"}
+    assert {one["outcome"] for one in said} == {"lost"}
+    assert found["config"]["error"] == found["input"]["error"]
+    assert found["config"]["error"]["kind"] == "lost"
+    assert found["config"]["error"]["message"].startswith("said ")
+    assert "\x1b" not in found["config"]["error"]["message"]
+    assert found["key"]["error"]["message"].startswith("KeyError: ")
+    assert found["exit"]["error"]["message"].startswith("SystemExit: said")
+
+
+def test_a_line_that_cannot_be_said_ends_it() -> None:
+    def say(line: str) -> None:
+        raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        score_lines(Broken("exact-match"), io.BytesIO(b"[]\n" * 100), say)
+
+
+def test_promptfoo_gets_all_digits_of_the_threshold(folder: Path) -> None:
+    script = exported("promptfoo", "--sandbox", "process", "--threshold", "0.123456789")
+    assert 'const OPTIONS = ["--sandbox", "process", "--threshold", "0.123456789"];' in script
 
 
 def test_a_line_that_does_not_end_is_refused() -> None:

@@ -160,6 +160,15 @@ def test_what_was_tried_in_the_editor_goes_on_to_the_run(client: httpx.Client) -
     assert (refused.status_code, "too long for a form" in refused.text) == (422, True)
 
 
+def fields_of(page: str) -> dict[str, str]:
+    """What the editor's form would send."""
+    fields = dict(re.findall(r'<input (?:type="hidden" )?name="(\w+)" value="([^"]*)"', page))
+    for name in ("dialect", "dialect_failures", "language"):
+        chosen = page.partition(f'<select name="{name}"')[2].partition("</select>")[0]
+        fields[name] = next(iter(re.findall(r'value="([^"]*)" selected', chosen)), "")
+    return fields | {"language": "python"}
+
+
 PROMPTFOO = """\
 def get_assert(output, context):
     if output == "b":
@@ -173,12 +182,9 @@ def test_a_script_of_another_tool_stays_one_while_it_is_changed(client: httpx.Cl
     kept = {"name": "asserted", "source": PROMPTFOO, "dialect": "promptfoo", "dialect_failures": "as-zero"}
     entry = client.post("/v1/evaluators", json=kept).json()["entry"]
     page = client.get("/evaluators/asserted?dataset=letters").text
-    fields = dict(re.findall(r'<input (?:type="hidden" )?name="(\w+)" value="([^"]*)"', page))
-    for name in ("dialect", "dialect_failures"):
-        chosen = page.partition(f'<select name="{name}"')[2].partition("</select>")[0]
-        (fields[name],) = re.findall(r'value="([^"]*)" selected', chosen)
-    assert (fields["dialect"], fields["entry"], fields["dialect_failures"]) == ("promptfoo", entry, "as-zero")
-    fields |= {"language": "python", "source": PROMPTFOO, "dataset": "letters"}
+    fields = fields_of(page)
+    assert (fields["dialect"], fields["entry"], fields["dialect_failures"]) == ("promptfoo", "", "as-zero")
+    fields |= {"source": PROMPTFOO, "dataset": "letters"}
     changed = fields | {"source": PROMPTFOO.replace("0.5", "0.25")}
     same = form(client, "/evaluators/run", **fields).headers["location"]
     leads = form(client, "/evaluators/run", **changed).headers["location"]
@@ -193,6 +199,54 @@ def test_a_script_of_another_tool_stays_one_while_it_is_changed(client: httpx.Cl
     finished(client, run)
     rows = client.get(f"/v1/runs/{run}/results").json()["rows"]
     assert [row["score"] for row in rows] == [0.25, 0.0]
+
+
+TWO = "def evaluate(completions, limit=1):\n    return 1.0\n"
+
+
+def test_what_a_script_was_asked_to_be_read_as_is_kept_and_nothing_else(client: httpx.Client) -> None:
+    for name, dialect, read in (("asked-native", "native", None), ("asked-trl", "trl", "trl"), ("seen", "", "trl")):
+        form(client, "/evaluators/save", source=TWO, name=name, language="python", dialect=dialect)
+        version = client.get(f"/v1/evaluators/{name}").json()
+        assert (version["dialect"], version["asked_dialect"]) == (read, dialect or None)
+        page = client.get(f"/evaluators/{name}").text
+        fields = fields_of(page) | {"source": TWO}
+        assert (fields["dialect"], fields["entry"]) == (dialect, "")
+        assert ("whatever it looks like: trl" in page, 'placeholder="evaluate"' in page) == (name == "seen",) * 2
+        assert f"{name}%401" in form(client, "/evaluators/run", **fields).headers["location"]
+        form(client, "/evaluators/save", **fields)
+        assert client.get(f"/v1/evaluators/{name}").json()["number"] == 1
+    versions = [client.get(f"/v1/evaluators/{name}").json()["version"] for name in ("asked-native", "seen")]
+    assert versions[0] != versions[1]
+    reply = client.post("/v1/evaluate", json={"evaluator": "asked-native", "rows": [{"completions": 1}]}).json()
+    assert "`completions`" in reply["detail"]
+
+
+def test_a_changed_header_or_name_says_how_a_script_is_read(client: httpx.Client) -> None:
+    headed = (
+        '# /// script\n# [tool.evalcell]\n# dialect = "{}"\n# ///\ndef {}(completions, **kwargs):\n    return [1.0]\n'
+    )
+    first = headed.format("trl", "evaluate")
+    form(client, "/evaluators/save", source=first, name="headed", language="python")
+    fields = fields_of(client.get("/evaluators/headed").text)
+    for number, (dialect, name, read, entry) in enumerate(
+        (("trl", "renamed", "trl", "renamed"), ("native", "evaluate", None, None)), 2
+    ):
+        changed = fields | {"source": headed.format(dialect, name)}
+        saved = form(client, "/evaluators/save", **changed | {"expected": ""})
+        assert saved.status_code == 303, saved.text
+        version = client.get("/v1/evaluators/headed").json()
+        assert [version[one] for one in ("number", "dialect", "entry")] == [number, read, entry]
+    etag = {"if-match": "*"}
+    put = client.put("/v1/evaluators/headed", json={"source": headed.format("trl", "other")}, headers=etag).json()
+    assert (put["dialect"], put["entry"]) == ("trl", "other")
+
+
+@pytest.mark.parametrize("path", ["try", "save", "run", "header"])
+def test_a_word_that_is_too_long_is_refused(client: httpx.Client, path: str) -> None:
+    for name, said in (("dialect", "Read as"), ("entry", "What is called")):
+        refused = form(client, f"/evaluators/{path}", source=PROMPTFOO, name="long", **{name: "a" * 201})
+        assert (refused.status_code, said in refused.text) == (422, True), refused.text
 
 
 def test_every_row_that_flipped_is_listed(client: httpx.Client) -> None:

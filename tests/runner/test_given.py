@@ -16,7 +16,7 @@ TWO = "def evaluate(output, reference): return 1.0"
 
 
 def given(row: dict[str, Any], source: str = TWO, **mapping: Any) -> tuple[str, str]:
-    fill, hashed = fill_and_hash(parse_evaluator(source, "e"), InputMapping(**mapping))
+    fill, hashed, _ = fill_and_hash(parse_evaluator(source, "e"), InputMapping(**mapping))
     (one,) = cases_from_rows([row])
     found = hashed(*fill(one))
     assert found is not None

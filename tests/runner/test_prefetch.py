@@ -13,7 +13,7 @@ import pytest
 
 from runner.engine.local import score
 from runner.engine.prefetch import Direct, Prefetcher
-from runner.types import Case
+from runner.types import Case, InputMapping
 from tests.runner.scripted import SCRIPT, fake, rows
 
 Read = Callable[[Iterable[int]], Direct[int] | Prefetcher[int]]
@@ -149,16 +149,54 @@ def test_short_sources_end(items: list[int], read: Read) -> None:
     assert asyncio.run(all()) == items
 
 
-@pytest.mark.parametrize(("number", "thread"), [(100, "MainThread"), (101, "evalcell-prefetch")])
-def test_a_short_list_is_read_without_a_thread(number: int, thread: str) -> None:
-    def fill(case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        threads.append(threading.current_thread().name)
-        return (), {"output": case.output}
+class Watched(list[Case]):
+    """Cases that know by which thread they were read."""
 
+    threads: set[str]
+
+    def __iter__(self) -> Iterator[Case]:
+        self.threads = {threading.current_thread().name}
+        return super().__iter__()
+
+
+COUNTED = "$.input[?count($.input..*)>0]"  # of which the time is the square of the row's size
+READ, SCORED = "evalcell-prefetch", "MainThread"
+
+
+@pytest.mark.parametrize(
+    ("number", "mapping", "own", "thread"),
+    [
+        (100, {}, {}, SCORED),
+        (101, {}, {}, READ),
+        (1, {"output": "input"}, {}, SCORED),
+        (1, {"output": "$.input.a[0]"}, {}, SCORED),
+        (1, {"output": COUNTED}, {}, READ),
+        (1, {}, {"output": "$.input[*]"}, READ),
+        (1, {"output": "$.input"}, {"output": "$.input[*]"}, SCORED),
+    ],
+)
+def test_a_short_list_is_read_without_a_thread_where_no_path_looks_at_many_places(
+    number: int, mapping: dict[str, str], own: dict[str, str], thread: str
+) -> None:
     async def all() -> int:
         async with fake() as sandbox:
-            return len([result async for result in score(SCRIPT, rows(number), sandbox, mapping=fill)])
+            found = score(script, cases, sandbox, mapping=InputMapping(paths=mapping))
+            return len([result async for result in found])
 
-    threads: list[str] = []
+    script = SCRIPT.model_copy(update={"mapping": InputMapping(paths=own)})
+    cases = Watched(rows(number))
     assert asyncio.run(all()) == number
-    assert threads == [thread] * number
+    assert cases.threads == {thread}
+
+
+def test_arguments_that_a_function_fills_or_columns_that_are_kept_may_take_long() -> None:
+    def fill(case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (), {"output": case.output}
+
+    async def all(**more: Any) -> set[str]:
+        cases = Watched(rows(1))
+        async with fake() as sandbox:
+            assert len([result async for result in score(SCRIPT, cases, sandbox, **more)]) == 1
+        return cases.threads
+
+    assert asyncio.run(all(mapping=fill)) == asyncio.run(all(keep=lambda case: {})) == {READ}

@@ -33,8 +33,13 @@ from sandboxes.json_text import writer
 _TICK = 1.0  # seconds between looks at what is idle
 _GRACE = 5.0  # seconds in which everything must be closed when the process that serves has ended
 _BUFFER = 1 << 20
-_SHORT = 128 << 10
-"""Bytes of script and rows that are read in no time: to map them holds up the other jobs."""
+_SHORT = 32 << 10
+"""
+Bytes of script and rows that may be read without a thread, which holds up the other jobs.
+
+`score` does so only where no path looks at many places. What takes longest is then to look for names like that of a
+column that the rows lack: about 0.05 s for so many bytes.
+"""
 
 _write = writer(ascii=True, compact=True, nan=False)
 

@@ -31,7 +31,7 @@ _TYPESCRIPT = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):(\d+)\)?$", r
 
 
 async def tried(job: TryJob, sandboxes: Sandboxes, *, short: bool = False) -> TryReply:
-    """Score the rows; `short` ones are read without a thread. Raises what `prepare`, `Prepared.open` and `score` do."""
+    """Score the rows; `short` ones are a list to `score`. Raises what `prepare`, `Prepared.open` and `score` do."""
     began = perf_counter()
     prepared = prepare(job.request)
     seen: dict[int, tuple[Call, Execution]] = {}

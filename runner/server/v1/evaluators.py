@@ -121,8 +121,8 @@ async def change(
         source=body.source,
         name=name,
         language=before.language,
-        dialect=before.dialect,
-        entry=before.entry,
+        dialect=before.asked_dialect,
+        entry=before.asked_entry,
         dialect_failures=before.dialect_failures,
     )
     expected = if_match.strip().removeprefix("W/").strip('"')

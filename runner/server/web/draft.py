@@ -15,7 +15,7 @@ from runner.evaluators.load import HowRead
 from runner.server.web import forms, header_form
 from runner.service.errors import ServiceError, problem_or_raise
 from runner.service.service import Service
-from runner.service.types import EvaluateRequest, SandboxFit
+from runner.service.types import MOST_WORD, EvaluateRequest, SandboxFit
 from runner.store.types import EvaluatorVersion
 from runner.text import printable
 from runner.types import DialectFailures
@@ -59,11 +59,16 @@ class Draft:
     @property
     def how_read(self) -> HowRead:
         """How a script of another tool is read."""
-        return HowRead(dialect=self.dialect or None, entry=self.entry.strip() or None, failures=self.dialect_failures)
+        return HowRead(
+            dialect=self.dialect.strip() or None, entry=self.entry.strip() or None, failures=self.dialect_failures
+        )
 
 
 def of_form(form: Mapping[str, str]) -> Draft:
-    """The draft that a form sends."""
+    """The draft that a form sends. Raises InputError for a word that is too long."""
+    for name, field in (("dialect", "Read as"), ("entry", "What is called")):
+        if len(form.get(name, "").strip()) > MOST_WORD:
+            raise InputError(f"{field}: it has more than {MOST_WORD} characters; shorten it")
     known = {name: form[name] for name in asdict(Draft()) if name in form}
     language: Language = "typescript" if known.pop("language", "") == "typescript" else "python"
     failures: DialectFailures = "as-zero" if known.pop("dialect_failures", "") == "as-zero" else "failed"
@@ -73,7 +78,13 @@ def of_form(form: Mapping[str, str]) -> Draft:
 def of_version(version: EvaluatorVersion, **more: Any) -> Draft:
     """The draft of a version that is kept, read as it was when it was saved."""
     draft = Draft(version.name, version.language, version.source, dialect_failures=version.dialect_failures)
-    return replace(draft, dialect=version.dialect or "", entry=version.entry or "", **more)
+    return replace(draft, dialect=version.how_read["dialect"] or "", entry=version.entry or "", **more)
+
+
+def edited(version: EvaluatorVersion, **more: Any) -> Draft:
+    """The draft of a version to be changed: it has what somebody asked for, as the rest is said by its text."""
+    draft = of_version(version, **more)
+    return replace(draft, dialect=version.asked_dialect or "", entry=version.asked_entry or "")
 
 
 def of_template(name: str, language: Language | None = None) -> Draft:
@@ -166,7 +177,7 @@ def request_of(draft: Draft) -> EvaluateRequest:
     return EvaluateRequest(
         source=draft.source,
         language=draft.language,
-        dialect=draft.dialect or None,
+        dialect=draft.how_read["dialect"],
         entry=draft.entry.strip() or None,
         dialect_failures=draft.dialect_failures,
         rows=typed,

@@ -87,7 +87,7 @@ async def run(request: Request, service: Here) -> Response:
     try:
         opened = await service.evaluator(form["opened"]) if "opened" in form else None
         same = opened is not None and all(
-            getattr(draft, name) == (getattr(opened, name) or "")
+            getattr(draft, name) == getattr(drafts.edited(opened), name)
             for name in ("source", "name", "dialect", "entry", "dialect_failures")
         )
         version = opened if opened is not None and same else await _saved(service, draft)
@@ -106,7 +106,7 @@ async def _saved(service: Service, draft: Draft) -> EvaluatorVersion:
         source=draft.source,
         name=draft.name or None,
         language=draft.language,
-        dialect=draft.dialect or None,
+        dialect=draft.how_read["dialect"],
         entry=draft.entry.strip() or None,
         dialect_failures=draft.dialect_failures,
     )
@@ -133,7 +133,7 @@ async def shown(request: Request, service: Here, reference: str, dataset: str = 
         used = next((run.dataset for run in runs if run.dataset in known), "")
         dataset = used or await _newest_dataset(service)
     newest = await service.evaluator(version.name)
-    draft = drafts.of_version(version, expected=newest.version, dataset=dataset, first=first)
+    draft = drafts.edited(version, expected=newest.version, dataset=dataset, first=first)
     every = (await service.versions(version.name, count=_LISTED)).items
     return await _editor(request, service, draft, version=version, newest=newest, versions=every, runs=runs[:10])
 

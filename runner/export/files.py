@@ -46,7 +46,11 @@ class Exported:
 
     @property
     def shown(self) -> str:
-        return re.sub(r"[^\x20-\x7e]|\*/|\"\"\"|\\", "_", whole(self.named))
+        return _plain(self.named)
+
+    def file_named(self, usual: str) -> str:
+        """Its own name, as it may stand in a docstring or a comment."""
+        return _plain(self.file or usual)
 
     def call(self, function: str) -> str:
         """A call in Python, with what differs from the defaults."""
@@ -67,7 +71,7 @@ class Exported:
             return repr(self.named)
         path, entry = split_entry(self.named)
         beside = f"Path(__file__).parent / {path.as_posix()!r}"
-        return beside if entry is None else f'f"{{{beside}}}:{entry}"'
+        return beside if entry is None else f"str({beside}) + {':' + entry!r}"
 
 
 def promptfoo(one: Exported) -> str:
@@ -86,7 +90,7 @@ def promptfoo(one: Exported) -> str:
     text = (Path(__file__).with_name("promptfoo.mjs")).read_text("utf-8")
     for place, filled in (
         ("EVALUATOR, which", f"{one.shown}, which"),
-        ("file://FILE", f"file://{one.file or f'{one.name}.mjs'}"),
+        ("file://FILE", f"file://{one.file_named(f'{one.name}.mjs')}"),
         ("= SCRIPT;", f"= {script};"),
         ("OPTIONS = []", f"OPTIONS = {_json(options)}"),
         ("LOWER_IS_BETTER = false", f"LOWER_IS_BETTER = {_json(minimized)}"),
@@ -102,7 +106,7 @@ def promptfoo(one: Exported) -> str:
 def inspect(one: Exported) -> str:
     """A file with a scorer."""
     metrics = '{"*": [mean(), stderr()]}' if len(one.evaluator.outputs) > 1 else "[mean(), stderr()]"
-    file = one.file or f"{one.name}_inspect.py"
+    file = one.file_named(f"{one.name}_inspect.py")
     return f'''\
 """Inspect: {one.shown}, which evalcell runs in a sandbox. Written by `evalcell export`.
 
@@ -126,7 +130,7 @@ def {one.name}():
 
 def langsmith(one: Exported) -> str:
     """A file with an evaluator."""
-    module = Path(one.file or f"{one.name}_langsmith.py").stem
+    module = Path(one.file_named(f"{one.name}_langsmith.py")).stem
     return f'''\
 """LangSmith: {one.shown}, which evalcell runs in a sandbox. Written by `evalcell export`.
 
@@ -194,6 +198,11 @@ def _code(value: Any) -> str:
     given = value.model_dump(exclude_unset=True)
     given = {name: one for name, one in given.items() if one != {}}
     return f"{type(value).__name__}({', '.join(f'{name}={one!r}' for name, one in given.items())})"
+
+
+def _plain(name: str) -> str:
+    """The name without what would end a docstring or a comment."""
+    return re.sub(r"[^\x20-\x7e]|\*/|\"\"\"|\\", "_", whole(name))
 
 
 def _json(value: Any) -> str:

@@ -37,7 +37,8 @@ program does is what is judged. The explanation names the first case that failed
 
 The program runs in a call of its own and never sees the tests, but all the arguments that they give it. They get plain
 values back, which are compared as Python's own. Objects of the program's classes stay with it: it answers for their
-attributes, and for `==` between two of them; they equal nothing else.
+attributes, and for `==` between two of them; they equal nothing else. One that it returned is `spoilt`, too, where
+tests give it a function or a slice, or would ask it without end.
 
 Source: the unit tests of HumanEval (Chen et al. 2021) and MBPP (Austin et al. 2021), pass@1.
 """
@@ -56,6 +57,7 @@ ENDS = {
     "output": "The program returned or printed too much.",
     "crash": "The program ended its process.",
 }
+ROUNDS = 64  # calls apart that a row may have
 SPOILT = "The program spoilt its answers: "
 FENCE = re.compile(r"^(`{3,}|~{3,})[^\n`]*\n(.*?)^\1[ \t]*$", re.DOTALL | re.MULTILINE)
 
@@ -108,6 +110,7 @@ class Judge:
         if isinstance(value, dict) and "unloaded" in value:
             return {"label": "unloaded", "score": 0.0, "explanation": unloaded(value["unloaded"])}
         known = asked["asked"] if isinstance(asked, dict) and asked else []
+        rounds = int(str(asked["reference"])) + 1 if isinstance(asked, dict) and asked else 0
         for stepwise in (False, True) if self.score == "all" else (True,):
             questions = Questions(known, value)
             verdict = Verdict(questions, self.score == "share")
@@ -119,6 +122,8 @@ class Judge:
                 break
         if questions.refused:
             raise ValueError(questions.refused)
+        if rounds == ROUNDS and questions.missing and questions.waits_for_chosen:
+            questions.spoilt = "an object of its own that it returned was asked in more rounds than a row may have"
         if questions.spoilt:
             return {
                 "label": "spoilt",
@@ -127,7 +132,7 @@ class Judge:
             }
         if questions.missing and (self.score == "share" or not verdict.failed):
             text = whole(program(output), self.prompt, self.entry_point)
-            apart = {"output": text, "reference": None, "module": self.module, "asked": questions.asked}
+            apart = {"output": text, "reference": rounds, "module": self.module, "asked": questions.asked}
             return {"apart": apart}
         if not questions.asked:
             raise ValueError("the reference tests nothing: it asks nothing of the program")

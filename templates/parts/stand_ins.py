@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from templates.parts.plain_data import decoded, encoded
+from templates.parts.unknown import Unknown
 
 ASKED = 5_000
 """Things that tests may ask in a row."""
@@ -38,24 +39,35 @@ class Questions:
         """Why the answers are not believed, if they are not: no test may overlook it."""
         self.refused = ""
         """Why the tests cannot be run, if they cannot."""
+        self.waits_for_chosen = False
+        """Whether the first answer that is not known is one of an object that the program returned."""
         self.printed: list[str] = []
         self.last = ""
         """The last thing that was asked, and its answer, in words."""
 
-    def ask(self, question: dict[str, Any], given: tuple[Any, ...] = (), named: dict[str, Any] | None = None) -> Any:
+    def ask(self, question: dict[str, Any], given: Any = (), named: Any = None, receiver: Any = None) -> Any:
         """The answer, or what stands for it as long as it is not known. Raises what the program raised."""
+        if "apply" in question:
+            receiver = given[0]
+        # Where an answer of the program's choice is asked, no limit may take the row out of the count.
+        chosen = receiver is not None and not object.__getattribute__(receiver, "_named")
         try:
             if given:
-                question["args"] = [self._encoded(one) for one in given]
+                question["args"] = [self._encoded(one, chosen) for one in given]
             if named:
-                question["named"] = {name: self._encoded(one) for name, one in named.items()}
+                question["named"] = {name: self._encoded(one, chosen) for name, one in named.items()}
         except _UnknownError:
             return self.unknown()
         place = len(self.asked)
         self.asked.append(question)
         if len(self.asked) > ASKED:
-            self.refused = f"the tests ask the program more than {ASKED} things"
+            if chosen and self.missing:
+                self.asked.pop()
+            else:
+                self._refuse(f"the tests ask the program more than {ASKED} things", chosen)
             raise Stop
+        if not self.missing:
+            self.waits_for_chosen = chosen
         if self.missing or place >= len(self._known) or self._known[place] != question:
             return self.unknown()
         if place >= len(self._answers) or not isinstance(self._answers[place], dict):
@@ -108,10 +120,16 @@ class Questions:
         error.__notes__ = [line]
         return error
 
-    def _encoded(self, value: Any) -> Any:
-        return encoded(value, self._sent)
+    def _refuse(self, why: str, chosen: bool) -> None:
+        if chosen:
+            self.spoilt = f"{why}, by an object of its own that it returned"
+        else:
+            self.refused = why
 
-    def _sent(self, value: Any) -> Any:
+    def _encoded(self, value: Any, chosen: bool) -> Any:
+        return encoded(value, lambda one: self._sent(one, chosen))
+
+    def _sent(self, value: Any, chosen: bool) -> Any:
         kind = type(value)
         if kind is Unknown:
             raise _UnknownError
@@ -123,7 +141,7 @@ class Questions:
         if isinstance(name, str) and getattr(builtins, name, None) is value:
             return {"own": "builtin", "name": name}
         what = "a function" if callable(value) else f"an object of the class {kind.__name__}"
-        self.refused = f"the tests give the program {what}; it runs apart from them, and only plain values go to it"
+        self._refuse(f"the tests give the program {what}; it runs apart from them: only plain values go to it", chosen)
         raise Stop
 
     def _decoded(self, value: Any) -> Any:
@@ -165,12 +183,14 @@ class Named:
         self._name = name
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        return self._questions.ask({"of": None, "name": self._name}, given, named)
+        made = self._questions.ask({"of": None, "name": self._name}, given, named)
+        # A class: that its objects are no plain values is known from the tests.
+        return _named(made) if self._name[:1].isupper() else made
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._questions.ask({"of": None, "name": f"{self._name}.{name}", "get": True})
+        return _named(self._questions.ask({"of": None, "name": f"{self._name}.{name}", "get": True}))
 
     def __instancecheck__(self, value: Any) -> bool:
         return type(value) is Unknown or (type(value) is Own and self._name in object.__getattribute__(value, "_bases"))
@@ -185,7 +205,8 @@ class Own:
     """
 
     def __init__(self, questions: Questions, sign: dict[str, Any], bases: list[str], methods: frozenset[str]) -> None:
-        for name, value in (("_ask", questions.ask), ("_sign", sign), ("_bases", bases), ("_methods", methods)):
+        own = {"_ask": questions.ask, "_sign": sign, "_bases": bases, "_methods": methods, "_named": False}
+        for name, value in own.items():
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
@@ -193,8 +214,8 @@ class Own:
             raise AttributeError(name)
         ask, sign = object.__getattribute__(self, "_ask"), object.__getattribute__(self, "_sign")
         if name in object.__getattribute__(self, "_methods"):
-            return lambda *given, **named: ask({"of": sign, "name": name}, given, named)
-        return ask({"of": sign, "name": name, "get": True})
+            return lambda *given, **named: ask({"of": sign, "name": name}, given, named, self)
+        return ask({"of": sign, "name": name, "get": True}, receiver=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._ask({"apply": "setattr"}, (self, name, value))
@@ -247,6 +268,13 @@ class Own:
         self._ask({"apply": "exit"}, (self,))
 
 
+def _named(value: Any) -> Any:
+    """What the tests name, and the program cannot choose to return."""
+    if type(value) is Own:
+        object.__setattr__(value, "_named", True)
+    return value
+
+
 def _between(name: str) -> Callable[[Any, Any], Any]:
     def applied(self: Any, other: Any) -> Any:
         if type(other) is Unknown:
@@ -258,43 +286,3 @@ def _between(name: str) -> Callable[[Any, Any], Any]:
 
 for _name in ("lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "and_", "or_", "xor"):
     setattr(Own, f"__{_name.strip('_')}__", _between(_name))
-
-
-class Unknown:
-    """An answer that is not known yet: it goes along with whatever is done to it."""
-
-    def __init__(self, questions: Questions) -> None:
-        self._questions = questions
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self._questions.unknown()
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __iter__(self) -> Any:
-        return iter(())
-
-    def __exit__(self, *error: object) -> None:
-        self._questions.unknown()
-
-
-def _going_along(value: Any) -> Callable[..., Any]:
-    def gone(self: Any, *others: Any, **named: Any) -> Any:
-        made = self._questions.unknown()
-        return made if value is Unknown else value
-
-    return gone
-
-
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
-    setattr(Unknown, f"__{_name}__", _going_along(Unknown))
-    setattr(Unknown, f"__r{_name}__", _going_along(Unknown))
-for _name in ("call", "getitem", "neg", "pos", "abs", "invert", "round", "enter"):
-    setattr(Unknown, f"__{_name}__", _going_along(Unknown))
-for _name in ("eq", "ne", "lt", "le", "gt", "ge", "contains", "bool"):
-    setattr(Unknown, f"__{_name}__", _going_along(True))
-for _name, _value in {"len": 0, "int": 0, "index": 0, "float": 0.0, "str": "", "repr": "…", "setitem": None}.items():
-    setattr(Unknown, f"__{_name}__", _going_along(_value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
@@ -75,7 +76,7 @@ def test_templates_functions_of_a_script_and_dialects_are_named(folder: Path) ->
     (folder / "graders.py").write_text("def score(output, context):\n    return len(output) > 3\n")
     named = ["--dialect", "promptfoo"]
     made = exported("langsmith", *named, script="graders.py:score")
-    assert "f\"{Path(__file__).parent / 'graders.py'}:score\"" in made
+    assert "str(Path(__file__).parent / 'graders.py') + ':score'" in made
     assert "dialect='promptfoo'" in made
     assert '+ "graders.py:score";' in exported("promptfoo", *named, script="graders.py:score")
     made = exported("inspect", script="exact-match")
@@ -84,6 +85,32 @@ def test_templates_functions_of_a_script_and_dialects_are_named(folder: Path) ->
     made = exported("promptfoo", "--threshold", "2", script="levenshtein-distance")
     assert 'EVALUATOR = "levenshtein-distance";' in made
     assert "LOWER_IS_BETTER = true;" in made
+
+
+def test_any_name_leaves_the_file_readable(folder: Path) -> None:
+    (folder / "it's.py").write_text(SCRIPT)
+    for script in ("polite.py", "it's.py:evaluate"):
+        for tool in ("inspect", "langsmith", "pytest", "promptfoo"):
+            dialect = ["--dialect", "promptfoo"] if ":" in script else []
+            name = f'{tool} \\N """ \n{len(script)}'
+            said = evalcell("export", tool, script, *dialect, "--threshold", "1", "-o", name)
+            assert said.exit_code == 0, said.output
+            made = (folder / name).read_text()
+            assert "\\N" not in made
+            if tool == "promptfoo":
+                assert f"file://{tool} _N _ _{len(script)}\n" in made
+            else:
+                # The grammar of 3.11: no quotes of an f-string inside of it.
+                ast.parse(made, feature_version=(3, 11))
+                assert 'f"{Path' not in made
+
+
+def test_an_env_file_is_found_from_any_folder(folder: Path) -> None:
+    (folder / "keys.env").write_text("KEY=1\n")
+    where = str(folder / "keys.env")
+    options = ["--sandbox", "process", "--env-file", "keys.env"]
+    assert f"env_file={where!r}" in exported("langsmith", *options)
+    assert json.dumps(["--env-file", where])[1:-1] in exported("promptfoo", "--threshold", "1", *options)
 
 
 @pytest.mark.parametrize(

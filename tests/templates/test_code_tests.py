@@ -141,6 +141,36 @@ def test_no_trick_claims_a_pass(sandbox: str) -> None:
     assert found["honest"].label == "passed"
 
 
+ESCAPES = {
+    "a method that takes functions": "f(1).map(lambda one: one + 1)\nassert f(2) == 7919\n",
+    "slices": "assert f(1)[0:2] == [7919]\n",
+    "a growing length": "r, i = f(1), 0\nwhile i < len(r):\n    i += 1\nassert i == 3\n",
+    "never empty": "r = f(1)\nwhile r:\n    r.pop()\n",
+}
+
+
+@pytest.mark.rotating("templates", "templates", "process")
+def test_an_object_that_a_program_returns_takes_no_row_out_of_the_count() -> None:
+    program = """
+class Own:
+    n = 0
+    def map(self, *a): return self
+    def pop(self): return 0
+    def __bool__(self): return True
+    def __len__(self):
+        self.n += 1
+        return self.n
+def f(n): return Own()
+class Named(Own): pass
+"""
+    rows = [{"id": name, "output": program, "reference": tests} for name, tests in ESCAPES.items()]
+    found = evaluate("code-tests", rows, sandbox="process").results
+    assert {r.id: (r.outcome, r.label, r.score) for r in found} == dict.fromkeys(ESCAPES, ("scored", "spoilt", 0.0))
+    # Here the tests themselves are at fault, whatever the program does.
+    rows = [{"id": "1", "output": program, "reference": "assert Named().map(lambda one: one)\n"}]
+    assert [r.outcome for r in evaluate("code-tests", rows, sandbox="process").results] == ["failed"]
+
+
 @pytest.mark.rotating("templates", "templates", "runner")
 @pytest.mark.parametrize("sandbox", ["wasm", "process"])
 def test_loops_and_bombs_fail_their_row_alone_and_are_told_as_what_they_are(sandbox: str) -> None:

@@ -77,6 +77,8 @@ def _export(tool: str, script: str, threshold: float | None, file: str | None, *
     from runner.output.manifest import scoring_options
     from runner.text import printable
 
+    if given["env_file"] is not None:
+        given["env_file"] = os.path.abspath(given["env_file"])  # another tool starts in any folder
     asked = _asked(script, **given)
     request = asked.request
     named, path = script, is_path(script)

@@ -35,6 +35,9 @@ The label is `passed` or `failed`; or how the program ended before it could be j
 `output`, `crash`, also for an exit, or `spoilt`, where what it answered is no value. All of these score 0: what a
 program does is what is judged. The explanation names the first case that failed. Tests that cannot be run fail the row.
 
+Values are compared as data, which no program can forge. An object of a program's own class answers for itself, so a
+test such as `assert f(1).startswith("x")` believes it; one that compares with `==` does not.
+
 The program runs in a call of its own and never sees the tests, but all the arguments that they give it. They get plain
 values back, which are compared as Python's own. Objects of the program's classes stay with it: it answers for their
 attributes, and for `==` between two of them; they equal nothing else. One that it returned is `spoilt`, too, where

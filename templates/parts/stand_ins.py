@@ -50,7 +50,7 @@ class Questions:
         if "apply" in question:
             receiver = given[0]
         # Where an answer of the program's choice is asked, no limit may take the row out of the count.
-        chosen = receiver is not None and not object.__getattribute__(receiver, "_named")
+        chosen = receiver is not None and not object.__getattribute__(receiver, "_by_name")
         try:
             if given:
                 question["args"] = [self._encoded(one, chosen) for one in given]
@@ -185,12 +185,12 @@ class Named:
     def __call__(self, *given: Any, **named: Any) -> Any:
         made = self._questions.ask({"of": None, "name": self._name}, given, named)
         # A class: that its objects are no plain values is known from the tests.
-        return _named(made) if self._name[:1].isupper() else made
+        return _by_name(made) if self._name[:1].isupper() else made
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _named(self._questions.ask({"of": None, "name": f"{self._name}.{name}", "get": True}))
+        return _by_name(self._questions.ask({"of": None, "name": f"{self._name}.{name}", "get": True}))
 
     def __instancecheck__(self, value: Any) -> bool:
         return type(value) is Unknown or (type(value) is Own and self._name in object.__getattribute__(value, "_bases"))
@@ -205,7 +205,7 @@ class Own:
     """
 
     def __init__(self, questions: Questions, sign: dict[str, Any], bases: list[str], methods: frozenset[str]) -> None:
-        own = {"_ask": questions.ask, "_sign": sign, "_bases": bases, "_methods": methods, "_named": False}
+        own = {"_ask": questions.ask, "_sign": sign, "_bases": bases, "_methods": methods, "_by_name": False}
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
@@ -268,10 +268,10 @@ class Own:
         self._ask({"apply": "exit"}, (self,))
 
 
-def _named(value: Any) -> Any:
+def _by_name(value: Any) -> Any:
     """What the tests name, and the program cannot choose to return."""
     if type(value) is Own:
-        object.__setattr__(value, "_named", True)
+        object.__setattr__(value, "_by_name", True)
     return value
 
 

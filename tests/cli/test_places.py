@@ -66,6 +66,9 @@ def test_a_container_of_150_mb_and_20_processes(sandbox: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.thorough(
+    "a compilation for which memory runs out: kernels may look for some for minutes before they end it"
+)
 def test_a_container_that_is_too_small_to_compile_in(tmp_path: Path) -> None:
     with limited(150) as groups:
         done = sh(f"{entering(groups)} {RUN} -j 1", EVALCELL_CACHE_DIR=str(tmp_path / "cache"))

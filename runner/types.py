@@ -18,9 +18,6 @@ DialectFailures = Literal["failed", "as-zero"]
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
-
-_HIGHER_IS_BETTER = ("promptfoo", "braintrust", "openai", "trl")
-"""Tools by which a higher score is better, whatever is scored."""
 _OWN = "overall"
 """The name of a script's own score beside scores that it names."""
 
@@ -141,6 +138,8 @@ class Evaluator(Record):
     """The tool that it was written for, if that is not evalcell: `promptfoo`. docs/coming-from.md."""
     entry: str | None = None
     """What is called in a script of a dialect: `get_assert`, `Class.method`."""
+    higher_is_better: bool = False
+    """True if its tool says of every script that a higher score is better."""
     dialect_failures: DialectFailures = "failed"
     """What its exceptions are: `as-zero` is the score 0, as its own tool has it."""
     asked_dialect: str | None = None
@@ -157,7 +156,7 @@ class Evaluator(Record):
     @property
     def configs(self) -> dict[str, OutputConfig]:
         """What its scores are judged by: its output configs, or what the tool says that it was written for."""
-        if not self.outputs and self.dialect in _HIGHER_IS_BETTER:
+        if not self.outputs and self.higher_is_better:
             return {"": Freeform(direction="maximize")}
         return self.outputs
 

@@ -137,6 +137,7 @@ def parse_evaluator(
         mapping=header.mapping,
         dialect=script.dialect,
         entry=script.entry,
+        higher_is_better=script.higher_is_better,
         dialect_failures=failures,
         asked_dialect=dialect,
         asked_entry=entry,

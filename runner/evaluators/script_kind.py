@@ -22,6 +22,7 @@ class AsRead(NamedTuple):
     versions: tuple[str, ...] = ()
     """What decides its results beside its text."""
     packages: tuple[str, ...] = ()
+    higher_is_better: bool = False
 
 
 def as_read(
@@ -63,7 +64,7 @@ def as_read(
         raise EvaluatorError(f"{where} is {kind.title}, whose exceptions are no scores there either; they stay failed")
     signature = Signature(found.parameters, found.accepts_any, found.docstring)
     versions = (kind.name, found.entry, str(kind.version), failures)
-    return AsRead(signature, kind.name, found.entry, versions, found.packages)
+    return AsRead(signature, kind.name, found.entry, versions, found.packages, kind.higher_is_better)
 
 
 def _unknown(signature: Signature, header: Header) -> bool:

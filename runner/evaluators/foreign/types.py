@@ -73,5 +73,7 @@ class ForeignDialect:
     languages: tuple[Language, ...] = ("python",)
     batched: bool = False
     """True if the script is called with lists, one value for each row."""
+    higher_is_better: bool = False
+    """True if the tool takes a higher score for the better one, whatever is scored."""
     zeroes: bool = False
     """True if the tool itself takes an exception for the score 0; then `--dialect-failures as-zero` may be asked."""

@@ -138,4 +138,5 @@ DIALECT = ForeignDialect(
     read=_read,
     program=_program,
     arguments={"output": "output", "reference": "expected", "input": "input", "metadata": "metadata"},
+    higher_is_better=True,
 )

@@ -25,6 +25,19 @@ _LACKING = {
     "cosine": "it needs a model of embeddings",
     "meteor": "it needs WordNet",
 }
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.UAdd, ast.USub)
+_UNKNOWN = {
+    ast.Mod: "%",
+    ast.FloorDiv: "//",
+    ast.MatMult: "@",
+    ast.BitOr: "|",
+    ast.BitAnd: "&",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.Invert: "~",
+    ast.Not: "not",
+}
+"""Python's operators that OpenAI's formula does not have."""
 _FUNCTIONS = {"min", "max", "abs", "floor", "ceil", "exp", "sqrt", "log"}
 _DEPTH = 8
 _FORMULA = 2000
@@ -103,23 +116,19 @@ def _check_several(grader: dict[str, Any], where: str, what: str, depth: int) ->
 
 def _check_formula(text: str, names: set[str], where: str) -> None:
     """Refuse all but arithmetic of the graders' names and a few functions."""
-    fine = (
-        ast.Expression,
-        ast.Load,
-        ast.BinOp,
-        ast.UnaryOp,
-        ast.Constant,
-        ast.Call,
-        ast.Name,
-        ast.operator,
-        ast.unaryop,
-    )
+    fine = (ast.Expression, ast.Load, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Call, ast.Name, *_OPERATORS)
     if len(text) > _FORMULA:
         raise EvaluatorError(f"{where}: `calculate_output` is longer than {_FORMULA} characters; make it shorter")
     try:
         nodes = list(ast.walk(ast.parse(formula(text), mode="eval")))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise EvaluatorError(f"{where}: `calculate_output` is no formula ({printable(str(error), 80)})") from None
+    unknown = ["**"] if "**" in text else [_UNKNOWN[type(node)] for node in nodes if type(node) in _UNKNOWN]
+    if unknown:
+        raise EvaluatorError(
+            f"{where}: `calculate_output` has the operator {unknown[0]}, which OpenAI's formula does not have; it has "
+            "+ - * / ^, and ^ is power"
+        )
     for node in nodes:
         known = isinstance(node, fine)
         if isinstance(node, ast.Name):
@@ -140,7 +149,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="openai",
     title="a grader of OpenAI",
-    version=2,
+    version=3,
     read=_read,
     program=_program,
     arguments={
@@ -149,4 +158,5 @@ DIALECT = ForeignDialect(
         "input": "item.input",
         "metadata": "item",
     },
+    higher_is_better=True,
 )

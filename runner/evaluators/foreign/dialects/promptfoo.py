@@ -52,5 +52,6 @@ DIALECT = ForeignDialect(
         "input": "context.vars",
         "metadata": "context.vars and context.test.metadata",
     },
+    higher_is_better=True,
     zeroes=True,
 )

@@ -35,4 +35,5 @@ DIALECT = ForeignDialect(
         "metadata": "its columns by their names",
     },
     batched=True,
+    higher_is_better=True,
 )

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar
 
-from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathNode, JSONPathQuery
-from jsonpath_rfc9535.exceptions import JSONPathError
-from jsonpath_rfc9535.filter_expressions import (
-    ComparisonExpression,
-    Expression,
-    FilterExpression,
+from jsonpath import JSONPath, JSONPathEnvironment
+from jsonpath.exceptions import JSONPathError
+from jsonpath.filter import (
+    BaseExpression,
     FilterQuery,
     FunctionExtension,
-    LogicalExpression,
-    PrefixExpression,
-    RootFilterQuery,
+    InfixExpression,
+    RelativeFilterQuery,
+    walk,
 )
-from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
-from jsonpath_rfc9535.selectors import FilterSelector, IndexSelector, JSONPathSelector, NameSelector
+from jsonpath.function_extensions import ExpressionType, FilterFunction
+from jsonpath.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
+from jsonpath.selectors import (
+    Filter,
+    FilterContext,
+    IndexSelector,
+    JSONPathSelector,
+    NameSelector,
+    SliceSelector,
+    WildcardSelector,
+)
 
 from runner.errors import PathError
+from runner.evaluators import iregexp
 from runner.text import listed, printable
 
 MAX_PATH = 1000
@@ -28,7 +38,34 @@ MAX_PATH = 1000
 MAX_VISITED = 1_000_000
 """Nodes that one path may visit in one row, about 2 s of work."""
 
-_ENVIRONMENT = JSONPathEnvironment()
+_OPERATORS = frozenset(("==", "!=", "<", "<=", ">", ">=", "&&", "||"))
+_MATCHING = ("match", "search")
+
+
+class _Matching(FilterFunction):
+    """`match` and `search`: the same with and without the packages that the library would use for them."""
+
+    arg_types: ClassVar = [ExpressionType.VALUE, ExpressionType.VALUE]
+    return_type = ExpressionType.LOGICAL
+
+    def __init__(self, *, whole: bool) -> None:
+        self._whole = whole
+
+    def __call__(self, value: object, pattern: object) -> bool:
+        made = iregexp.compiled(pattern) if isinstance(pattern, str) and isinstance(value, str) else None
+        return made is not None and bool((made.fullmatch if self._whole else made.search)(str(value)))
+
+
+class _Environment(JSONPathEnvironment):
+    max_recursion_depth = sys.maxsize  # Python's own limit holds
+
+    def setup_function_extensions(self) -> None:
+        """Called by the library."""
+        super().setup_function_extensions()
+        self.function_extensions |= {name: _Matching(whole=name == "match") for name in _MATCHING}
+
+
+_ENVIRONMENT = _Environment(strict=True)
 
 
 class NoMatchError(PathError):
@@ -38,7 +75,7 @@ class NoMatchError(PathError):
 class Path:
     """One query, ready for any number of documents."""
 
-    def __init__(self, text: str, query: JSONPathQuery) -> None:
+    def __init__(self, text: str, query: JSONPath) -> None:
         self.text = text
         self._query = query
         self._keys = _keys(query)
@@ -90,13 +127,13 @@ class Path:
         for segment in self._query.segments:
             found: list[Any] = []
             deep = isinstance(segment, JSONPathRecursiveDescentSegment)
+            selectors = [(selector, 1 + len(str(selector)) // 16) for selector in segment.selectors]
             for value in _descendants(values) if deep else values:
-                node = JSONPathNode(value=value, location=(), parent=None, root=document)
-                for selector in segment.selectors:
-                    spent += _effort(selector, value)
+                for selector, each in selectors:
+                    spent += _effort(selector, value, each)
                     if spent > MAX_VISITED:
                         raise PathError(f"{self.text} looks at more than {MAX_VISITED:,} places; narrow it")
-                    found.extend(match.value for match in selector.resolve(node))
+                    found.extend(_selected(selector, value, document))
             values = found
         return values
 
@@ -127,6 +164,8 @@ def parse_path(text: str, *, trusted: bool = False) -> Path:
     short = printable(full, 100)
     try:
         query = _ENVIRONMENT.compile(full)
+        if not isinstance(query, JSONPath) or _foreign(query):
+            raise ValueError("it has an operator that is none of the standard")
         costly = None if trusted else _costly(query)
     except RecursionError:
         raise PathError(f"the path {short} is nested too deeply") from None
@@ -144,7 +183,8 @@ def _rooted(text: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return printable(str(error.args[0] if error.args else error))
+    said = str(error.args[0] if error.args else error)
+    return printable(re.sub(r"'?TOKEN_(\w+)'?", lambda found: found[1].lower().replace("_", " "), said))
 
 
 def _hint(text: str) -> str:
@@ -153,7 +193,7 @@ def _hint(text: str) -> str:
     return ""
 
 
-def _keys(query: JSONPathQuery) -> tuple[str | int, ...] | None:
+def _keys(query: JSONPath) -> tuple[str | int, ...] | None:
     """The names and indexes of a query that can match once; None for one that can match many."""
     if not query.singular_query():
         return None
@@ -186,33 +226,51 @@ def _descendants(values: Sequence[Any]) -> Iterator[Any]:
             stack.extend(reversed([inner for inner in value if isinstance(inner, dict | list)]))
 
 
-def _effort(selector: JSONPathSelector, value: Any) -> int:
+def _selected(selector: JSONPathSelector, value: Any, root: Any) -> Iterable[Any]:
+    """What it selects of a value. The library tells the place of each match too, which takes three times as long."""
+    inner: Iterable[Any] = ()
+    if isinstance(value, dict):
+        if isinstance(selector, NameSelector):
+            return [value[selector.name]] if selector.name in value else []
+        inner = value.values()
+    elif isinstance(value, list):
+        if isinstance(selector, IndexSelector):
+            return [value[selector.index]] if -len(value) <= selector.index < len(value) else []
+        if isinstance(selector, SliceSelector):
+            return [] if selector.slice.step == 0 else value[selector.slice]
+        inner = value
+    if isinstance(selector, Filter):
+        wanted = selector.expression.cache_tree() if selector.cacheable_nodes else selector.expression
+        return [one for one in inner if wanted.evaluate(FilterContext(env=_ENVIRONMENT, current=one, root=root))]
+    return inner if isinstance(selector, WildcardSelector) else ()
+
+
+def _effort(selector: JSONPathSelector, value: Any, each: int) -> int:
     if isinstance(selector, NameSelector | IndexSelector) or not isinstance(value, dict | list):
         return 1
-    return 1 + len(value) * (1 + len(str(selector)) // 16)
+    return 1 + len(value) * each
 
 
-def _costly(query: JSONPathQuery) -> str | None:
+def _foreign(query: JSONPath) -> bool:
+    """Whether a filter has an operator that the library knows beside the standard's, such as `<>`."""
+    filters = (selector for segment in query.segments for selector in segment.selectors if isinstance(selector, Filter))
+    parts = (part for selector in filters for part in walk(selector.expression))
+    return any(isinstance(part, InfixExpression) and part.operator not in _OPERATORS for part in parts)
+
+
+def _costly(query: JSONPath) -> str | None:
     for segment in query.segments:
         for selector in segment.selectors:
-            if isinstance(selector, FilterSelector) and (why := _costly_filter(selector.expression)):
+            if isinstance(selector, Filter) and (why := _costly_filter(selector.expression)):
                 return why
     return None
 
 
-def _costly_filter(expression: Expression) -> str | None:
-    if isinstance(expression, FunctionExtension):
-        if expression.name in ("match", "search"):
-            return "searches with a regular expression"
-        return next((why for part in expression.args if (why := _costly_filter(part))), None)
+def _costly_filter(expression: BaseExpression) -> str | None:
+    if isinstance(expression, FunctionExtension) and expression.name in _MATCHING:
+        return "searches with a regular expression"
+    if isinstance(expression, RelativeFilterQuery):
+        return None if expression.path.singular_query() else "looks at many places from a filter"
     if isinstance(expression, FilterQuery):
-        if isinstance(expression, RootFilterQuery):
-            return "looks from a filter to `$`"
-        return None if expression.query.singular_query() else "looks at many places from a filter"
-    if isinstance(expression, LogicalExpression | ComparisonExpression):
-        return _costly_filter(expression.left) or _costly_filter(expression.right)
-    if isinstance(expression, PrefixExpression):
-        return _costly_filter(expression.right)
-    if isinstance(expression, FilterExpression):
-        return _costly_filter(expression.expression)
-    return None
+        return "looks from a filter to `$`"
+    return next((why for part in expression.children() if (why := _costly_filter(part))), None)

@@ -17,7 +17,7 @@ from tests.wheel.test_wheel import _uv, wheel
 __all__ = ["wheel"]
 
 PACKAGES, MEGABYTES = 40, 120
-"""The most that `evalcell[server]` may bring, itself counted, and what Python compiles of it not."""
+"""The most that `evalcell[server]` may bring, itself and what Python compiles of it counted."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -57,7 +57,8 @@ def test_one_command_starts_it_and_its_page_is_whole(served: str) -> None:
 
 
 def test_it_brings_few_packages_and_megabytes(wheel: Path, tmp_path: Path) -> None:
-    _uv("pip", "install", "--python", sys.executable, "--target", str(tmp_path), f"evalcell[server] @ {wheel.as_uri()}")
+    what = ("--target", str(tmp_path), "--compile-bytecode", f"evalcell[server] @ {wheel.as_uri()}")
+    _uv("pip", "install", "--python", sys.executable, *what)
     packages = [path.name for path in tmp_path.glob("*.dist-info")]
     assert any(name.startswith("evalcell-") for name in packages)
     assert len(packages) <= PACKAGES, sorted(packages)

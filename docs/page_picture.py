@@ -43,6 +43,8 @@ def _pages(served: Served) -> dict[str, str]:
     for source in _versions():
         served.post("/v1/evaluators", json={"name": "same-calls", "source": source})
         runs.append(str(served.post("/v1/runs", json={"evaluator": "same-calls", "dataset": "demo"})["id"]))
+    served.post("/v1/evaluators", json={"name": "asserted", "source": _FOREIGN})
+    runs.append(str(served.post("/v1/runs", json={"evaluator": "asserted", "dataset": "demo"})["id"]))
     for run in runs:
         served.wait(run)
     return {
@@ -54,10 +56,21 @@ def _pages(served: Served) -> dict[str, str]:
         "runs": "/runs",
         "result": f"/runs/{runs[1]}",
         "row": f"/runs/{runs[1]}/rows/3",
+        "failed-rows": f"/runs/{runs[2]}",
+        "another-tool": "/evaluators/asserted?dataset=demo",
         "compare": f"/compare?base={runs[0]}&new={runs[1]}",
         "missing": "/runs/nothing",
         "login": "/login",
     }
+
+
+_FOREIGN = """\
+def get_assert(output, context):
+    calls = output["tool_calls"]
+    print("\\n".join(f"call {n}: {call}" for n, call in enumerate(calls, 1)))
+    first = calls[0]["name"]
+    return {"pass": len(calls) == 1, "score": 1 / len(calls), "reason": f"begins with {first}"}
+"""
 
 
 def _versions() -> tuple[str, str]:
@@ -92,7 +105,8 @@ def _open(page: Any, address: str) -> None:
     page.goto(address)
     if page.locator("textarea[data-editor]").count():
         page.locator(".tried").first.wait_for()
-        page.wait_for_timeout(300)
+    page.wait_for_load_state("networkidle")  # what a page asks for after it was loaded: rows that are tried, speeds
+    page.wait_for_timeout(300)
 
 
 if __name__ == "__main__":

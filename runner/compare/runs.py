@@ -16,7 +16,6 @@ from runner.compare.types import ChangedRow, Comparison, FlippedRow, Flips
 from runner.compare.verdict import difference
 from runner.errors import InputError, NotComparableError
 from runner.output.row_cells import columns_of
-from runner.results.json_diff import JsonDifference
 from runner.results.worst import safe
 from runner.text import rows_of
 from runner.types import Direction, Evaluator, Freeform, OutputConfig
@@ -190,17 +189,17 @@ def _rows(
 def _texts(id: str, base: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of RowTexts."""
     from runner.results.diff import windows
-    from runner.results.json_diff import json_differences
+    from runner.results.json_diff import MOST, JsonDifferences, count_differences
 
     then, now = columns_of(base), columns_of(after)
     texts_of = [name for name in ("output", *now) if name in then and name in now and name not in _BESIDE]
     # A column that is the same on both sides says nothing of the change, unless it is what was scored.
     column = next((name for name in texts_of if then[name] != now[name]), "output" if "output" in texts_of else "")
     texts = ["", ""]
-    differences: tuple[JsonDifference, ...] = ()
+    differences = JsonDifferences()
     if column:
         values = [then[column], now[column]]
-        differences = json_differences(values[1], values[0])
+        differences = count_differences(values[1], values[0], MOST)
         texts = [safe(text, _TEXT) for text in windows([_as_text(value) for value in values], _TEXT - 2)]
     return {
         "id": safe(id),
@@ -212,7 +211,8 @@ def _texts(id: str, base: Mapping[str, Any], after: Mapping[str, Any]) -> dict[s
         "base_text": texts[0],
         "new_text": texts[1],
         "reference": safe(_as_text(now.get("reference")), _TEXT),
-        "differences": differences,
+        "differences": differences.first,
+        "more_differences": differences.more,
     }
 
 

@@ -148,6 +148,8 @@ class RowTexts(Model):
     reference: str = ""
     differences: tuple[JsonDifference, ...] = ()
     """Where both are JSON: the first places in which they differ; `output` is the new run's, `reference` the base's."""
+    more_differences: int = 0
+    """Places beyond these."""
 
 
 class ChangedRow(RowTexts):

@@ -48,11 +48,11 @@ def facts(made: Comparison) -> Iterator[tuple[str, str]]:
     yield "difference", signed(made.mean_difference)
     yield "95 % interval", interval(made)
     yield "better / worse / equal", f"{made.wins:,} / {made.losses:,} / {made.ties:,}"
-    yield "pairs with two scores", f"{made.compared:,} of {made.pairs:,}"
+    yield "rows scored in both", f"{made.compared:,} of {made.pairs:,}"
     if made.smallest_detectable is not None:
-        yield "smallest difference seen", f"{made.smallest_detectable:.4g}"
+        yield "smallest detectable difference", f"{made.smallest_detectable:.4g}"
     if made.rows_needed is not None and made.asked:
-        yield f"rows that show {figure(made.asked)}", f"{made.rows_needed:,}"
+        yield f"rows needed to see {figure(made.asked)}", f"{made.rows_needed:,}"
     if made.bounds is not None:
         yield "if what failed were worst / best", f"{signed(made.bounds.worst)} / {signed(made.bounds.best)}"
     for name, values in list(made.aggregates.items())[:_AGGREGATES]:

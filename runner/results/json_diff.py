@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice, starmap
+from typing import Any, NamedTuple
 
 from runner.text import printable, shown_json
 from sandboxes.record import Record
@@ -26,17 +27,35 @@ class JsonDifference(Record):
     reference: str
 
 
+class JsonDifferences(NamedTuple):
+    """The first places, and how many follow."""
+
+    first: tuple[JsonDifference, ...] = ()
+    more: int = 0
+    all_compared: bool = True
+    """False if the documents were too large to compare each place: there may be more."""
+
+
 def json_differences(output: Any, reference: Any) -> tuple[JsonDifference, ...]:
     """The first differences of two objects or lists, also as JSON text; none for anything else."""
-    left, right = _document(output), _document(reference)
-    if type(left) is not type(right) or not isinstance(left, dict | list):
-        return ()
+    return tuple(starmap(_difference, islice(filter(None, _places(output, reference)), MOST)))
+
+
+def count_differences(output: Any, reference: Any, most: int) -> JsonDifferences:
+    """The same with as many places as are asked for, and with how many there are beyond."""
     found: list[JsonDifference] = []
-    for path, one, other in _unlike(left, right):
-        found.append(JsonDifference(path=printable(path, 120), output=_text(one), reference=_text(other)))
-        if len(found) == MOST:
-            break
-    return tuple(found)
+    more = compared = 0
+    for place in _places(output, reference):
+        compared += 1
+        if place and len(found) < most:
+            found.append(_difference(*place))
+        elif place:
+            more += 1
+    return JsonDifferences(tuple(found), more, compared < _PLACES)
+
+
+def _difference(path: str, one: Any, other: Any) -> JsonDifference:
+    return JsonDifference(path=printable(path, 120), output=_text(one), reference=_text(other))
 
 
 class _Missing:
@@ -46,24 +65,26 @@ class _Missing:
 _MISSING = _Missing()
 
 
-def _unlike(left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The places in the order of the documents; not those beyond a bounded number."""
+def _places(output: Any, reference: Any) -> Iterator[tuple[str, Any, Any] | None]:
+    """Each place in the order of the documents, None where both are alike; not those beyond a bounded number."""
+    left, right = _document(output), _document(reference)
+    if type(left) is not type(right) or not isinstance(left, dict | list):
+        return
     stack: list[tuple[str, Any, Any]] = [("$", left, right)]
     for _ in range(_PLACES):
         if not stack:
             return
         path, one, other = stack.pop()
+        unlike = False
         if isinstance(one, dict) and isinstance(other, dict):
             names = list(dict.fromkeys((*one, *other)))[:_PLACES]
-            pairs = [(f"{path}.{name}", one.get(name, _MISSING), other.get(name, _MISSING)) for name in names]
+            stack += [(f"{path}.{name}", one.get(name, _MISSING), other.get(name, _MISSING)) for name in names][::-1]
         elif isinstance(one, list) and isinstance(other, list):
             size = min(max(len(one), len(other)), _PLACES)
-            pairs = [(f"{path}[{n}]", _item(one, n), _item(other, n)) for n in range(size)]
+            stack += [(f"{path}[{n}]", _item(one, n), _item(other, n)) for n in range(size)][::-1]
         else:
-            if isinstance(one, bool) is not isinstance(other, bool) or one != other:
-                yield path, one, other
-            continue
-        stack += reversed(pairs)
+            unlike = isinstance(one, bool) is not isinstance(other, bool) or one != other
+        yield (path, one, other) if unlike else None
 
 
 def _item(values: list[Any], at: int) -> Any:

@@ -10,10 +10,11 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from runner.server.metrics import Metrics
+from runner.server.route import PageRoute
 from runner.server.v1.parts import Here
 from runner.service.errors import KINDS, ServiceError
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 @router.get("/healthz")

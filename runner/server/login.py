@@ -8,9 +8,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from runner.server.entry import COOKIE, Entry
+from runner.server.route import PageRoute
 from runner.service.errors import ServiceError
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 _MOST = 4096
 
 

@@ -253,3 +253,40 @@ def test_what_fails_is_one_sentence(browser: Any, served: Served) -> None:
         drop(page, "nothing of use", "notes.docx")
         page.locator("#said.problem").wait_for()
         assert "rename it" in page.locator("#said").inner_text()
+
+
+PROMPTFOO = """\
+def get_assert(output, context):
+    words = output["answer"].split()
+    if output["n"] == 1:
+        return {"pass": words[7] == "", "score": 1.0, "reason": "never"}
+    return {"pass": True, "score": 0.5, "reason": f"{len(words)} words"}
+"""
+
+
+def test_a_script_of_another_tool_is_typed_into_the_editor(browser: Any, served: Served) -> None:
+    served.post("/v1/datasets?name=asserted.jsonl", content=rows(5))
+    with watched(browser, allowed=served.url) as page:
+        page.goto(f"{served.url}/evaluators/new?dataset=asserted")
+        page.locator("article.tried").first.wait_for()
+        page.locator(".cm-content").click()
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text(PROMPTFOO)
+        row = page.get_by_label("Row 1", exact=True)
+        row.get_by_text("2 words", exact=True).wait_for()
+        assert "0.5" in row.inner_text()
+        assert "promptfoo" in page.locator("#how-read").inner_text()
+        page.locator(".cm-lint-marker-error").wait_for()  # of the row that fails alone
+        second = page.get_by_label("Row 2", exact=True).inner_text()
+        assert ("failed" in second, "in line 4" in second) == (True, True), second
+        line = page.evaluate(
+            "() => [...document.querySelectorAll('.cm-lintRange-error')].map(e => e.closest('.cm-line').textContent)"
+        )
+        assert [text.strip().startswith('return {"pass": words[7]') for text in line] == [True]
+
+        page.keyboard.press("Control+End")
+        page.keyboard.insert_text("def broken(:\n")
+        page.locator("#tried .problem").wait_for()
+        assert "line 6" in page.locator("#tried").inner_text()
+        page.locator(".cm-lintRange-error, .cm-lintPoint-error").first.wait_for()
+        page.evaluate("document.querySelector('form').dataset.leaving = '1'")

@@ -53,9 +53,9 @@ def test_each_kind_of_report_has_the_verdict_and_its_figures() -> None:
     said = (
         "the mean went from 0.75 to 0.5: -0.25 (95 % interval -0.375 to -0.125)",
         "better / worse / equal 2 / 10 / 6",
-        "pairs with two scores 18 of 20",
-        "smallest difference seen 0.125",
-        "rows that show 0.0625 72",
+        "rows scored in both 18 of 20",
+        "smallest detectable difference 0.125",
+        "rows needed to see 0.0625 72",
         "cat f1 of all rows 0.5 → none",
         "if what failed were worst / best -0.5 / +0.125",
         "2 rows only in the base (cat)",

@@ -121,14 +121,19 @@ def _card(row: ChangedRow) -> str:
 def both_sides(row: RowTexts) -> str:
     """The texts of both sides beside each other; empty where the results carry none."""
     inside = [_differences(row)]
-    if row.base_text or row.new_text:
-        texts = compared(row.base_text, row.new_text, _TEXT)
-        inside.append(beside((f"base: {row.column}", f"new: {row.column}"), texts))
-    if row.reference:
-        inside.append(f"<h4>reference</h4><pre>{html(row.reference, _TEXT)}</pre>")
     if row.base_remark or row.new_remark:
         remarks = [html(text, _VALUE) for text in (row.base_remark, row.new_remark)]
-        inside.append(beside(("base: explanation", "new: explanation"), remarks))
+        inside.insert(0, beside(("base: explanation", "new: explanation"), remarks))
+    if row.base_text and row.base_text == row.new_text:
+        sides = [f"{row.column}, the same in both", "reference"][: 1 + bool(row.reference)]
+        inside.append(beside(sides, [html(row.base_text, _TEXT), html(row.reference, _TEXT)][: len(sides)]))
+        return "".join(inside)
+    if row.base_text or row.new_text:
+        texts = beside((f"base: {row.column}", f"new: {row.column}"), compared(row.base_text, row.new_text, _TEXT))
+        in_full = f'<details><summary class="dim">In full</summary>{texts}</details>'
+        inside.append(in_full if row.differences else texts)
+    if row.reference:
+        inside.append(f"<h4>reference</h4><pre>{html(row.reference, _TEXT)}</pre>")
     return "".join(inside)
 
 
@@ -142,4 +147,5 @@ def _differences(row: RowTexts) -> str:
         for one in row.differences
     )
     heads = "".join(f'<th scope="col">{word}</th>' for word in ("place", "base", "new"))
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    more = f'<p class="meta">{row.more_differences:,} more places differ</p>' if row.more_differences else ""
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{more}"

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from runner.reports.html.rows import beside, compared
-from runner.results.json_diff import JsonDifference, json_differences
+from runner.results.json_diff import JsonDifference, JsonDifferences, count_differences
 from runner.results.summary import Stats, passes
 from runner.server.web.render import fragment, value
 from runner.store.types import RunInfo
@@ -22,6 +22,9 @@ _OWN = frozenset(
 _CUT = 1500
 _PLACES = 3
 """Differences of a row among others; its own page has more of them, and longer."""
+_ALL_PLACES = 100
+_LINES, _PRINTED = 3, 300
+"""Lines, and characters of them, that are shown of what a row printed, among others."""
 _VALUE = 100
 _BEFORE = 20  # characters that are shown before the first that differs, where a value is longer
 
@@ -68,12 +71,17 @@ def card(run: RunInfo, row: Mapping[str, Any], *, whole: bool = False) -> Markup
     names = [name for name in ("output", "reference", *columns) if name in columns]
     pair = list(dict.fromkeys(names))[:2]
     values = [columns[name] for name in pair]
-    differences = json_differences(*values) if len(values) == 2 else ()
+    most = _ALL_PLACES if whole else _PLACES
+    differences = count_differences(values[0], values[1], most) if len(values) == 2 else JsonDifferences()
     more = {name: given for name, given in columns.items() if name not in pair} if whole else {}
-    if printed := _text(row.get("stdout")):
-        more["printed"] = printed
+    printed = _text(row.get("stdout")) or ""
+    beginning = printed if whole else _first_lines(printed)
+    if printed:
+        more["printed"] = beginning
     if whole:
-        more |= {name: row[name] for name in ("outputs", "sandbox", "version", "duration_ms") if row.get(name)}
+        more |= {name: row[name] for name in ("outputs", "sandbox", "version") if row.get(name)}
+        if isinstance(took := row.get("duration_ms"), int | float):
+            more["time"] = f"{took:,.1f} ms"
     return fragment(
         "result_row.html",
         run=run,
@@ -81,13 +89,21 @@ def card(run: RunInfo, row: Mapping[str, Any], *, whole: bool = False) -> Markup
         row=result,
         verdict=_verdict(run.summary, result),
         names=pair,
-        differences=differences if whole else [_cut(one) for one in differences[:_PLACES]],
-        left_out=0 if whole else max(0, len(differences) - _PLACES),
+        differences=differences.first if whole else [_cut(one) for one in differences.first],
+        left_out=differences.more,
+        at_least="" if differences.all_compared else "at least ",
         cut=not whole,
         asked=None if "input" in pair or whole else columns.get("input"),
         sides=_sides(pair, values, whole=whole),
         more=more,
+        printed_more=beginning != printed,
     )
+
+
+def _first_lines(printed: str) -> str:
+    """What is shown of it among other rows."""
+    short = "\n".join(printed[: _PRINTED + 1].splitlines()[:_LINES])
+    return printed if short == printed.rstrip("\n") else f"{short[:_PRINTED].rstrip()}…"
 
 
 def _cut(one: JsonDifference) -> JsonDifference:

@@ -12,6 +12,7 @@ from runner.compare.flips import FLIPS, FlipPage
 from runner.compare.types import Flip, Flips
 from runner.errors import InputError
 from runner.reports.html.comparison import both_sides, comparison_html
+from runner.server.route import PageRoute
 from runner.server.v1.parts import Here, while_there
 from runner.server.web import forms
 from runner.server.web.render import page
@@ -19,7 +20,7 @@ from runner.service.errors import problem_or_raise
 from runner.store.types import GOING, MOST_DEEP
 from runner.text import printable
 
-router = APIRouter()
+router = APIRouter(route_class=PageRoute)
 _LISTED = 200
 _ROWS = 10
 _WORDS: dict[Flip, str] = {
@@ -47,7 +48,7 @@ async def compare(
             # It escapes everything of a script or a row itself, as the reports do. Its worst rows are among the flips.
             sides = [await service.run(side) for side in (base, new)]
             shown = comparison.model_copy(update={"worst": ()})
-            made = Markup(comparison_html(shown, " and ".join(side.name for side in sides), 1))
+            made = Markup(comparison_html(shown, f"{sides[1].name}, compared with {sides[0].name}", 1))
             found = {"flips": flips, "kinds": _kinds(flips), "first": at}
         except Exception as error:
             detail = problem_or_raise(error).detail

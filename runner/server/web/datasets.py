@@ -5,13 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
+from runner.server.route import PageRoute
 from runner.server.v1.parts import Here, while_there
 from runner.server.web import draft as drafts
 from runner.server.web import forms
 from runner.server.web.draft import EMPTY
 from runner.server.web.render import page
+from runner.service.errors import ServiceError
 
-router = APIRouter()
+router = APIRouter(route_class=PageRoute)
 _ROWS = 20
 _LISTED = 100
 _TRIED = 5
@@ -34,6 +36,16 @@ async def shown(request: Request, service: Here, name: str, first: str = "1") ->
         more=more,
         evaluators=(await service.evaluators(count=_LISTED)).items,
     )
+
+
+@router.get("/datasets/{name}/rows/{number}")
+async def row(request: Request, service: Here, name: str, number: str) -> Response:
+    """One row of a dataset, whole."""
+    dataset = await service.dataset(name)
+    found = await service.dataset_rows(name, forms.whole_number(number, "the row"), 2)
+    if not found.rows:
+        raise ServiceError("not-found", f"the dataset has no row {number}; open the dataset")
+    return page(request, "dataset_row.html", dataset=dataset, row=found.rows[0], more=len(found.rows) > 1)
 
 
 @router.get("/datasets/{name}/tried")

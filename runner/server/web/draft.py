@@ -15,7 +15,7 @@ from runner.evaluators.load import HowRead
 from runner.server.web import forms, header_form
 from runner.service.errors import ServiceError, problem_or_raise
 from runner.service.service import Service
-from runner.service.types import MOST_WORD, EvaluateRequest, SandboxFit
+from runner.service.types import MOST_WORD, CheckRequest, EvaluateRequest, SandboxFit
 from runner.store.types import EvaluatorVersion
 from runner.text import printable
 from runner.types import DialectFailures
@@ -29,7 +29,7 @@ TRIED = 5
 
 EMPTY: dict[str, Any] = {
     **{"problems": "[]", "detail": "", "mapping": "", "busy": False},
-    **{"reply": None, "speed": None, "same": None, "patience": _SECONDS},
+    **{"reply": None, "speed": None, "same": None, "read": None, "patience": _SECONDS},
 }
 """What `tried.html` shows before anything was tried."""
 
@@ -122,12 +122,17 @@ def _cases(name: str) -> str:
 
 async def tried(service: Service, draft: Draft) -> dict[str, Any]:
     """The rows with the script as it stands, as `tried.html` shows them. What is wrong is a sentence in it."""
+    read = None
     try:
         if not draft.source.strip():
             return EMPTY
-        reply = await service.evaluate(request_of(draft))
+        asked = request_of(draft)
+        how = CheckRequest(source=draft.source, language=draft.language, dialect=asked.dialect, entry=asked.entry)
+        checked = await service.check(how)
+        read = checked if checked.dialect else None
+        reply = await service.evaluate(asked)
     except Exception as error:
-        return _failed(error)
+        return _failed(error) | {"read": read}
     places = [
         Problem(line=one.line, column=one.column or 1, message=one.result.error.message)
         for one in reply.results
@@ -138,7 +143,8 @@ async def tried(service: Service, draft: Draft) -> dict[str, Any]:
     speed = 1000 / max(0.05, median(times)) if times else None
     first = reply.results[0].result if len(reply.results) > 1 else None
     same = first if first and first.error and all(one.result.error == first.error for one in reply.results) else None
-    return EMPTY | {"problems": _problems(found.values()), "reply": reply, "speed": speed, "same": same}
+    shown = {"problems": _problems(found.values()), "reply": reply, "speed": speed, "same": same, "read": read}
+    return EMPTY | shown
 
 
 def _failed(error: Exception) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from runner.errors import InputError
 from runner.evaluators.foreign import registry as dialects
+from runner.server.route import PageRoute
 from runner.server.v1.parts import Here, while_there
 from runner.server.web import draft as drafts
 from runner.server.web import forms, header_form
@@ -22,7 +23,7 @@ from runner.service.service import Service
 from runner.service.types import EvaluateRequest, EvaluatorInput
 from runner.store.types import EvaluatorVersion
 
-router = APIRouter()
+router = APIRouter(route_class=PageRoute)
 _LISTED = 100
 _ADDRESS = 8000
 """Characters of an address that leads on; a request's headers have 32 KB."""

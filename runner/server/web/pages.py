@@ -5,12 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from runner.server.route import PageRoute
 from runner.server.v1.parts import Here
 from runner.server.web import comparing, datasets, evaluators, runs, static
 from runner.server.web.render import page
 from runner.service.errors import KINDS, ServiceError
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 for part in (evaluators, datasets, runs, comparing):
     router.include_router(part.router)
 
@@ -25,7 +26,7 @@ async def static_file(request: Request, name: str) -> Response:
     if found is None:
         raise ServiceError("not-found", "there is no such file; reload the page")
     headers = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
-    if "gzip" in request.headers.get("accept-encoding", ""):
+    if static.takes_gzip(request.headers.getlist("accept-encoding")):
         return Response(found.compressed, 200, {**headers, "Content-Encoding": "gzip"}, found.content_type)
     return Response(found.content, 200, headers, found.content_type)
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from runner.reports import comparison as compared
@@ -28,6 +28,7 @@ _INDENTED = 200_000
 """Characters of JSON that is indented: more is cut anyway."""
 _SHORT = 72
 """Characters of JSON that stand on one line."""
+_CODE = re.compile(r"`([^`\n]+)`")
 
 
 def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
@@ -67,6 +68,7 @@ def _templates() -> Environment:
         "compact": lambda given: value(given, _TEXT),
         "figure": lambda value: "" if value is None else figure(value),
         "line": lambda text, most=200: printable(whole(" ".join(str(text)[: 4 * most].split())), most),
+        "prose": prose,
         "part": lambda text: quote(str(text), safe=""),
         "rows": rows_of,
         "short_json": shown_json,
@@ -106,6 +108,11 @@ def value(given: Any, short: int = _SHORT) -> str:
         text = shown_json(given, _TEXT)
     text = whole(text[:_TEXT]) + ("…" if len(text) > _TEXT else "")
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def prose(text: str) -> Markup:
+    """A message of ours: what stands between backticks is code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def sentence(text: str) -> str:

@@ -14,6 +14,7 @@ from runner.errors import InputError
 from runner.reports.content import RunContent
 from runner.reports.html import figures
 from runner.results.worst import ShownRows
+from runner.server.route import PageRoute
 from runner.server.v1.parts import Here, while_there
 from runner.server.web import cards, charts, forms
 from runner.server.web import draft as drafts
@@ -26,7 +27,7 @@ from runner.store.types import GOING, EvaluatorVersion, RunInfo, RunSpec, Select
 from runner.types import Outcome
 from sandboxes.base import SandboxConfig
 
-router = APIRouter()
+router = APIRouter(route_class=PageRoute)
 _LISTED = 50
 _ROWS = 10
 _ERRORS = 5
@@ -244,7 +245,8 @@ def _summary(run: RunInfo) -> Markup:
     state = run.state if run.state in ("finished", "failed") else "finished"
     content = RunContent(run.evaluator, run.summary, ShownRows(), state)
     parts = (figures.problems(content), figures.gates(run.summary), figures.statistics(run.summary, charted=True))
-    chip = Markup(figures.chip(content.verdict.words, content.verdict.verdict))
+    judged = bool(run.summary.gates) or state == "failed"  # else it would say no more than the state above
+    chip = Markup(figures.chip(content.verdict.words, content.verdict.verdict) if judged else "")
     return Markup('<section class="card"><div class="top"><h2>Figures</h2>{}</div>{}</section>').format(
         chip, Markup("".join(parts) + figures.outcomes(run.summary))
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +14,7 @@ from runner.errors import InputError
 
 _FOLDER = Path(__file__).parent / "_static"
 _TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+_NONE = re.compile(r"q\s*=\s*0(?:\.0*)?")
 
 
 class StaticFile(NamedTuple):
@@ -36,6 +39,15 @@ def names() -> dict[str, str]:
 def find(name: str) -> StaticFile | None:
     """The file of this name; None if the bundle has none such, whatever the name is."""
     return _files().get(name)
+
+
+def takes_gzip(headers: Iterable[str]) -> bool:
+    """Whether a client takes gzip, by its `Accept-Encoding` (RFC 9110): a weight of 0 says that it does not."""
+    weights = {}
+    for part in ",".join(headers).lower().split(","):
+        name, *parameters = (word.strip() for word in part.split(";"))
+        weights[name] = not any(_NONE.fullmatch(word) for word in parameters)
+    return weights.get("gzip", weights.get("x-gzip", weights.get("*", False)))
 
 
 @cache

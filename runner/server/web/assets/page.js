@@ -9,7 +9,10 @@ function say(sentence, kind = "problem") {
   const place = $("#said");
   if (!place) return;
   place.className = sentence ? kind : "";
-  place.textContent = sentence;
+  // What stands between backticks is code.
+  place.replaceChildren(
+    ...sentence.split(/`([^`]+)`/).map((part, at) => (at % 2 ? Object.assign(document.createElement("code"), { textContent: part }) : part)),
+  );
   place.hidden = !sentence;
   if (sentence) place.scrollIntoView({ block: "nearest" });
 }

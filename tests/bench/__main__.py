@@ -31,6 +31,7 @@ from tests.bench import (
     rewards,
     server_start,
     store,
+    vendors,
     wasm,
 )
 from tests.bench.measure import Figures
@@ -56,6 +57,7 @@ FIGURES: dict[str, Callable[[Figures], None]] = {
         store,
         server_start,
         programs,
+        vendors,
     )
     for name, figure in vars(module).items()
     if name.startswith("figure_")

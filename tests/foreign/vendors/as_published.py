@@ -22,11 +22,14 @@ import pytest
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.types import DATA, INLINE
 from runner.evaluators.load import SCRIPTS, parse_evaluator
+from sandboxes.base import SandboxConfig
 from tests.foreign.vendors.comparison import Row, Words, differences, results
 from tests.foreign.vendors.environment import HERE, UnavailableError, clone, node, packages, python, say
 
 FOLDER = HERE / "published"
 _NODE = ("promptfoo", "langfuse-page")
+_NATIVE = "phoenix-page"
+"""Scripts in the shape of our own."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,10 @@ class Published:
     suffix: str = ""
     """Of the script, where it is not that of its file."""
     given: dict[str, Any] = field(default_factory=dict)
+    mapped: dict[str, str] = field(default_factory=dict)
+    """Where arguments come from that no row has by their names, as with `--map`."""
+    packages: list[str] = field(default_factory=list)
+    """What its tool has installed beside a script, as with `--with`."""
     needs: str = ""
     """`entry` or `dialect` where these must be said, as the script could be several."""
     refused: str = ""
@@ -68,9 +75,9 @@ class Published:
         return "promptfoo" if self.dialect == "langfuse-page" else self.dialect
 
     @property
-    def name(self) -> str:
+    def name(self) -> str | None:
         """The dialect's name in evalcell."""
-        return self.dialect.removesuffix("-page")
+        return None if self.dialect == _NATIVE else self.dialect.removesuffix("-page")
 
     @property
     def kind(self) -> str:
@@ -145,7 +152,8 @@ def test_a_published_script_runs_unchanged(one: Published, tmp_path: Path) -> No
             read(one, source)
         assert one.refused in str(refused.value)
         return
-    found = results(read(one, source), one.rows, one.given)
+    sandbox = SandboxConfig(backend="process", packages=tuple(one.packages)) if one.packages else None
+    found = results(read(one, source), one.rows, one.given, one.mapped, sandbox=sandbox)
     assert [short(row) for row in found] == one.says, [row.get("why") for row in found]
     if one.alone:
         return
@@ -165,7 +173,7 @@ def read(one: Published, source: str) -> Any:
     dialect = one.name if inline or one.needs == "dialect" else None
     entry = one.entry if inline or one.needs in ("entry", "dialect") else None
     found = parse_evaluator(source, "published", language=SCRIPTS.get(one.kind, "python"), dialect=dialect, entry=entry)
-    assert (found.dialect, found.entry) == (one.name, one.entry)
+    assert (found.dialect, found.entry) == (one.name, one.entry if one.name else None)
     return found
 
 

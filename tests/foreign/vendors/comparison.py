@@ -59,9 +59,16 @@ def ours(script: Path, entry: str, rows: Sequence[Row], given: Mapping[str, Any]
     return results(evaluator, rows, given, **options)
 
 
-def results(evaluator: Any, rows: Sequence[Row], given: Mapping[str, Any], **options: Any) -> list[Words]:
+def results(
+    evaluator: Any,
+    rows: Sequence[Row],
+    given: Mapping[str, Any],
+    mapped: Mapping[str, str] | None = None,
+    **options: Any,
+) -> list[Words]:
     """What evalcell makes of the rows, with what was read before, or a path."""
-    report = runner.evaluate(evaluator, list(rows), mapping=InputMapping(literals=dict(given)), **options)
+    mapping = InputMapping(literals=dict(given), paths=dict(mapped or {}))
+    report = runner.evaluate(evaluator, list(rows), mapping=mapping, **options)
     return [words(result) for result in report.results]
 
 

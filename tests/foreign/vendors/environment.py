@@ -89,14 +89,25 @@ def clone(repository: str) -> Path:
 
 def say(program: Sequence[str | Path], script: Path, entry: str, rows: Path, given: dict[str, Any]) -> list[Any]:
     """The lines of an oracle, which has no network. Raises OracleError."""
-    command = [*_offline(), *map(str, program), str(script), entry, str(rows), json.dumps(given)]
-    home = KEPT / "home"
-    home.mkdir(exist_ok=True)
-    variables = {"PATH": os.environ["PATH"], "HOME": str(home)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIME, env=variables)
+    command = oracle_command(program, script, entry, rows, given)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIME, env=variables())
     if done.returncode:
         raise OracleError(done.stderr[-4000:])
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def oracle_command(
+    program: Sequence[str | Path], script: Path, entry: str, rows: Path, given: dict[str, Any]
+) -> list[str]:
+    """What starts an oracle, without a network; oracles/lines.py says what it is given."""
+    return [*_offline(), *map(str, program), str(script), entry, str(rows), json.dumps(given)]
+
+
+def variables() -> dict[str, str]:
+    """The environment of an oracle."""
+    home = KEPT / "home"
+    home.mkdir(exist_ok=True)
+    return {"PATH": os.environ["PATH"], "HOME": str(home)}
 
 
 @cache

@@ -16,32 +16,46 @@ from lines import Row, Said, failed, main, run, scored, text, verdict
 
 
 def judge(kind: Any, rows: list[Row], given: Row) -> Iterable[Said]:
-    metric = kind(**given)
-    awaited = kind.a_measure is not BaseMetric.a_measure
-    for row in rows:
+    found: dict[str, Said] = {}
+    cases = []
+    for number, row in enumerate(rows):
         try:
             case = LLMTestCase(
+                name=str(number),
                 input=text(row.get("input")),
                 actual_output=text(row.get("output")),
                 expected_output=None if row.get("reference") is None else text(row["reference"]),
                 metadata=row.get("metadata"),
             )
-            yield of_results(results(metric, case, awaited))
+            cases.append(case)
         except Exception as error:
-            yield failed(error)
+            found[str(number)] = failed(error)
+    found |= judged(kind(**given), cases, kind.a_measure is not BaseMetric.a_measure)
+    return (found[str(number)] for number in range(len(rows)))
 
 
-def results(metric: Any, case: Any, awaited: bool) -> Any:
+def judged(metric: Any, cases: list[Any], awaited: bool) -> dict[str, Said]:
+    """By the case's name. Some errors of a metric end deepeval's whole call: then each case is judged alone."""
+    try:
+        return {result.name: of_result(result) for result in results(metric, cases, awaited)}
+    except Exception as error:
+        if len(cases) == 1:
+            return {cases[0].name: failed(error)}
+        return {name: said for case in cases for name, said in judged(metric, [case], awaited).items()}
+
+
+def results(metric: Any, cases: list[Any], awaited: bool) -> Any:
     errors, cache = ErrorConfig(ignore_errors=True), CacheConfig(write_cache=False)
     display = DisplayConfig(show_indicator=False, print_results=False)
     if awaited:
-        step = a_execute_test_cases([case], [metric], errors, display, cache, AsyncConfig(), identifier="x")
+        step = a_execute_test_cases(cases, [metric], errors, display, cache, AsyncConfig(), identifier="x")
         return run(step)
-    return execute_test_cases([case], [metric], errors, display, cache, identifier="x")
+    found = execute_test_cases(cases, [metric], errors, display, cache, identifier="x")
+    return found[0] if isinstance(found, tuple) else found
 
 
-def of_results(found: Any) -> Said:
-    (data,) = (found[0] if isinstance(found, tuple) else found)[0].metrics_data
+def of_result(found: Any) -> Said:
+    (data,) = found.metrics_data
     if data.error is not None:
         return failed(data.error)
     label = None if data.success is None else verdict(data.success)

@@ -91,6 +91,11 @@ def judge(function: Any, rows: list[Row], given: Row) -> Iterable[Said]:
         _log_completion_extra=None,
         _log_metric=None,
     )
+    yield from rewards(trainer, rows)
+
+
+def rewards(trainer: Any, rows: list[Row]) -> Iterable[Said]:
+    """What a trainer with one reward function makes of each row, alone."""
     for row in rows:
         inputs = [{**row.get("metadata", {}), "reference": row.get("reference"), "prompt": row.get("input")}]
         try:

@@ -105,7 +105,9 @@ def _open(page: Any, address: str) -> None:
     page.goto(address)
     if page.locator("textarea[data-editor]").count():
         page.locator(".tried").first.wait_for()
-    page.wait_for_load_state("networkidle")  # what a page asks for after it was loaded: rows that are tried, speeds
+    if page.locator("#dataset-tried").count():
+        page.locator("#dataset-tried article.tried").first.wait_for()
+    page.wait_for_load_state("networkidle")  # what a page asks for after it was loaded, as how fast a sandbox is
     page.wait_for_timeout(300)
 
 

@@ -125,6 +125,30 @@ def test_an_operation_keeps_its_word(probed: Live, path: str, method: str, mode:
     assert httpx.get(f"{probed.url}/healthz").status_code == 200
 
 
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server while a run goes on, which it does to the end."""
+    slow = "import time\ndef evaluate(output):\n    time.sleep(0.05)\n    return 1.0\n"
+    with live(tmp_path_factory.mktemp("busy")) as found, found.client() as client:
+        client.post("/v1/evaluators", json={"name": "under-way", "source": slow})
+        client.post("/v1/datasets?name=under-way.jsonl", content='{"output": 1}\n' * 200_000)
+        begun = client.post("/v1/runs", json={"evaluator": "under-way", "dataset": "under-way"}).json()["id"]
+        yield found
+        run = client.post(f"/v1/runs/{begun}/cancel").json()
+        assert (run["state"], run["counts"]) == ("cancelled", {"scored": run["rows"]})
+        assert run["rows"] > 0
+
+
+@pytest.mark.thorough("the same while a run goes on: test_an_operation_keeps_its_word has a server at rest")
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["right", "wrong"])
+@pytest.mark.parametrize(("path", "method"), PATHS, ids=lambda part: part)
+def test_an_operation_keeps_its_word_while_a_run_goes_on(
+    busy: Live, path: str, method: str, mode: GenerationMode
+) -> None:
+    probe(busy, path, method, 6, mode)
+    assert httpx.get(f"{busy.url}/healthz").status_code == 200
+
+
 @pytest.mark.thorough("100 requests for each operation: test_an_operation_keeps_its_word has some")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["right", "wrong"])

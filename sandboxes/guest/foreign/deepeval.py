@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .frame import TYPE_CHECKING, named
-from .vendor import given, opened, said, text
+from .vendor import given, opened, said, text, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             await metric.a_measure(case)
         return result(create_metric_data(metric))
 
-    return call if kind.a_measure is BaseMetric.a_measure else call_async
+    return call if kind.a_measure is BaseMetric.a_measure else waiting(call_async)
 
 
 def result(data: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .frame import TYPE_CHECKING, invalid, named, words
-from .vendor import Kept, by_name, given, opened, plain, text
+from .vendor import Kept, by_name, given, opened, plain, text, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         )
         return result(await scorer(given(row))(state, Target(target)), number)
 
-    return call
+    return waiting(call)
 
 
 def quiet() -> None:

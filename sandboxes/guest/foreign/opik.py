@@ -13,9 +13,14 @@ if TYPE_CHECKING:
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words, and columns by other names."""
     quiet = {"OPIK_TRACK_DISABLE": "true", "OPIK_SENTRY_ENABLE": "false", "OPIK_USER_ANALYTICS_ENABLE": "false"}
-    # Making one starts a thread, which forks do not have.
-    metric = Kept(named(opened(source, **quiet), entry), at_once=False)
-    from opik.evaluation.metrics import arguments_helpers, arguments_validator
+    kind = named(opened(source, **quiet), entry)
+    from opik.evaluation.metrics import arguments_helpers, arguments_validator, base_metric
+
+    # Making one starts a thread that counts metrics, which forks do not have; each would start it anew, in 50 ms.
+    counted = hasattr(base_metric, "_track_metric_creation")
+    if counted:
+        base_metric._track_metric_creation = lambda kind: None
+    metric = Kept(kind, at_once=counted)
 
     def call(**row: Any) -> Any:
         called = metric({})

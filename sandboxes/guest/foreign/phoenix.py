@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .frame import TYPE_CHECKING
-from .vendor import by_name, opened, said
+from .vendor import by_name, opened, said, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     async def call_async(**row: Any) -> Any:
         return result(await evaluator.async_evaluate(columns(row)))
 
-    return call_async if inspect.iscoroutinefunction(getattr(evaluator, "_fn", None)) else call
+    return waiting(call_async) if inspect.iscoroutinefunction(getattr(evaluator, "_fn", None)) else call
 
 
 def columns(row: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .frame import TYPE_CHECKING, invalid, named
-from .vendor import Kept, by_name, given, opened, plain
+from .vendor import Kept, by_name, given, opened, plain, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         except ValueError:
             return invalid(f"evaluate returned {value!r:.200}: return a bool, a number, text, or a dict of these")
 
-    return call
+    return waiting(call)
 
 
 def result(value: Any) -> Any:

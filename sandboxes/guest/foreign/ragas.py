@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .frame import TYPE_CHECKING, invalid, parameters, words
-from .vendor import Kept, by_name, given, opened, plain, text
+from .vendor import Kept, by_name, given, opened, plain, text, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         own, accepts_any = parameters(getattr(one, "_func", None) or one.ascore)
         return result(await one.ascore(**{name: columns[name] for name in columns if accepts_any or name in own}))
 
-    return call
+    return waiting(call)
 
 
 def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from types import ModuleType
 from .frame import ROW, TYPE_CHECKING, load, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable, Coroutine, Mapping
     from typing import Any
 
 
@@ -62,6 +63,32 @@ class Kept:
         made = self._make(**arguments)
         self._others.append((dict(arguments), made))
         return made
+
+
+def waiting(call: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+    """
+    The same without `await`: rows of one process share an event loop, as in the vendors' own runners.
+
+    A loop for each row takes longer than most scripts do. Tasks that a row leaves behind end with it.
+    """
+    import asyncio
+
+    loops: list[AbstractEventLoop] = []  # made by the first row, as forks cannot share one
+
+    def called(**row: Any) -> Any:
+        if not loops or loops[0].is_closed():
+            loops[:] = [asyncio.new_event_loop()]
+            asyncio.set_event_loop(loops[0])
+        try:
+            return loops[0].run_until_complete(call(**row))
+        finally:
+            left = asyncio.all_tasks(loops[0])
+            for task in left:
+                task.cancel()
+            if left:
+                loops[0].run_until_complete(asyncio.gather(*left, return_exceptions=True))
+
+    return called
 
 
 def text(value: Any) -> str:

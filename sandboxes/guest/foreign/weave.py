@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .frame import TYPE_CHECKING, invalid, words
-from .vendor import Kept, by_name, given, opened, plain
+from .vendor import Kept, by_name, given, opened, plain, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         done = await apply_scorer_async(scorer(settings), columns, row.get("output"))
         return result(done.result)
 
-    return call
+    return waiting(call)
 
 
 def result(value: Any) -> Any:

@@ -1,21 +1,24 @@
 """Sandboxes run programs. They know nothing of evaluators."""
 
-from sandboxes.base import (
-    Call,
-    Capabilities,
-    Execution,
-    Isolation,
-    Limits,
-    Problem,
-    Program,
-    Sandbox,
-    SandboxConfig,
-    Script,
-    ScriptError,
-    Status,
-)
-from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.registry import backends, create, find
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sandboxes.base import (
+        Call,
+        Capabilities,
+        Execution,
+        Isolation,
+        Limits,
+        Problem,
+        Program,
+        Sandbox,
+        SandboxConfig,
+        Script,
+        ScriptError,
+        Status,
+    )
+    from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
+    from sandboxes.registry import backends, create, find
 
 __all__ = [
     "Call",
@@ -38,3 +41,20 @@ __all__ = [
     "create",
     "find",
 ]
+
+_HOMES = ("sandboxes.base", "sandboxes.errors", "sandboxes.registry")
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a name when it is first used: the command line begins a worker before it imports much else."""
+    from importlib import import_module
+
+    for home in _HOMES if name in __all__ else ():
+        if hasattr(module := import_module(home), name):
+            found = globals()[name] = getattr(module, name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

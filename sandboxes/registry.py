@@ -27,7 +27,7 @@ class Backend(Record):
 _OURS = {
     b.name: b
     for b in (
-        Backend(name="wasm", target="sandboxes.wasm:WasmSandbox"),
+        Backend(name="wasm", target="sandboxes.wasm.sandbox:WasmSandbox"),
         Backend(name="process", target="sandboxes.process:ProcessSandbox"),
         Backend(name="deno", target="sandboxes.deno:DenoSandbox", install="run: pip install 'evalcell[deno]'"),
         Backend(name="e2b", target="sandboxes.remote.e2b.provider:E2BSandbox", elsewhere=True),

@@ -176,23 +176,12 @@ def run(**given: Any) -> int:
 
     Without arguments all runs of evalcell.toml are run; with NAME alone, its run of that name.
     """
-    from runner.cli.commands import run
-    from runner.datasets.location import is_pattern
+    from runner.cli import early
 
-    asked = run.Options(**given)
-    if asked.project is not None or (asked.dataset is None and not asked.evaluators and asked.inline is None):
-        from runner.cli.commands import project  # not for an evaluator that is named
+    with early.worker(given):
+        from runner.cli.commands import any_run, run
 
-        return project.run(asked)
-    if asked.evaluators:
-        from runner.cli.commands import several  # nor for one alone
-
-        return several.run(asked)
-    if asked.evaluator is not None and asked.dataset is not None and is_pattern(asked.dataset):
-        from runner.cli.commands import parts  # nor for one file
-
-        return parts.run(asked, asked.evaluator, asked.dataset)
-    return run.run(asked)
+        return any_run.score(run.Options(**given))
 
 
 @cli.command(cls=options.Command, epilog=_epilog("a type error"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import queue
 import sys
 import threading
@@ -14,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor import shortage
-from sandboxes.handle import own_handle
 from sandboxes.raw import Raw
 from sandboxes.shield import begin, finish, wait_for
-from sandboxes.wasm import frames
-from sandboxes.wasm.boot import FOLDERS, boot
+from sandboxes.wasm import frames, worker_process
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.native_code import NativeCode
 from sandboxes.wasm.restore import Reset
+from sandboxes.wasm.worker_process import WorkerProcess
 
 if TYPE_CHECKING:  # they import wasmtime, which is slow and which only a lane in this process needs
     from sandboxes.wasm.guests import Guests
@@ -155,9 +153,9 @@ class ProcessLane(Lane):
 
     def __init__(self, reset: Reset) -> None:
         super().__init__()
-        self._arguments = (*FOLDERS, reset)
+        self._reset: Reset = reset
         self._code: NativeCode | None = None
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: WorkerProcess | None = None
         self._ending: asyncio.Task[str] | None = None
         self._shortage = shortage.Shortage()
 
@@ -165,29 +163,14 @@ class ProcessLane(Lane):
     def begun(self) -> bool:
         return self._process is not None
 
-    async def start(self) -> asyncio.subprocess.Process:
+    async def start(self) -> WorkerProcess:
         """Start the process. Must not be cancelled: nobody would stop a process that is being started."""
         if self._process is None:
-            host = own_handle()
-            passed = () if host is None else (host,)
             try:
-                command = (
-                    sys.executable,
-                    "-P",
-                    "-c",
-                    boot("sandboxes.wasm.worker"),
-                    *self._arguments,
-                    *map(str, passed),
-                )
-                self._process = await asyncio.create_subprocess_exec(
-                    *command, stdin=-1, stdout=-1, stderr=-1, limit=1 << 22, pass_fds=passed
-                )
+                self._process = await worker_process.start(self._reset)
             except OSError as e:
                 why = shortage.why(e) or f"{sys.executable}: {e.strerror}"
                 raise SandboxLostError(f"a wasm worker process cannot be started: {why}") from e
-            finally:
-                for descriptor in passed:
-                    os.close(descriptor)
             shortage.first_to_go(self._process.pid)
             self._open()
         return self._process
@@ -241,7 +224,7 @@ class ProcessLane(Lane):
         self._ending = self._ending or begin(lambda: self._end(process))
         return await wait_for(self._ending)
 
-    async def _end(self, process: asyncio.subprocess.Process) -> str:
+    async def _end(self, process: WorkerProcess) -> str:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         said = b""

@@ -47,10 +47,11 @@ def compile_guest(progress: Progress, tried: bool = True, stop: Event | None = N
     `progress` is called with a line for the user if that takes long. Raises SandboxUnavailableError, also soon after
     another thread sets `stop` while something is built.
     """
-    return NativeCode(*(_part(part, progress, tried, stop) for part in PARTS))
+    return NativeCode(*(compile_part(part, progress, tried, stop) for part in PARTS))
 
 
-def _part(part: str, progress: Progress, tried: bool = True, stop: Event | None = None) -> Path:
+def compile_part(part: str, progress: Progress, tried: bool = True, stop: Event | None = None) -> Path:
+    """One of `PARTS`, as `compile_guest` gives both: they may be checked at the same time."""
     name = f"{part}.wasm"
     digest = _told(name, "sha256")
 

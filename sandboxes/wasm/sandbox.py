@@ -23,7 +23,7 @@ from sandboxes.shield import every, finish
 from sandboxes.wasm.calls import bounds, call_request, execution
 from sandboxes.wasm.frames import Request
 from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
-from sandboxes.wasm.native_code import NativeCode, compile_guest, guest_file, wasmtime_version
+from sandboxes.wasm.native_code import PARTS, NativeCode, compile_part, guest_file, wasmtime_version
 from sandboxes.wasm.restore import Reset, restores_pages
 
 if find_spec("wasmtime") is None:  # it is imported only where it is used, which may be in a worker process
@@ -113,7 +113,8 @@ class WasmSandbox(Sandbox):
     async def _compiled(self, tried: bool = True) -> NativeCode:
         stop = threading.Event()
         try:
-            return await asyncio.to_thread(compile_guest, self.progress, tried, stop)
+            parts = (asyncio.to_thread(compile_part, part, self.progress, tried, stop) for part in PARTS)
+            return NativeCode(*await asyncio.gather(*parts))
         finally:
             stop.set()  # for a thread that nobody waits for any more
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from sandboxes import Call, Execution, Isolation, Limits
-from sandboxes.wasm import WasmConfig, WasmSandbox
+from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from tests.bench.measure import (
     EVALCELL,
     OUTPUT,

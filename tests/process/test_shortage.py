@@ -31,10 +31,11 @@ for folder in given["groups"]:
 if given["hard"]: resource.setrlimit(resource.RLIMIT_NOFILE, (given["hard"], given["hard"]))
 from sandboxes import Call, Limits, SandboxError, Script
 from sandboxes import registry
-import sandboxes.deno, sandboxes.process, sandboxes.wasm
+import sandboxes.deno, sandboxes.process
+from sandboxes.wasm.sandbox import WasmConfig
 
 CONFIGS = {
-    "process": sandboxes.process.ProcessConfig, "deno": sandboxes.deno.DenoConfig, "wasm": sandboxes.wasm.WasmConfig
+    "process": sandboxes.process.ProcessConfig, "deno": sandboxes.deno.DenoConfig, "wasm": WasmConfig
 }
 limits = Limits(timeout=60, load_timeout=60, memory=2000 << 20)
 

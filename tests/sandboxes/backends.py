@@ -14,7 +14,7 @@ from sandboxes.boxes.launch import Tier
 from sandboxes.deno import DenoConfig, DenoSandbox
 from sandboxes.fake import FakeSandbox
 from sandboxes.process import ProcessConfig, ProcessSandbox
-from sandboxes.wasm import WasmConfig, WasmSandbox
+from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from tests.sandboxes.languages import Source
 from tests.scripts import script
 

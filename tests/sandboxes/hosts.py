@@ -16,7 +16,7 @@ from tests.sandboxes.hostile.scripts import scripts
 HOST = """
 import asyncio, os, signal, sys, threading
 from sandboxes import Call, Limits
-from sandboxes.wasm import WasmConfig, WasmSandbox
+from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from tests.scripts import python
 
 async def evaluate(source, output, jobs=1, timeout=5.0, ready=lambda: None):

@@ -29,7 +29,7 @@ from runner.evaluators.load import parse_evaluator
 from sandboxes.deno import DenoConfig
 from sandboxes.guest.supervisor import procfs
 from sandboxes.process import ProcessConfig
-from sandboxes.wasm import WasmConfig
+from sandboxes.wasm.sandbox import WasmConfig
 from tests.descriptors import held
 
 BACKENDS: dict[str, Callable[[], SandboxConfig]] = {

@@ -13,7 +13,7 @@ import pytest
 from sandboxes.cache import cache_dir, get_or_build, keep, private_dir
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.wasm import native_code
-from sandboxes.wasm.native_code import PARTS, _part, guest_module
+from sandboxes.wasm.native_code import PARTS, compile_part, guest_module
 from tests.disks import needs_mounts, read_only
 
 MB = 1 << 20
@@ -252,11 +252,11 @@ def test_two_processes_that_miss_it_at_once_build_it_once(cache: Path) -> None:
 def test_a_file_of_another_wasmtime_is_rebuilt(cache: Path) -> None:
     """Its digest is right and it is ours, but the engine refuses it."""
     told: list[str] = []
-    right = _part("memory", told.append)
+    right = compile_part("memory", told.append)
     key = right.name.rpartition("-")[0]
     right.unlink()
     wrong = keep(right.parent, key, ".cwasm", b"not native code of this wasmtime")
-    found = _part("memory", told.append)
+    found = compile_part("memory", told.append)
     assert found != wrong
     assert not wrong.exists()
     assert found.stat().st_size > MB
@@ -269,7 +269,7 @@ def test_a_guest_that_is_damaged_is_not_compiled(cache: Path, monkeypatch: pytes
     damaged = guest_module(f"{part}.wasm") + b"\0\1\0"  # a section of its own, without a name
     monkeypatch.setattr(native_code, "guest_module", lambda name: damaged)
     with pytest.raises(SandboxUnavailableError, match=rf"{part}.wasm is damaged; reinstall evalcell"):
-        _part(part, print)
+        compile_part(part, print)
     assert not list(cache.rglob("*.cwasm"))
 
 
@@ -277,7 +277,7 @@ def test_a_guest_that_is_damaged_is_not_compiled(cache: Path, monkeypatch: pytes
 def test_a_manifest_that_is_damaged_is_one_line(monkeypatch: pytest.MonkeyPatch, manifest: bytes) -> None:
     monkeypatch.setattr(native_code, "guest_file", lambda name: manifest)
     with pytest.raises(SandboxUnavailableError, match=r"manifest is damaged .*; reinstall evalcell"):
-        _part("memory", print)
+        compile_part("memory", print)
 
 
 def test_where_it_is_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

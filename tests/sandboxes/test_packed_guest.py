@@ -14,7 +14,7 @@ import pytest
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.wasm import native_code
 from sandboxes.wasm.compiler import native
-from sandboxes.wasm.native_code import _part, guest_module
+from sandboxes.wasm.native_code import compile_part, guest_module
 
 MB = 1 << 20
 WHOLE = bytes(range(256)) * 4096
@@ -43,10 +43,10 @@ def test_a_packed_guest_that_is_damaged_is_one_line(
     assert guest_module("memory.wasm") == WHOLE
     (tmp_path / "memory.wasm.xz").write_bytes(packed)
     with pytest.raises(SandboxUnavailableError, match=r"memory.wasm is damaged; reinstall evalcell"):
-        _part("memory", print)
+        compile_part("memory", print)
     (tmp_path / "memory.wasm.xz").unlink()
     with pytest.raises(SandboxUnavailableError, match="has not been built"):
-        _part("memory", print)
+        compile_part("memory", print)
 
 
 def test_a_python_without_xz_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from sandboxes import SandboxConfig, SandboxUnavailableError, UnsupportedConfigError, backends, create, find
 from sandboxes.fake import FakeSandbox
 from sandboxes.process import ProcessSandbox
-from sandboxes.wasm import WasmSandbox
+from sandboxes.wasm.sandbox import WasmSandbox
 
 THEIRS = """
 from sandboxes.base import Capabilities

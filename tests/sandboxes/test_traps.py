@@ -21,7 +21,7 @@ from sandboxes.protocol import Raw
 from sandboxes.wasm import calls as wasm
 from sandboxes.wasm.engine import Engine, configure
 from sandboxes.wasm.instance import Instance, ReplyError
-from sandboxes.wasm.native_code import _part, compile_guest
+from sandboxes.wasm.native_code import compile_guest, compile_part
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate
 from tests.sandboxes.hostile.scripts import ATTACK
 from tests.sandboxes.hosts import attack, said_by, start
@@ -246,17 +246,17 @@ def test_trap_12_wasmtimes_own_api_still_works_beside_ours() -> None:
 def test_trap_13_foreign_native_code_is_rebuilt_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path))
     engine = wasmtime.Engine(configure())
-    right = _part("memory", print)
+    right = compile_part("memory", print)
     content, key = right.read_bytes(), right.name.rpartition("-")[0]
     foreign = wasmtime.Module(engine, '(module (memory (export "memory") 1))').serialize()
     right.write_bytes(foreign)  # loads, but its name carries another digest
-    assert _part("memory", print).read_bytes() == content
+    assert compile_part("memory", print).read_bytes() == content
     right.write_bytes(content[:-1])
-    assert _part("memory", print).read_bytes() == content
+    assert compile_part("memory", print).read_bytes() == content
     elsewhere = keep(tmp_path, key, ".cwasm", foreign)
     right.unlink()
     right.with_name(elsewhere.name).symlink_to(elsewhere)
-    found = _part("memory", print)
+    found = compile_part("memory", print)
     assert (found.is_symlink(), found.read_bytes() == content) == (False, True)
 
 

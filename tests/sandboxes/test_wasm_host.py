@@ -15,13 +15,14 @@ import pytest
 
 from sandboxes import Call, Execution, Limits, SandboxError, SandboxLostError
 from sandboxes.cache import keep
-from sandboxes.wasm import WasmConfig, WasmSandbox, compiler
+from sandboxes.wasm import compiler
 from sandboxes.wasm.boot import FOLDERS, boot
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
 from sandboxes.wasm.native_code import compile_guest
 from sandboxes.wasm.restore import Reset
+from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate, run
 from tests.sandboxes.hosts import said_by
 from tests.scripts import python

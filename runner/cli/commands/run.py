@@ -27,6 +27,7 @@ from runner.runs.run import Run
 from runner.runs.stored import prepare
 from runner.text import rows_of
 from runner.types import Evaluator
+from sandboxes.wasm import early
 
 if TYPE_CHECKING:
     from runner.parts.run import PartsRun
@@ -86,6 +87,8 @@ def run(options: Options) -> int:
         resume=options.resume,
         save=options.save,
     )
+    if work.prepared.sandbox.name != "wasm":
+        early.drop()  # what was guessed is wrong
     stdin = values.standard_input() if options.dataset == "-" else None
     try:
         interrupted = execute(work, stdin, quiet=options.quiet)

@@ -28,8 +28,8 @@ from sandboxes import Call, Execution, Limits, Program, Sandbox
 from sandboxes.boxes.host_files import View
 from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
-from sandboxes.wasm import WasmConfig, WasmSandbox
 from sandboxes.wasm.restore import Reset
+from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from tests.descriptors import held
 from tests.sandboxes.hostile.boxed import boxed, named, tools
 from tests.sandboxes.hostile.scripts import CLEAN, SHELL

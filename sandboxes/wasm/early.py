@@ -1,0 +1,56 @@
+"""
+A worker process that is begun before anybody has asked for one.
+
+The command line imports for as long as a worker does. With the first worker begun before these imports, both go on at
+the same time. Nothing is imported here that takes long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+
+from sandboxes.handle import own_handle
+from sandboxes.wasm.boot import FOLDERS, boot
+
+_begun: list[subprocess.Popen[bytes]] = []
+
+
+def command(*arguments: str) -> list[str]:
+    """What starts a worker; `arguments` are those of its `main`."""
+    return [sys.executable, "-P", "-c", boot("sandboxes.wasm.worker"), *FOLDERS, *arguments]
+
+
+def begin() -> None:
+    """Begin a worker that `take` gives to the first lane. Where none can be started, that lane says why."""
+    if os.name != "posix":
+        return  # elsewhere an event loop takes over no pipes of others
+    host = own_handle()
+    passed = () if host is None else (host,)
+    try:
+        with contextlib.suppress(OSError):
+            pipe = subprocess.PIPE
+            started = command("auto", *map(str, passed))
+            _begun.append(subprocess.Popen(started, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=passed))
+    finally:
+        for descriptor in passed:
+            os.close(descriptor)
+
+
+def take(reset: str) -> subprocess.Popen[bytes] | None:
+    """The worker that was begun, if it resets guests in this way."""
+    if reset != "auto":
+        return None
+    with contextlib.suppress(IndexError):
+        return _begun.pop()
+    return None
+
+
+def drop() -> None:
+    """End the worker that was begun, if nobody has taken it."""
+    while _begun:
+        process = _begun.pop()
+        process.kill()
+        process.communicate()

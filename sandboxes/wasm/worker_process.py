@@ -1,0 +1,102 @@
+"""Worker processes as an event loop sees them: started by it, or begun before there was one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from typing import IO, Protocol
+
+from sandboxes.handle import own_handle
+from sandboxes.wasm import early
+from sandboxes.wasm.restore import Reset
+
+_LIMIT = 1 << 22  # bytes that may wait to be read
+
+
+class WorkerProcess(Protocol):
+    """What a lane needs of asyncio's `Process`."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def stdin(self) -> asyncio.StreamWriter | None: ...
+    @property
+    def stdout(self) -> asyncio.StreamReader | None: ...
+    @property
+    def returncode(self) -> int | None: ...
+
+    def kill(self) -> None: ...
+
+    async def communicate(self) -> tuple[bytes, bytes]: ...
+
+
+async def start(reset: Reset) -> WorkerProcess:
+    """
+    A worker that was begun early, else a new one. Must not be cancelled: nobody would stop the process.
+
+    Raises OSError.
+    """
+    if (begun := early.take(reset)) is not None:
+        return await _Adopted.open(begun)
+    host = own_handle()
+    passed = () if host is None else (host,)
+    try:
+        command = early.command(reset, *map(str, passed))
+        return await asyncio.create_subprocess_exec(
+            *command, stdin=-1, stdout=-1, stderr=-1, limit=_LIMIT, pass_fds=passed
+        )
+    finally:
+        for descriptor in passed:
+            os.close(descriptor)
+
+
+class _Adopted:
+    """A process that `subprocess` has started, with its pipes in the running loop."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        stdin: asyncio.StreamWriter,
+        read: list[tuple[asyncio.StreamReader, asyncio.BaseTransport]],
+    ) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.stdin = stdin
+        (self.stdout, _), (self._stderr, _) = self._read = read
+
+    @classmethod
+    async def open(cls, process: subprocess.Popen[bytes]) -> _Adopted:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        read = [await _reader(process.stdout), await _reader(process.stderr)]
+        loop = asyncio.get_running_loop()
+        unread = asyncio.StreamReader()
+        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(unread), process.stdin)
+        return cls(process, asyncio.StreamWriter(transport, protocol, None, loop), read)
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    async def communicate(self) -> tuple[bytes, bytes]:
+        """What it still says, once it has ended. Its pipes are closed then, even if this is cancelled."""
+        try:
+            _, said = await asyncio.gather(self.stdout.read(), self._stderr.read())
+        finally:
+            self.stdin.close()
+            for _, transport in self._read:
+                transport.close()
+            await asyncio.to_thread(self._process.wait)
+        return b"", said
+
+
+async def _reader(pipe: IO[bytes]) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
+    reader = asyncio.StreamReader(_LIMIT)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return reader, transport

@@ -1,0 +1,172 @@
+"""A worker that is begun before the command line has imported what it needs serves like any other, or ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import runner.cli.commands.run as run_command
+import runner.cli.early as guess
+from sandboxes import Limits, Program, SandboxLostError
+from sandboxes.wasm import early
+from sandboxes.wasm.lanes import Lane, ProcessLane
+from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
+from tests.cli.commands import ROWS, evalcell, header, write_rows
+from tests.descriptors import held
+from tests.sandboxes.backends import calls
+from tests.scripts import python
+
+pytestmark = [
+    pytest.mark.rotating("wasm", "wasm"),
+    pytest.mark.skipif(sys.platform == "win32", reason="begun on POSIX alone"),
+]
+
+GIVEN = {
+    **dict.fromkeys(("sandbox", "language", "jobs", *guess._ELSEWHERE)),
+    "evaluator": "json-distance",
+    "dataset": "demo",
+}
+
+
+def begun() -> int:
+    early.begin()
+    return early._begun[-1].pid
+
+
+def pid_of(lane: Lane) -> int:
+    assert isinstance(lane, ProcessLane)
+    assert lane._process is not None
+    return lane._process.pid
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def values(program: Program) -> list[object]:
+    return [e.value async for e in program.run(calls(3), Limits())]
+
+
+def test_the_first_lane_takes_it_and_ends_it() -> None:
+    before = held()
+    pid = begun()
+
+    async def body() -> None:
+        async with WasmSandbox(WasmConfig(jobs=2)) as sandbox:
+            assert pid_of(sandbox._lanes[0]) == pid
+            program = await sandbox.load(python("def evaluate(): return 'x' * 100_000"), Limits())
+            assert await values(program) == ["x" * 100_000] * 3
+
+    asyncio.run(body())
+    assert not is_there(pid)
+    assert held() == before
+
+
+def test_one_that_is_killed_is_lost_and_another_takes_its_place() -> None:
+    pid = begun()
+
+    async def body() -> None:
+        async with WasmSandbox(WasmConfig(jobs=2)) as sandbox:
+            program = await sandbox.load(python("def evaluate(): return 1"), Limits())
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(SandboxLostError, match="may be run again"):
+                await values(program)
+            assert await values(program) == [1, 1, 1]
+            assert not is_there(pid)
+
+    asyncio.run(body())
+
+
+def test_one_that_nobody_takes_is_ended() -> None:
+    before = held()
+    pid = begun()
+    early.drop()
+    assert not is_there(pid)
+    assert held() == before
+
+
+def test_one_that_resets_otherwise_is_not_taken() -> None:
+    begun()
+    assert early.take("instance") is None
+    early.drop()
+
+
+def test_a_run_takes_the_one_that_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    take = early.take
+
+    def noted(reset: str) -> object:
+        found = take(reset)
+        taken.extend([] if found is None else [found.pid])
+        return found
+
+    monkeypatch.setattr(early, "take", noted)
+    done = evalcell("run", "json-distance", "demo", "--limit", "3")
+    assert (done.exit_code, len(taken)) == (0, 1)
+    assert not is_there(taken[0])
+
+
+def test_a_wrong_guess_is_ended_before_rows_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = header("def evaluate(output): return 1", '"dependencies" = ["scikit-learn"]')
+    (tmp_path / "packed.py").write_text(script)
+    write_rows(tmp_path / "rows.jsonl", ROWS)
+    began: list[int] = []
+    begin = early.begin
+
+    def noted() -> None:
+        begin()
+        began.extend(process.pid for process in early._begun)
+
+    def execute(*_: object, **__: object) -> bool:
+        assert began
+        assert not any(is_there(pid) for pid in began)
+        raise InterruptedError("as far as this")
+
+    monkeypatch.setattr(early, "begin", noted)
+    monkeypatch.setattr(run_command, "execute", execute)
+    assert "as far as this" in evalcell("run", str(tmp_path / "packed.py"), str(tmp_path / "rows.jsonl")).output
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sandbox": "process"},
+        {"language": "typescript"},
+        {"jobs": 1},
+        {"packages": ("numpy",)},
+        {"network": True},
+        {"evaluator": "tfidf-cosine"},
+        {"evaluator": "no-such-template"},
+        {"evaluator": "script.ts"},
+        {"evaluator": None},
+        {"dataset": "rows-*.jsonl"},
+        {"dataset": None},
+    ],
+    ids=str,
+)
+def test_no_worker_is_begun_for_another_sandbox(given: dict[str, object]) -> None:
+    assert guess._wanted(GIVEN)
+    assert not guess._wanted(GIVEN | given)
+
+
+def test_a_pipe_is_not_read_to_guess(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "script.py")
+    assert not guess._wanted(GIVEN | {"evaluator": str(tmp_path / "script.py")})
+
+
+def test_little_is_imported_before_it_is_begun() -> None:
+    code = "import sys, sandboxes.wasm.early; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert "sandboxes.wasm.boot" in loaded
+    assert not {"asyncio", "pydantic", "sandboxes.base", "sandboxes.wasm.sandbox"} & set(loaded)

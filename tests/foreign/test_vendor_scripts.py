@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from runner.evaluators.foreign.registry import find
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.resolve import choose
 from runner.types import Evaluator
+from sandboxes.guest.foreign.vendor import waiting
 
 SCRIPTS = Path(__file__).parent / "vendors" / "scripts"
 READ = {
@@ -117,3 +119,21 @@ def test_a_class_of_another_name_or_package_is_none() -> None:
     ):
         with pytest.raises(EvaluatorError):
             read(source)
+
+
+def test_rows_of_a_process_share_an_event_loop_and_leave_no_task_behind() -> None:
+    loops, left = [], []
+
+    async def call(**row: Any) -> Any:
+        loops.append(asyncio.get_running_loop())
+        left.append(asyncio.ensure_future(asyncio.sleep(60)))
+        return row["output"]
+
+    called = waiting(call)
+    try:
+        assert [called(output=number) for number in range(3)] == [0, 1, 2]
+        assert loops == [loops[0]] * 3
+        assert [task.cancelled() for task in left] == [True] * 3
+    finally:
+        loops[0].close()
+        asyncio.set_event_loop(None)

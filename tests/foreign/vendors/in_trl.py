@@ -58,7 +58,9 @@ def test_a_row_has_the_reward_of_the_trainer(python: Path, script: str, entry: s
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     theirs = say([python, HERE / "oracles" / "trl_trainer_oracle.py"], path, entry, file, {})
-    assert differences(theirs, rounded(ours(path, entry, rows, {})), rows) == []
+    differing = differences(theirs, rounded(ours(path, entry, rows, {})), rows)
+    # PyTorch takes `[[1.0]]` for a batch of one row, and for no larger one; see docs/from/trl.md.
+    assert [one.partition(":")[0] for one in differing] == (["a list"] if kind == "shapes" else []), differing
 
 
 @pytest.mark.timeout(900)

@@ -13,6 +13,7 @@ PARTS = Path(__file__).parent / "parts"
 
 _MODULE = "templates.parts."
 _FOLDER = '"../parts/'
+_BESIDE = ' from "./'  # a part of a part, which the evaluator imports, too
 
 
 def assembled(text: str, language: Language) -> str:
@@ -120,7 +121,8 @@ def _typescript(text: str) -> str:
             lines.append("")
         if is_part:
             part = _part(line.partition(_FOLDER)[2].partition(".ts")[0], ".ts")
-            lines += [own.removeprefix("export ") for own in part.strip("\n").split("\n")]
+            own = [line for line in part.split("\n") if not (line.startswith("import ") and _BESIDE in line)]
+            lines += [one.removeprefix("export ") for one in "\n".join(own).strip("\n").split("\n")]
         else:
             lines.append(line)
         after_part = is_part

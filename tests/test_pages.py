@@ -37,6 +37,7 @@ RUN = [
     "docs/how-to/export.md",
     "docs/how-to/packages.md",
     "docs/how-to/parts.md",
+    "docs/how-to/programs.md",
     "docs/how-to/reports.md",
     "docs/how-to/resume-and-cache.md",
     "docs/how-to/store.md",

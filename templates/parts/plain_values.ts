@@ -1,0 +1,150 @@
+/** What JSON has no word for, as an object with one key; `own` gives what stands for functions and objects with a class. */
+export type Encoded = any;
+
+const TYPED = ["Int8", "Uint8", "Uint8Clamped", "Int16", "Uint16", "Int32", "Uint32", "Float32", "Float64"];
+const DEEPEST = 200;
+
+export function encodedValue(value: unknown, own: (value: object) => Encoded, above: object[] = []): Encoded {
+  switch (typeof value) {
+    case "string":
+      return value.isWellFormed() ? value : { string: Array.from(value, (_, at) => value.charCodeAt(at)) };
+    case "number":
+      return Number.isFinite(value) && !Object.is(value, -0)
+        ? value
+        : { number: Object.is(value, -0) ? "-0" : `${value}` };
+    case "undefined":
+      return { undefined: 0 };
+    case "bigint":
+      return { bigint: value.toString() };
+    case "symbol":
+      return { symbol: String(value.description) };
+    case "function":
+      return own(value);
+    case "object":
+      if (value === null) return null;
+      if (above.length > DEEPEST) throw new RangeError("the value is nested too deeply");
+      return above.includes(value) ? own(value) : encodedObject(value, own, [...above, value]);
+  }
+  return value;
+}
+
+function encodedObject(value: object, own: (value: object) => Encoded, above: object[]): Encoded {
+  const each = (values: Iterable<unknown>) => Array.from(values, (one) => encodedValue(one, own, above));
+  if (Array.isArray(value) && Object.getPrototypeOf(value) === Array.prototype) {
+    return Array.from(value, (one, at) => at in value ? encodedValue(one, own, above) : { hole: 0 });
+  }
+  switch (Object.getPrototypeOf(value)) {
+    case Map.prototype:
+      return { map: Array.from(value as Map<unknown, unknown>, each) };
+    case Set.prototype:
+      return { set: each(value as Set<unknown>) };
+    case Date.prototype: {
+      const time = (value as Date).getTime();
+      return { date: Number.isNaN(time) ? null : time };
+    }
+    case Object.prototype:
+    case null:
+      return isData(value)
+        ? {
+          object: Object.keys(value).map((
+            key,
+          ) => [encodedValue(key, own), encodedValue((value as any)[key], own, above)]),
+        }
+        : own(value);
+  }
+  if (value instanceof Error) return { error: encodedError(value) };
+  const typed = ArrayBuffer.isView(value)
+    ? TYPED.find((name) => value instanceof (globalThis as any)[`${name}Array`])
+    : undefined;
+  if (typed) return { typed, values: each(Array.from(value as unknown as number[])) };
+  return own(value);
+}
+
+/** Whether an object has values only: no method, no accessor, no symbol. */
+function isData(value: object): boolean {
+  const all = Object.getOwnPropertyDescriptors(value) as Record<string, PropertyDescriptor>;
+  if (Object.getOwnPropertySymbols(value).length) return false;
+  return Object.values(all).every((one) => "value" in one && typeof one.value !== "function");
+}
+
+/** An exception: the names of its classes, its text and where the program raised it. */
+export function encodedError(error: Error): Encoded {
+  const classes: string[] = [];
+  for (
+    let at = error;
+    at !== null && at !== Object.prototype as unknown && classes.length < 20;
+    at = Object.getPrototypeOf(at)
+  ) {
+    const name = Object.getOwnPropertyDescriptor(at, "constructor")?.value?.name;
+    if (typeof name === "string") classes.push(name.slice(0, 100));
+  }
+  return { classes, name: String(error.name).slice(0, 100), text: String(error.message).slice(0, 1000) };
+}
+
+/** The value, of this realm's own classes. Throws for JSON that `encodedValue` does not make, whoever made it. */
+export function decodedValue(value: Encoded, own: (value: Encoded) => unknown): unknown {
+  if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value)) {
+    const found: unknown[] = new Array(value.length);
+    value.forEach((one, at) => {
+      if (one === null || typeof one !== "object" || !("hole" in one)) found[at] = decodedValue(one, own);
+    });
+    return found;
+  }
+  const each = (values: Encoded[]) => values.map((one) => decodedValue(one, own));
+  switch (Object.keys(value)[0]) {
+    case "string":
+      return String.fromCharCode(...value.string);
+    case "number":
+      return Number(value.number);
+    case "undefined":
+      return undefined;
+    case "bigint":
+      return BigInt(value.bigint);
+    case "symbol":
+      return Symbol(value.symbol);
+    case "object": {
+      const found = {};
+      for (const [key, one] of value.object) {
+        const name = decodedValue(key, own) as string; // `__proto__` is a key as any other
+        Object.defineProperty(found, name, {
+          value: decodedValue(one, own),
+          writable: true,
+          enumerable: true,
+          configurable: true,
+        });
+      }
+      return found;
+    }
+    case "map":
+      return new Map(value.map.map(each));
+    case "set":
+      return new Set(each(value.set));
+    case "date":
+      return new Date(value.date ?? NaN);
+    case "error":
+      return decodedError(value.error);
+    case "typed":
+      if (!TYPED.includes(value.typed)) throw new TypeError("no typed array");
+      return new (globalThis as any)[`${value.typed}Array`](each(value.values));
+  }
+  return own(value);
+}
+
+/** The classes that an exception of the program said it has. */
+export const CLASSES = new WeakMap<object, string[]>();
+
+/** An exception of the first built-in class that it is one of. */
+export function decodedError(raised: Encoded): Error {
+  const classes: string[] = Array.isArray(raised.classes)
+    ? raised.classes.filter((name: unknown) => typeof name === "string")
+    : [];
+  const known = ["EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"];
+  const Made = (globalThis as any)[classes.find((name) => known.includes(name)) ?? "Error"];
+  const error: Error = new Made(String(raised.text));
+  if (typeof raised.name === "string" && raised.name !== error.name) {
+    Object.defineProperty(error, "name", { value: raised.name, writable: true, configurable: true });
+  }
+  CLASSES.set(error, classes);
+  return error;
+}

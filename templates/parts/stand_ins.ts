@@ -1,0 +1,269 @@
+import { decodedError, decodedValue, type Encoded, encodedValue } from "./plain_values.ts";
+import { argument, BEHIND, type Behind, behind, OfProgram, replace, SEALED, shown } from "./program_values.ts";
+
+const ASKED = 5_000; // things that tests may ask in a row
+const STEPS = 100_000; // uses of answers that are not known yet
+
+/** Ends a run of the tests: it has asked enough, or its verdict stands. */
+export class Stop {}
+
+/** Methods of values that decide, or are told what is looked for: an object of the program's own could say yes to all. */
+const DECIDES = new Set(
+  ("includes has some every startsWith endsWith test match matchAll search indexOf lastIndexOf find findIndex findLast findLastIndex " +
+    "localeCompare isSubsetOf isSupersetOf isDisjointFrom hasOwnProperty propertyIsEnumerable isPrototypeOf equals")
+    .split(" "),
+);
+
+/** What the tests of this run ask, in order, and the answers to those that were asked before in the same order. */
+export class Questions {
+  readonly asked: any[] = [];
+  /** Whether an answer is not known. From then on, what the tests see is made up, and proves nothing. */
+  missing = false;
+  /** Why the answers are not believed, if they are not: no test may overlook it. */
+  spoilt = "";
+  /** Why the tests cannot be run, if they cannot. */
+  refused = "";
+  /** Whether the first answer that is not known is one of an object that the program chose to return. */
+  waitsForChosen = false;
+  /** The last thing that was asked, and its answer, in words. */
+  last = "";
+  printed = "";
+  private steps = 0;
+  private readonly answers: unknown[];
+  private readonly named = new Map<string, unknown>();
+  private readonly own = new Map<string, object>();
+  private calls = 0;
+
+  constructor(private readonly known: any[], reply: any) {
+    this.answers = Array.isArray(reply?.answers) ? reply.answers : [];
+  }
+
+  refuse(why: string): never {
+    this.refused ||= why;
+    throw new Stop();
+  }
+
+  /** Where the program chose what is asked, no limit may take its row out of the count. */
+  private fault(why: string, chosen: boolean): never {
+    if (chosen && !this.missing) this.spoil(`${why}, by an object of its own that it returned`);
+    if (chosen) throw new Stop();
+    this.refuse(why);
+  }
+
+  spoil(why: string): never {
+    this.spoilt ||= why;
+    throw new Stop();
+  }
+
+  /** What stands for an answer that is not known. */
+  unknown(): any {
+    this.missing = true;
+    const step = (): any => {
+      if (++this.steps > STEPS) throw new Stop();
+      return unknown;
+    };
+    const stop = () => {
+      throw new Stop();
+    };
+    const get = (_target: object, name: string | symbol) => {
+      if (name === "then") return undefined;
+      if (typeof name === "symbol") {
+        return name === Symbol.hasInstance || name === Symbol.toStringTag ? undefined : stop;
+      }
+      return step();
+    };
+    const done = () => (step(), true);
+    const unknown: any = new Proxy(function () {}, {
+      get,
+      apply: step,
+      construct: step,
+      set: done,
+      deleteProperty: done,
+      ownKeys: stop,
+    });
+    BEHIND.set(unknown, { unknown: true });
+    return unknown;
+  }
+
+  /** The answer, or what stands for it as long as it is not known. Throws what the program threw. */
+  ask(question: any, given: unknown[] = [], words = "", names = false): any {
+    if (this.spoilt || this.refused) throw new Stop();
+    const chosen = Number.isInteger(question.of) && !this.own.has(`${question.of} named`);
+    if ("args" in question || given.length) this.calls++;
+    if (given.length) {
+      if (given.some((one) => behind(one)?.unknown)) return this.unknown();
+      question = { ...question, args: given.map((one) => this.sent(one, chosen)) };
+    }
+    if (this.asked.length === ASKED) this.fault(`the tests ask the program more than ${ASKED} things`, chosen);
+    const place = this.asked.push(question) - 1;
+    if (!this.missing) this.waitsForChosen = chosen;
+    if (this.missing || JSON.stringify(this.known[place]) !== JSON.stringify(question)) return this.unknown();
+    const answer = this.answers[place] as any;
+    if (answer === null || typeof answer !== "object") this.spoil("it did not answer all that was asked");
+    return this.answered(answer, given, words, names, !!question.settled);
+  }
+
+  private answered(answer: any, given: unknown[], words: string, names: boolean, settled: boolean): any {
+    const said = words && `${words}(${given.map(shown).join(", ")})`;
+    if (typeof answer.printed === "string") this.printed += answer.printed;
+    let value: any, thrown: { error: unknown } | undefined;
+    try {
+      const changed = Object.entries(answer.changed ?? {}).map((
+        [at, now],
+      ) => [given[Number(at)], this.decoded(now, false)]);
+      for (const [place, now] of changed) replace(place, now);
+      if (answer.raised) {
+        thrown = {
+          error: "thrown" in answer.raised ? this.decoded(answer.raised.thrown, false) : decodedError(answer.raised),
+        };
+      } else if (!("value" in answer)) throw new TypeError("no value");
+      else if (answer.value !== null && typeof answer.value === "object" && "arg" in answer.value) {
+        value = argument(given, answer.value.arg);
+      } else value = this.decoded(answer.value, names);
+    } catch (error) {
+      if (error instanceof Stop) throw error;
+      this.spoil("it sent an answer that is no value");
+    }
+    const line = Number.isInteger(answer.raised?.line) && answer.raised.line > 0 ? ` (line ${answer.raised.line})` : "";
+    if (said) this.last = thrown ? `${said} threw ${shown(thrown.error)}${line}` : `${said} returned ${shown(value)}`;
+    if (answer.promised === true && !settled) {
+      const promise = thrown ? Promise.reject(thrown.error) : Promise.resolve(value);
+      promise.catch(() => {}); // the tests may look at it later
+      return promise;
+    }
+    if (thrown) throw thrown.error;
+    return value;
+  }
+
+  private sent(value: unknown, chosen: boolean): Encoded {
+    return encodedValue(value, (one) => {
+      const known = behind(one);
+      if (known?.name) return { program: known.name };
+      if (known?.sign) return { own: known.sign.own };
+      const what = typeof one === "function"
+        ? "a function"
+        : `an object of the class ${one.constructor?.name}, or one with methods`;
+      this.fault(`the tests give the program ${what}; it runs apart from them: only plain values go to it`, chosen);
+    });
+  }
+
+  private decoded(value: Encoded, names: boolean): unknown {
+    return decodedValue(value, (one) => {
+      if ("iterator" in one) return this.iterator(one);
+      if (!Number.isInteger(one.own)) throw new TypeError("no number of an object");
+      return this.standIn(one, names);
+    });
+  }
+
+  private *iterator(one: Encoded): Generator<unknown> {
+    for (const item of one.iterator) yield this.decoded(item, false);
+    if (one.more) this.spoil("it returned an iterator of which the tests read more than 1,000 values");
+  }
+
+  /** A name of the program: what it stands for there, or a function that is called there. */
+  byName(name: string): any {
+    if (this.named.has(name)) return this.named.get(name);
+    const found = this.ask({ of: null, name }, [], "", true);
+    const known = behind(found);
+    if (!known || !known.unknown && !known.sign?.callable) return found;
+    const called = (given: unknown[], fresh: boolean) => {
+      const made = this.ask(
+        { of: null, name, args: [], ...(fresh ? { new: true } : {}) },
+        given,
+        fresh ? `new ${name}` : name,
+        fresh,
+      );
+      return made;
+    };
+    const standIn: any = new Proxy(function () {}, {
+      apply: (_target, _self, given) => called(given, false),
+      construct: (_target, given) => called(given, true),
+      get: (_target, key) =>
+        key === Symbol.hasInstance
+          ? (value: unknown) => isOf(value, name)
+          : key === "name"
+          ? name
+          : this.part(found, key),
+      ...SEALED,
+    });
+    BEHIND.set(standIn, { name });
+    this.named.set(name, standIn);
+    return standIn;
+  }
+
+  private part(found: any, key: string | symbol): unknown {
+    return typeof key === "symbol" || key === "then" || key === "prototype" ? undefined : found[key];
+  }
+
+  private standIn(sign: Encoded, named: boolean): object {
+    const before = this.own.get(`${sign.own} ${named ? "named" : ""}`);
+    if (before) return before;
+    const methods: Set<unknown> = new Set(Array.isArray(sign.methods) ? sign.methods : []);
+    const about: Behind = { sign, named };
+    const of = sign.own;
+    // What the program chose to return says the same each time, as a value does, until the tests call something again.
+    const kept = new Map<string, unknown>();
+    let since = this.calls;
+    const asked = (question: any): any => {
+      if (since !== this.calls || named) kept.clear();
+      since = this.calls;
+      const key = JSON.stringify(question);
+      if (!kept.has(key)) kept.set(key, this.ask({ of, ...question }));
+      return kept.get(key);
+    };
+    const called = (question: any, given: unknown[], words: string, names: boolean) =>
+      this.ask({ of, args: [], ...question }, given, words, names);
+    const get = (_target: object, key: string | symbol): unknown => {
+      if (key === Symbol.iterator) {
+        return () => Array.from(asked({ list: true }) as Iterable<unknown>)[Symbol.iterator]();
+      }
+      if (key === Symbol.toPrimitive) {
+        return (hint: string) =>
+          named
+            ? asked({ primitive: hint })
+            : this.spoil("it returned an object of its own where the tests need a value");
+      }
+      if (typeof key === "symbol" || key === "then") return undefined;
+      if (key === "toJSON") return () => this.plain(standIn);
+      if (key === "constructor") return { name: sign.name || sign.bases?.[0] };
+      if (key === "hasOwnProperty" && !methods.has(key)) {
+        return (name: string) => Object.hasOwn(this.plain(standIn), name);
+      }
+      const isMethod = methods.has(key);
+      const value = isMethod ? undefined : asked({ name: key });
+      if (!named && DECIDES.has(key) && (isMethod || behind(value)?.sign?.callable)) {
+        this.spoil(`it returned an object of its own where the tests call \`${key}\` of a value`);
+      }
+      if (!isMethod) return value;
+      return (...given: unknown[]) => called({ name: key }, given, `${sign.bases?.[0] ?? "object"}.${key}`, named);
+    };
+    const held = () => this.plain(standIn);
+    const own = {
+      has: (_target: object, key: string | symbol) => key in held(),
+      ownKeys: () => Reflect.ownKeys(held()),
+      getOwnPropertyDescriptor: (_target: object, key: string | symbol) => Object.getOwnPropertyDescriptor(held(), key),
+    };
+    const standIn: any = new Proxy(sign.callable ? function () {} : new OfProgram(), {
+      get,
+      set: (_target, key, value) => (called({ name: key, set: true }, [value], "", false), true),
+      apply: (_target, _self, given) => called({}, given, sign.name || "the function", false),
+      construct: (_target, given) => called({ new: true }, given, `new ${sign.name}`, true),
+      ...(sign.callable ? {} : own),
+      ...SEALED,
+    });
+    about.plain = () => {
+      const plain = asked({ plain: true });
+      return behind(plain)?.sign ? this.spoil("it sent an answer that is no value") : plain;
+    };
+    BEHIND.set(standIn, about);
+    this.own.set(`${of} ${named ? "named" : ""}`, standIn);
+    return standIn;
+  }
+
+  /** A value as data: what an object of the program's own holds in place of the object. */
+  plain(value: any): any {
+    const known = behind(value);
+    if (!known || known.unknown) return value;
+    return known.sign && !known.sign.callable && known.plain ? known.plain() : value;
+  }
+}

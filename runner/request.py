@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -19,7 +19,7 @@ from runner.datasets.streams import refuse_encoding
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.aggregate import Aggregation
 from runner.engine.fit import refuse_unfit
-from runner.engine.local import Watch, score
+from runner.engine.local import Watch, score_grouped
 from runner.engine.row import MOST_REPEATS, MOST_ROWS, Known
 from runner.evaluators.column import Source, needed_column
 from runner.evaluators.inline import mapped_native
@@ -30,6 +30,7 @@ from runner.evaluators.written_for import WrittenFor
 from runner.results.worst import WORST, Show
 from runner.types import Case, Evaluator, Finite, InputMapping, Result
 from sandboxes.base import Language, Limits, Sandbox, SandboxConfig
+from sandboxes.groups import one_by_one
 from sandboxes.record import Field, field_serializer, field_validator
 from sandboxes.registry import create
 
@@ -214,24 +215,22 @@ class Prepared:
                 refuse_lacking_columns(dataset.name, dataset, [self])
             yield dataset
 
-    def score(
+    def score_grouped(
         self,
         cases: Iterable[Case],
         opened: Sandbox,
         watch: Watch | None = None,
         known: Known | None = None,
         open: Callable[[], Awaitable[None]] | None = None,
-    ) -> AsyncGenerator[Result, None]:
+    ) -> AsyncGenerator[Sequence[Result], None]:
         """
-        The results of the cases, up to the request's `limit`. `opened` is the open sandbox.
-
-        With results that are `known` it is opened by `open`, if a row needs it.
+        The results of the cases, up to the `limit`, in groups of those that are there at the same time. `opened` is
+        the open sandbox; with results that are `known` it is opened by `open`, if a row needs it.
         """
-        request = self.request
-        some = cases if request.limit is None else islice(cases, request.limit)
-        return score(
+        request, most = self.request, self.request.limit
+        return score_grouped(
             self.evaluator,
-            some,
+            cases if most is None else islice(cases, most),
             opened,
             limits=request.limits,
             mapping=request.mapping,
@@ -242,6 +241,8 @@ class Prepared:
             known=known,
             open=open,
         )
+
+    score = one_by_one(score_grouped)
 
 
 def refuse_lacking_columns(name: str, cases: Cases, runs: Iterable[Prepared]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from sandboxes.groups import each
 from sandboxes.models import MB as MB
 from sandboxes.models import Call as Call
 from sandboxes.models import Capabilities as Capabilities
@@ -53,8 +54,28 @@ class Program(ABC):
         execution may be run again.
         """
 
+    async def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution], None]:
+        """As `run`, with executions in groups: those that are there at the same time come together."""
+        executions = self.run(calls, limits)
+        try:
+            async for execution in executions:
+                yield (execution,)
+        finally:
+            if (close := getattr(executions, "aclose", None)) is not None:
+                await close()
+
     async def close(self) -> None:  # noqa: B027  (nothing to let go of is the usual case)
         """Close the program. Safe twice."""
+
+
+class GroupedProgram(Program):
+    """A program that makes groups itself, and whose `run` takes them apart."""
+
+    @abstractmethod
+    def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution], None]: ...
+
+    def run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
+        return each(self.run_grouped(calls, limits))
 
 
 class Sandbox(ABC):

@@ -166,7 +166,10 @@ _read = reader(json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_fi
 def _read_reply(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
     if not isinstance(reply, dict):
         raise ValueError("the reply is not an object")
-    if raw.output is None:
+    if raw.output == b"" and not raw.said:  # it printed nothing, as most calls
+        said: Any = 0
+        common: dict[str, Any] = {"call": raw.call, "output": "", "truncated": False, "duration": raw.duration}
+    elif raw.output is None:
         said, output = reply.get("said"), reply.get("output")
         common = _common_fields(
             raw, output if isinstance(output, str) else "", said if type(said) is int else 0, limits

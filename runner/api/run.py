@@ -127,11 +127,12 @@ def finish(run: Run, progress: bool = True) -> Report:
     results: list[Result] = []
 
     async def collect() -> None:
-        async with aclosing(run.results()) as found:
-            async for result in found:
-                results.append(result)
+        async with aclosing(run.grouped_results()) as groups:
+            async for group in groups:
+                results.extend(group)
                 if bar is not None:
-                    bar.add(result)
+                    for result in group:
+                        bar.add(result)
 
     bar = NotebookBar(run.total()) if progress and in_notebook() else None
     try:

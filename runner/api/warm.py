@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from runner.request import Rows, RunRequest, Scorer
 from runner.runs.stored import prepare
 from runner.text import shown
 from runner.types import Result
-from sandboxes.base import Call, Execution, Limits, Program, Sandbox, Script
+from sandboxes.base import Call, Execution, GroupedProgram, Limits, Program, Sandbox, Script
 from sandboxes.errors import SandboxError
 
 T = TypeVar("T")
@@ -195,13 +195,13 @@ class _WarmSandbox(Sandbox):
         await self._inner.close()
 
 
-class _Kept(Program):
+class _Kept(GroupedProgram):
     def __init__(self, program: Program) -> None:
         self._program = program
         self.loaded = program.loaded
 
-    def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
-        return self._program.run(calls, limits)
+    def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution], None]:
+        return self._program.run_grouped(calls, limits)
 
 
 class _LoopThread:

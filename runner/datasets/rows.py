@@ -241,7 +241,7 @@ def _found(source: Source, row: Mapping[str, Any], metadata: dict[str, Any]) -> 
 def _id(value: Any, number: int) -> str:
     if value is None:
         return str(number)
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if type(value) is not str and (isinstance(value, bool) or not isinstance(value, str | int | float)):
         raise RowError(f"the id must be text or a number, not {shown(value)}")
     text = value if isinstance(value, str) else str(value)
     if len(text) > MAX_ID:

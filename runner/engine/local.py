@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from time import perf_counter
 from typing import TypeAlias
@@ -16,12 +17,13 @@ from runner.engine.loading import Loading, load_evaluator
 from runner.engine.prefetch import Direct, Prefetcher
 from runner.engine.row import Known, Row
 from runner.engine.rows import Keep, RowFactory
-from runner.engine.window import most_waiting
+from runner.engine.window import most_waiting, take_results
 from runner.evaluators.given import Fill, Hash, fill_and_hash
 from runner.results.outcome import ResultFactory
 from runner.types import Case, Evaluator, InputMapping, Result
-from sandboxes.base import Call, Limits, Sandbox
+from sandboxes.base import Call, Execution, Limits, Sandbox
 from sandboxes.errors import SandboxLostError
+from sandboxes.groups import one_by_one
 from sandboxes.refusals import refuse_limits
 from sandboxes.shield import finish
 
@@ -34,7 +36,7 @@ _FAR = 0.2  # seconds of a run from which on more are read, since to send few at
 _DEAR = 5.0  # seconds of a run from which on even the first one has several rows
 
 
-async def score(
+async def score_grouped(
     evaluator: Evaluator,
     cases: Iterable[Case],
     sandbox: Sandbox,
@@ -47,9 +49,9 @@ async def score(
     repeat: int = 1,
     known: Known | None = None,
     open: Callable[[], Awaitable[None]] | None = None,
-) -> AsyncGenerator[Result, None]:
+) -> AsyncGenerator[Sequence[Result], None]:
     """
-    One result a case, in the cases' order, each as soon as those before it are there.
+    One result a case, in the cases' order, each as soon as those before it are there; in groups of those that are.
 
     `sandbox` is open, and stays so. `cases` are read in a thread of their own, a little ahead of need, unless they are
     a short list and each argument is one place of the row; their iterator is the caller's to close. The same `seed`
@@ -75,12 +77,15 @@ async def score(
             evaluator, cases, sandbox, loading, fill, hash_given, limits, seed, keep, watch, repeat, known, direct
         )
         try:
-            while (result := await scoring.next()) is not None:
-                yield result
+            while results := await scoring.next():
+                yield results
         finally:
             await finish(scoring.close)
     finally:
         await loading.close()
+
+
+score = one_by_one(score_grouped)
 
 
 class _Scoring:
@@ -132,15 +137,14 @@ class _Scoring:
         for worker in self._workers:
             worker.add_done_callback(self._worked)
 
-    async def next(self) -> Result | None:
-        """The next result in order; None after the last."""
+    async def next(self) -> list[Result]:
+        """The next results in order, as far as they are there; none after the last."""
         while True:
-            if self._window and (result := self._window[0].result) is not None:
-                row = self._window.popleft()
-                row.taken = True
-                self._chars -= row.chars + row.kept_size
+            results, chars = take_results(self._window)
+            if results:
+                self._chars -= chars
                 self._room.set()
-                return result if row.kept is None else Result.trusted({**dict(result), "row": row.kept})
+                return results
             if self._failure is not None:
                 raise self._failure
             if self._loading.wanted and self._loading.program is None:
@@ -148,7 +152,7 @@ class _Scoring:
             if not self._window and not self._working:
                 if self._reader.failure is not None:
                     raise self._reader.failure
-                return None
+                return []
             self._progress.clear()
             await self._progress.wait()
 
@@ -218,8 +222,7 @@ class _Scoring:
         """The runs of a batch: where rows share their state, each repeat is a run of its own, as if it were alone."""
         if not self._fixed or self._repeat == 1:
             return [batch]
-        parts = ([row for row in batch if row.repeat == repeat] for repeat in range(1, self._repeat + 1))
-        return [part for part in parts if part]
+        return [part for n in range(1, self._repeat + 1) if (part := [row for row in batch if row.repeat == n])]
 
     def _unknown(self, rows: list[Row]) -> list[Row]:
         """Settle the rows whose results are known; return the others. If rows share state, all or none."""
@@ -254,24 +257,29 @@ class _Scoring:
         waiting = dict(asked)
         why = "it ended the run without an execution for the call"
         assert self._loading.program is not None
-        executions = self._loading.program.run([row.call for row in rows if row.call], self._limits)
+        groups = self._loading.program.run_grouped([row.call for row in rows if row.call], self._limits)
         try:
-            async for execution in executions:
-                row = waiting.pop(execution.call, None)
-                if row is None:
-                    self._take_back(asked.get(execution.call), waiting)
-                    why = f"it gave an execution for call {execution.call} that nobody waited for"
-                    break
-                self._settle(row, self._results.executed(row, execution))
+            async with aclosing(groups):
+                async for group in groups:
+                    if wrong := self._executed(group, asked, waiting):
+                        why = wrong
+                        break
         except SandboxLostError as e:
             why = str(e)
-        finally:
-            if (close := getattr(executions, "aclose", None)) is not None:
-                await close()
         for row in rows:
             if row.result is not None:
                 row.call = None
         return list(waiting.values()), why
+
+    def _executed(self, group: Iterable[Execution], asked: Mapping[int, Row], waiting: dict[int, Row]) -> str:
+        """Settle the rows of these executions, up to one that is wrong; why it is."""
+        for execution in group:
+            row = waiting.pop(execution.call, None)
+            if row is None:
+                self._take_back(asked.get(execution.call), waiting)
+                return f"it gave an execution for call {execution.call} that nobody waited for"
+            self._settle(row, self._results.executed(row, execution))
+        return ""
 
     def _take_back(self, row: Row | None, waiting: dict[int, Row]) -> None:
         """Undo a result that was contradicted, unless it has been passed on."""

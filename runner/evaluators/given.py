@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _json import encode_basestring
 from collections.abc import Callable, Collection
 from functools import partial
 from hashlib import blake2b
@@ -42,21 +43,31 @@ def hasher(evaluator: Evaluator, outputs: Collection[str]) -> Hash:
     models differ in them, and should differ in nothing else. The order of an object's keys makes no difference.
     """
     positional = [parameter.name for parameter in evaluator.parameters if parameter.positional_only]
+    last: tuple[str, ...] = ()
+    others = scored = list[tuple[str, str]]()
 
     def hash(values: tuple[Any, ...], keywords: dict[str, Any]) -> str | None:
+        nonlocal last, others, scored
         given = {**dict(zip(positional, values, strict=False)), **keywords} if values else keywords
-        others = {name: value for name, value in given.items() if name not in outputs}
-        scored = {name: value for name, value in given.items() if name in outputs}
+        if (names := tuple(given)) != last:  # most rows have the same
+            last, keys = names, [(name, f"{encode_basestring(name)}:") for name in sorted(names)]
+            others = [key for key in keys if key[0] not in outputs]
+            scored = [key for key in keys if key[0] in outputs]
         try:
-            return _digest(_bytes(others)).hexdigest() + _digest(_bytes(scored)).hexdigest()
+            return _half(given, others) + _half(given, scored)
         except (TypeError, ValueError, RecursionError):
             return None  # the call itself fails, and says why
 
     return hash
 
 
-def _bytes(value: dict[str, Any]) -> bytes:
-    return _write(value).encode("utf-8", "surrogatepass")
+def _half(given: dict[str, Any], keys: list[tuple[str, str]]) -> str:
+    """The hash of some of the values, as an object of JSON with these keys."""
+    texts = []
+    for name, key in keys:
+        value = given[name]
+        texts.append(key + (encode_basestring(value) if type(value) is str else _write(value)))
+    return _digest(f"{{{','.join(texts)}}}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def split_hash(given: str) -> tuple[str, str]:

@@ -14,9 +14,9 @@ from typing import Any, Self
 
 from runner.errors import OutputError
 from runner.output.parquet_writer import ParquetWriter
-from runner.output.row_cells import CACHED, REPEAT, Layout
+from runner.output.row_cells import Layout
 from runner.output.spool import Spool
-from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, Row, Writer
+from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, Writer
 from runner.text import printable, whole, why
 from runner.types import Result
 
@@ -95,14 +95,13 @@ class ResultsFiles:
                         os.unlink(path)  # it is no file of its format
                 raise _open_error(path, e) from e
 
-    def add(self, result: Result) -> None:
-        """Take one result for all files, without waiting. Raises WriteError."""
-        if self._spools:
-            row = as_row(result, self._layout)
+    def add(self, results: Sequence[Result]) -> None:
+        """Take results for all files, without waiting. Raises WriteError."""
+        if results:
             for spool in self._spools:
                 if spool.failure is not None:
                     raise _write_error(spool)
-                spool.add(row)
+                spool.add(results)
 
     async def room(self) -> None:
         """Wait while some file has too much to be written. Raises WriteError."""
@@ -139,38 +138,6 @@ class ResultsFiles:
         """Finish what can be finished after this failure, the only one that is reported."""
         with suppress(WriteError):
             await self.close(_LATE if issubclass(kind, Exception) else _HURRY)
-
-
-def as_row(result: Result, layout: Layout) -> Row:
-    """
-    A result as a row of a file: these keys, in this order; `outputs` only if there are several, `row` if kept.
-
-    `repeat` and `cached` are there if the layout has them.
-    """
-    row: Row = {
-        "id": result.id,
-        **({REPEAT: result.repeat} if layout.repeats else {}),
-        **({CACHED: result.cached} if layout.cached else {}),
-        "evaluator": result.evaluator,
-        "version": result.version,
-        "sandbox": result.sandbox,
-        "given": result.given,
-        "outcome": result.outcome,
-        "label": result.label,
-        "score": result.score,
-        "explanation": result.explanation,
-        "error": {"kind": result.error.kind, "message": result.error.message} if result.error else None,
-        "stdout": result.stdout,
-        "duration_ms": result.duration_ms,
-    }
-    if result.outputs:
-        row["outputs"] = {
-            name: {"label": s.label, "score": s.score, "explanation": s.explanation}
-            for name, s in result.outputs.items()
-        }
-    if result.row:
-        row["row"] = result.row
-    return row
 
 
 def _check(path: str, inputs: Sequence[str], earlier: Sequence[str]) -> None:

@@ -143,12 +143,12 @@ class ResultsFolder:
         """All that the folder has was found to be right: its run goes on. Raises WriteError."""
         await Detached(lambda: self._begin(manifest, lock), "evalcell-folder").get()
 
-    def add(self, result: Result) -> None:
-        """Take one row, without waiting. Raises WriteError."""
-        if self._known:
-            self._known -= 1
-        elif self._rows is not None:
-            self._rows.add(result)
+    def add(self, results: Sequence[Result]) -> None:
+        """Take rows, without waiting. Raises WriteError."""
+        known = min(self._known, len(results))
+        self._known -= known
+        if self._rows is not None:
+            self._rows.add(results[known:])
 
     async def room(self) -> None:
         """Wait while too many rows are still to be written. Raises WriteError."""

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from io import BufferedWriter
 from typing import TYPE_CHECKING, Any
 
+from runner.output.result_rows import Row
 from runner.output.row_cells import CACHED, PARTS, REPEAT, Layout
-from runner.output.writers import NO_ROOM, Row, Writer
+from runner.output.writers import NO_ROOM, Writer
 from runner.text import whole
 
 if TYPE_CHECKING:

@@ -130,16 +130,16 @@ class Outputs:
             self._manifest = begun(prepared, self._folder.lock, found) | {"started": started}
         await self._folder.go_on(self._manifest, lock)
 
-    def add(self, result: Result) -> None:
-        """Take one result for all outputs, without waiting. Raises WriteError."""
-        self._files.add(result)
+    def add(self, results: Sequence[Result]) -> None:
+        """Take results for all outputs, without waiting. Raises WriteError."""
+        self._files.add(results)
         if self._folder is not None:
-            self._folder.add(result)
+            self._folder.add(results)
         if self._saved is not None:
-            self._saved.add(result)
+            self._saved.add(results)
 
     async def room(self) -> None:
-        """To be awaited between two results: waits for what is too slow. Raises WriteError."""
+        """To be awaited between two times: waits for what is too slow. Raises WriteError."""
         await self._files.room()
         if self._folder is not None:
             await self._folder.room()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from runner.output.writers import Row, Writer
+from runner.output.writers import Writer
+from runner.types import Result
 
 _ROWS = 256  # that may wait to be written
 _SIZE = 4_000_000  # and the characters in them
@@ -57,11 +58,11 @@ class Spool:
         if self.failure is not None:
             raise self.failure
 
-    def add(self, row: Row) -> None:
-        """Take a row, without waiting."""
-        encoded, size = self._writer.encode(row)
-        self._put += size
-        self._waiting.append((encoded, size))
+    def add(self, results: Iterable[Result]) -> None:
+        """Take results, without waiting."""
+        encoded = [*map(self._writer.encode_result, results)]
+        self._put += sum(size for _, size in encoded)
+        self._waiting.extend(encoded)
         if not self._work.is_set():  # setting it takes a lock, for which the thread waits as well
             self._work.set()
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from runner.engine.row import Row
 from runner.errors import ResumeError
+from runner.output.result_rows import encoded
 from runner.output.stored_rows import Kept, StoredRow, place, stored_rows
-from runner.output.writers import encoded
 from runner.text import shown
 from runner.types import Evaluator, Result
 from sandboxes.base import Sandbox

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from abc import ABC, abstractmethod
 from bisect import bisect_right
@@ -15,21 +14,18 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from runner.output.cells import cell
+from runner.output.result_rows import ResultLines, Row, as_row, encoded
 from runner.output.row_cells import PARTS, Layout
-from sandboxes.json_text import writer
+from runner.types import Result
 
-Row = dict[str, Any]
 E = TypeVar("E")
 
-_write = writer(ascii=False, compact=False, nan=False)
-# JSON allows these as they are, but some readers take them for the end of a line, and some terminals obey them.
-_LINE_OR_CONTROL = re.compile("[\x80-\x9f\u2028\u2029]")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Writer(ABC, Generic[E]):
     """
-    Writes rows to one file, emptied first. All but `encode` belongs to one thread, and may raise OSError.
+    Writes rows to one file, emptied first. All but what encodes belongs to one thread, and may raise OSError.
 
     When a write fails, as on a full disk, the file is cut back to its last whole row, and only `close` may follow.
     """
@@ -48,6 +44,10 @@ class Writer(ABC, Generic[E]):
     @abstractmethod
     def encode(self, row: Row) -> tuple[E, int]:
         """A row as `write` wants it, and about how many characters it holds. For any thread."""
+
+    def encode_result(self, result: Result) -> tuple[E, int]:
+        """A result in the same way. For one thread."""
+        return self.encode(as_row(result, self._layout))
 
     @abstractmethod
     def write(self, rows: Sequence[E]) -> None:
@@ -138,6 +138,7 @@ class JsonlWriter(TextWriter):
     def __init__(self, layout: Layout) -> None:
         super().__init__(layout)
         self._kept: tuple[int, int] | None = None
+        self._lines = ResultLines(layout)
 
     def keep(self, bytes: int, rows: int) -> None:
         """Keep so many bytes of the file, which are whole rows. To be called before `open`."""
@@ -157,11 +158,23 @@ class JsonlWriter(TextWriter):
         line = encoded(row) + b"\n"
         return line, len(line)
 
+    def encode_result(self, result: Result) -> tuple[bytes, int]:
+        line = self._lines.encoded(result) + b"\n"
+        return line, len(line)
+
 
 class JsonWriter(TextWriter):
     """One array."""
 
     _START, _BETWEEN, _END = b"[\n", b",\n", b"\n]\n"
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout)
+        self._lines = ResultLines(layout)
+
+    def encode_result(self, result: Result) -> tuple[bytes, int]:
+        text = self._lines.encoded(result)
+        return text, len(text)
 
     def encode(self, row: Row) -> tuple[bytes, int]:
         text = encoded(row)
@@ -194,14 +207,6 @@ class CsvWriter(TextWriter):
             cells += [score.get(part) for part in PARTS]
         line = _line([*cells, *self._layout.cells(row.get("row", {}))])
         return line, len(line)
-
-
-def encoded(row: Row) -> bytes:
-    """The row as it stands in a results file."""
-    text = _write(row)
-    if not text.isascii():
-        text = _LINE_OR_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    return text.encode("utf-8", "replace")
 
 
 def _line(cells: Sequence[Any]) -> bytes:

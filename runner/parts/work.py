@@ -85,8 +85,8 @@ class Work:
         state: State = "interrupted"
         try:
             with run.open():
-                async with aclosing(run.results()) as results:
-                    async for _ in results:
+                async with aclosing(run.grouped_results()) as groups:
+                    async for _ in groups:
                         progress(run.count)
                 cases = run.cases
                 figures = PartFigures(

@@ -172,6 +172,8 @@ def _says_nothing(parts: _Parts) -> bool:
 
 
 def _take_apart(value: Any, dialect: Dialect) -> _Parts:
+    if isinstance(value, dict) and value and value.keys() <= _ONLY:  # as most
+        return _take_dict_apart(value, dialect)
     if isinstance(value, bool):
         return _Parts(label=dialect.truth(value))
     if isinstance(value, str):
@@ -184,8 +186,10 @@ def _take_apart(value: Any, dialect: Dialect) -> _Parts:
         raise InvalidResultError(f"evaluate returned {dialect.value(value)}: {_kind(value, dialect)} is not a result")
     if not value:
         raise InvalidResultError("evaluate returned {}, which says nothing")
-    if not value.keys() <= _ONLY:
-        raise _unknown(value, next(key for key in value if key not in _ONLY), _KEYS, dialect)
+    raise _unknown(value, next(key for key in value if key not in _ONLY), _KEYS, dialect)
+
+
+def _take_dict_apart(value: dict[str, Any], dialect: Dialect) -> _Parts:
     score = value.get("score")
     return _Parts(
         _label(value.get("label"), dialect),
@@ -220,6 +224,8 @@ def _explanation(value: Any, dialect: Dialect) -> str | None:
 
 
 def _number(value: Any, dialect: Dialect) -> float:
+    if type(value) is float and math.isfinite(value):  # as most
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidResultError(f"the score must be a number, not {dialect.value(value)}")
     try:
@@ -251,9 +257,12 @@ def _continuous(parts: _Parts, config: Continuous, value: Any, dialect: Dialect)
     if score is None:
         why = f"{dialect.boolean} is not a score" if isinstance(value, bool) else "which has no score"
         raise InvalidResultError(f"evaluate returned {dialect.value(value)}, {why}")
+    low, high = config.lower_bound, config.upper_bound
+    if (low is None or low <= score) and (high is None or score <= high):
+        return parts.score_tuple(parts.label, score)
     for bound, past, name in (
-        (config.lower_bound, -1, "below the lower bound"),
-        (config.upper_bound, 1, "above the upper bound"),
+        (low, -1, "below the lower bound"),
+        (high, 1, "above the upper bound"),
     ):
         if bound is not None and (score - bound) * past > 0:
             if abs(score - bound) > ROUNDING * _scale(config):

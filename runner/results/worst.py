@@ -91,6 +91,9 @@ class Worst:
         self._parameters = evaluator.parameters if evaluator else ()
         self._keep = keep
         self._show = show
+        direction = "none" if self._config is None else self._config.direction
+        self._sign = {"maximize": 1.0, "minimize": -1.0, "none": 0.0}[direction] * (-1.0 if show == "best" else 1.0)
+        """What makes the scores to be shown first the lowest; 0 if there are none such."""
         self._rows: list[tuple[tuple[int, float, int], ShownRow]] = []
         self._texts: dict[int, tuple[dict[str, str], tuple[JsonDifference, ...]]] = {}
 
@@ -155,15 +158,14 @@ class Worst:
         return key if len(self._rows) < self._keep or key < self._rows[-1][0] else None
 
     def _rank(self, result: Result) -> tuple[int, float] | None:
+        if result.outcome == "scored" and self._show == "worst":  # as most
+            return 2, 0.0 if result.score is None or not self._sign else self._sign * result.score
         failed, abstained = result.outcome in ("failed", "lost"), result.outcome == "abstained"
         if self._show in ("failed", "abstained"):
             return (0, 0.0) if (failed if self._show == "failed" else abstained) else None
         if failed or abstained:
             return None if self._show == "best" else (0 if failed else 1, 0.0)
-        if not self._directed or result.score is None or self._config is None:
-            return 2, 0.0
-        sign = (1 if self._config.direction == "maximize" else -1) * (-1 if self._show == "best" else 1)
-        return 2, sign * result.score
+        return 2, 0.0 if result.score is None or not self._sign else self._sign * result.score
 
     def _pair(self, call: Call) -> dict[str, Any]:
         """The output and the reference that the call was given, or what comes first in their place."""

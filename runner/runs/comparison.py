@@ -63,10 +63,11 @@ class DatasetComparison:
                 async with ResultsFiles([_file(folder, number)]) as files:
                     await files.open(Layout())
                     with side.open() as cases:
-                        async with aclosing(side.score(cases, opened)) as found:
-                            async for result in found:
-                                files.add(result)
-                                yield result
+                        async with aclosing(side.score_grouped(cases, opened)) as groups:
+                            async for results in groups:
+                                files.add(results)
+                                for result in results:
+                                    yield result
                                 await files.room()
 
     def compare(self, folder: str, wish: Wish, direction: Direction | None, strict: bool) -> Comparison:

@@ -27,6 +27,7 @@ from runner.results.worst import ShownRows
 from runner.runs.conclusion import Conclusion, first_rows, with_rate, write_all
 from runner.types import Case, Result
 from sandboxes.base import Sandbox
+from sandboxes.groups import each
 from sandboxes.shield import finish
 
 if TYPE_CHECKING:
@@ -142,10 +143,15 @@ class Run:
         """Its id in the store, if it is saved and has begun."""
         return self._outputs.saved
 
-    async def results(self) -> AsyncGenerator[Result, None]:
-        """
-        Yield each result as it comes, in the dataset's order, after passing it to the files.
+    def results(self) -> AsyncGenerator[Result, None]:
+        """The results, one by one."""
+        return each(self.grouped_results())
 
+    async def grouped_results(self) -> AsyncGenerator[Sequence[Result], None]:
+        """
+        Yield results as they come, in the dataset's order, after passing them to the files.
+
+        Those that are there at the same time come together.
         Opens and closes the sandbox. Raises what `score` does, OutputError and WriteError.
         """
         prepared, known = self.prepared, await self._known()
@@ -175,19 +181,19 @@ class Run:
             await self._outputs.begin(prepared, self._layout, None if sandbox or not known else known.identity)
             began = perf_counter()
             cases, reported = self._report_rows.located(self.cases), self._report_rows.wanted
-            scored = prepared.score(cases, prepared.sandbox, self._watch, known, needed if known else None)
-            async with aclosing(scored) as found:
+            scored = prepared.score_grouped(cases, prepared.sandbox, self._watch, known, needed if known else None)
+            async with aclosing(scored) as groups:
                 try:
-                    async for result in found:
-                        self._outputs.add(result)
-                        if (row := self.sums.add(result)) is not None:
+                    async for results in groups:
+                        self._outputs.add(results)
+                        for row in filter(None, map(self.sums.add, results)):
                             if self.baseline is not None:
                                 self.baseline.add(row)
                             if reported:
                                 self._report_rows.add(row)
                             if self._aggregation is not None:
                                 self._aggregation.add(row)
-                        yield result
+                        yield results
                         await self._outputs.room()
                 finally:
                     self._seconds = perf_counter() - began

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,12 +90,13 @@ class SavedRun:
         name = "rows of the caller" if named is None else "standard input" if named == "-" else Path(named).name
         return DatasetInfo(name=printable(whole(name)), digest="", suffix="", bytes=0, created=datetime.now(UTC))
 
-    def add(self, result: Result) -> None:
-        """Take one result, without waiting."""
-        self._builder.add(result)
+    def add(self, results: Iterable[Result]) -> None:
+        """Take results, without waiting."""
+        for result in results:
+            self._builder.add(result)
 
     async def room(self) -> None:
-        """To be awaited between two results: a full segment is written beside the next one. Raises StoreError."""
+        """To be awaited between two times: a full segment is written beside the next one. Raises StoreError."""
         if self._builder.full:
             if self._writing is not None:
                 await self._writing.get()

@@ -16,9 +16,8 @@ from math import fsum, inf
 from time import monotonic
 from typing import NamedTuple, get_args
 
-from runner.output.files import as_row
+from runner.output.result_rows import ResultLines
 from runner.output.row_cells import Layout
-from runner.output.writers import encoded
 from runner.results.tally import label_key
 from runner.store.errors import SegmentError
 from runner.types import ErrorKind, Outcome, Result
@@ -74,7 +73,7 @@ class SegmentBuilder:
 
     def __init__(self, first: int = 1, *, repeats: bool = False, cached: bool = False) -> None:
         self._first = first
-        self._layout = Layout(repeats=repeats, cached=cached)
+        self._encoded = ResultLines(Layout(repeats=repeats, cached=cached)).encoded
         self._start()
 
     def _start(self) -> None:
@@ -88,7 +87,7 @@ class SegmentBuilder:
         """Add the next result."""
         if not self._lines:
             self._began = monotonic()
-        line = encoded(as_row(result, self._layout)) + b"\n"
+        line = self._encoded(result) + b"\n"
         error = 0 if result.error is None else 1 + ERRORS.index(result.error.kind)
         score = _NO_SCORE if result.score is None else result.score
         outcome = OUTCOMES.index(result.outcome)

@@ -30,12 +30,13 @@ class Holder(ABC):
         """Load the script; the result. After a failure it cannot be used. Raises SandboxLostError."""
 
     @abstractmethod
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
         """
-        The result of each request, in order, as soon as it is known; with `shared` they share a state, while it lives.
+        The results of the requests, in order, as soon as they are known, in groups of those that are there together;
+        with `shared` they share a state, while it lives.
 
         Ends early when it is no longer `alive`; another one must do the rest. The result `lost` has a reason that is
-        not the script's. Raises SandboxLostError.
+        not the script's, and comes alone. Raises SandboxLostError.
         """
 
     @abstractmethod

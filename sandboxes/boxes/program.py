@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sandboxes import protocol
-from sandboxes.base import Call, Execution, Isolation, Limits, Program, Script
+from sandboxes.base import Call, Execution, GroupedProgram, Isolation, Limits, Script
 from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder
 from sandboxes.errors import SandboxLostError
@@ -21,9 +21,8 @@ BARREN = 3
 """Boxes in a row that may end before they have a result."""
 
 
-class _Request(NamedTuple):
-    call: int
-    payload: bytes
+_Request = tuple[int, bytes]
+"""The call's number, and what is sent."""
 
 
 class Holders(Protocol):
@@ -47,7 +46,7 @@ class Holders(Protocol):
         """The execution, ready for the user."""
 
 
-class BoxedProgram(Program):
+class BoxedProgram(GroupedProgram):
     """A script, loaded in as many boxes as there are jobs, or as run it."""
 
     def __init__(self, sandbox: Holders, script: Script, limits: Limits) -> None:
@@ -68,29 +67,30 @@ class BoxedProgram(Program):
         if first.box is not None and first.box.left:
             self._sandbox.warn(tiers.reload_warning(first.box.left, self._sandbox.isolation, self._entrypoint))
 
-    async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Execution]:
+    async def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution]]:
         if self.loaded.status != "ok":
-            for call in calls:
-                yield self.loaded.model_copy(update={"call": call.id})
+            yield [self.loaded.model_copy(update={"call": call.id}) for call in calls]
             return
         requests: list[_Request] = []
         for call in calls:
             made = self._sandbox.request(call, limits)
             if isinstance(made, Execution):
-                yield made
+                yield (made,)
             else:
-                requests.append(_Request(call.id, made))
+                requests.append((call.id, made))
         async with self._room:
             lane = min(self._free, key=lambda lane: not lane.is_loaded)
             self._free.remove(lane)
             try:
-                async with contextlib.aclosing(self._run_on(lane, requests, limits)) as executions:
-                    async for execution in executions:
-                        yield execution
+                async with contextlib.aclosing(self._run_on(lane, requests, limits)) as groups:
+                    async for group in groups:
+                        yield group
             finally:
                 self._free.append(lane)
 
-    async def _run_on(self, lane: _Lane, requests: list[_Request], limits: Limits) -> AsyncGenerator[Execution]:
+    async def _run_on(
+        self, lane: _Lane, requests: list[_Request], limits: Limits
+    ) -> AsyncGenerator[Sequence[Execution]]:
         """
         Run the requests in a lane. Raises SandboxLostError if the script can no longer be loaded, and at the end if a
         call was lost.
@@ -104,21 +104,20 @@ class BoxedProgram(Program):
             again = await lane.load_result()
             if again.status != "ok":  # the script does not always load, for example at random
                 lane.forget()
-                for request in requests:
-                    yield again.model_copy(update={"call": request.call})
+                yield [again.model_copy(update={"call": number}) for number, _ in requests]
                 return
             assert lane.box is not None
             done = 0
             # A later request may have ended the box before it reported anything; so try the first one alone.
             begun = requests[:1] if barren else requests
-            payloads = [request.payload for request in begun]
+            payloads = [payload for _, payload in begun]
             try:
-                async with contextlib.aclosing(lane.box.run(payloads, bounds, shared)) as results:
-                    async for result in results:
-                        _refuse_lost(result)
-                        raw = Raw(begun[done].call, *result)
-                        done += 1
-                        yield self._sandbox.execution(raw, limits, self._entrypoint)
+                async with contextlib.aclosing(lane.box.run(payloads, bounds, shared)) as groups:
+                    async for results in groups:
+                        _refuse_lost(results[0])
+                        raws = [Raw(begun[done + n][0], *result) for n, result in enumerate(results)]
+                        done += len(raws)
+                        yield [self._sandbox.execution(raw, limits, self._entrypoint) for raw in raws]
             except SandboxLostError as e:
                 if self.closed:
                     raise

@@ -49,7 +49,7 @@ class DenoBox(FolderBox, LoadingBox):
             self._folder.remove()
         return await self._supervisor.load(load_request(script), bounds)
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
         return self._supervisor.run(payloads, bounds, shared)
 
     async def _end(self) -> None:

@@ -66,7 +66,9 @@ class StandbyHolder(Holder):
         await box.close()
         return None
 
-    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+    async def run(
+        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool
+    ) -> AsyncGenerator[Sequence[CallResult]]:
         done = barren = 0
         while done < len(payloads):
             await self._swap()
@@ -77,8 +79,8 @@ class StandbyHolder(Holder):
             until = len(payloads) if shared and not barren else done + 1
             async with contextlib.aclosing(self._box.run(payloads[done:until], bounds, shared)) as all_told:
                 async for told in all_told:
-                    done += 1
-                    self._spare = self._spare or told[0] != "reply"
+                    done += len(told)
+                    self._spare = self._spare or any(result[0] != "reply" for result in told)
                     yield told
             if not self._box.alive:
                 self._order()  # at once, so that it is made while the caller handles the results

@@ -51,5 +51,5 @@ class PythonBox(LoadingBox):
             await asyncio.sleep(0.002)
         return found
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
         return self._supervisor.run(payloads, bounds, shared)

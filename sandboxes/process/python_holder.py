@@ -63,7 +63,7 @@ class PythonHolder(Holder):
             await box.close()
         raise SandboxLostError("a second box for the script could not be prepared")
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
         return self._box.run(payloads, bounds, shared)
 
     async def close(self) -> None:

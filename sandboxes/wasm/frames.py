@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from sandboxes.raw import Raw
@@ -74,19 +75,20 @@ class Replies:
         self._stream = stream
         self._data = bytearray()
 
-    def next(self, call: int) -> Raw | None:
-        """The next complete reply: the result of `call`."""
-        data = self._data
-        if len(data) < _TOLD.size:
-            return None
-        how, duration, length = _TOLD.unpack_from(data)
-        start = _TOLD.size + how
-        end = start + length
-        if len(data) < end:
-            return None
-        raw = Raw(call, data[_TOLD.size : start].decode(), bytes(data[start:end]), duration)
-        del data[:end]
-        return raw
+    def take(self, calls: Sequence[int]) -> list[Raw]:
+        """The replies that have arrived whole: the results of the first of these calls."""
+        data, at, found = self._data, 0, list[Raw]()
+        while len(found) < len(calls) and len(data) - at >= _TOLD.size:
+            how, duration, length = _TOLD.unpack_from(data, at)
+            start = at + _TOLD.size
+            end = start + how + length
+            if len(data) < end:
+                break
+            word = data[start : start + how].decode()
+            found.append(Raw(calls[len(found)], word, bytes(data[start + how : end]), duration))
+            at = end
+        del data[:at]
+        return found
 
     async def more(self) -> None:
         """Wait until more has arrived. Raises EOFError at the end."""

@@ -50,8 +50,8 @@ class Lane(ABC):
         """Load a script. Raises SandboxError."""
 
     @abstractmethod
-    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Raw]:
-        """One Raw for each request. Closing it early stops what runs. Raises SandboxLostError."""
+    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[Raw]]:
+        """One Raw for each request, in groups. Closing it early stops what runs. Raises SandboxLostError."""
 
     @abstractmethod
     async def forget(self, program: int) -> None: ...
@@ -85,7 +85,7 @@ class ThreadLane(Lane):
             if isinstance(guests, Guests):
                 guests.close()
 
-    async def _each(self, step: Callable[[Guests], Iterator[Raw]]) -> AsyncGenerator[Raw]:
+    async def _each(self, step: Callable[[Guests], Iterator[Raw]]) -> AsyncGenerator[Sequence[Raw]]:
         loop = asyncio.get_running_loop()
         got: asyncio.Queue[Raw | BaseException | None] = asyncio.Queue()
         stop = self._running = threading.Event()
@@ -117,7 +117,7 @@ class ThreadLane(Lane):
             while not done:
                 item = await got.get()
                 if isinstance(item, Raw):
-                    yield item
+                    yield (item,)
                 else:
                     done = True
                     if item is not None:
@@ -129,13 +129,13 @@ class ThreadLane(Lane):
 
     async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
         async with contextlib.aclosing(self._each(lambda g: iter((g.load(program, text, bounds),)))) as told:
-            raw = await anext(told)
+            (raw,) = await anext(told)
             await anext(told, None)
         self.programs.add(program)
         self.worked = True
         return raw
 
-    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Raw]:
+    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[Raw]]:
         return self._each(lambda g: g.run(program, requests, bounds, shared))
 
     async def forget(self, program: int) -> None:
@@ -186,7 +186,7 @@ class ProcessLane(Lane):
             with contextlib.suppress(OSError):  # it has died, which its next caller will notice
                 self._process.stdin.write(frames.pack({"do": "open", **paths}))
 
-    async def _ask(self, header: dict[str, Any], payload: bytes, calls: Sequence[int]) -> AsyncGenerator[Raw]:
+    async def _ask(self, header: dict[str, Any], payload: bytes, calls: Sequence[int]) -> AsyncGenerator[Sequence[Raw]]:
         process = await finish(self.start) if self._process is None else self._process
         assert process.stdin
         assert process.stdout
@@ -197,16 +197,16 @@ class ProcessLane(Lane):
             process.stdin.write(frames.pack(header, payload))
             await process.stdin.drain()
             replies = frames.Replies(process.stdout)
-            for number, call in enumerate(calls, 1):
-                if (raw := replies.next(call)) is None:
-                    async with asyncio.timeout(patience):
-                        while (raw := replies.next(call)) is None:
-                            await replies.more()
-                if raw.how == frames.FAILED:
+            while not finished:
+                async with asyncio.timeout(patience):
+                    while not (raws := replies.take(calls)):
+                        await replies.more()
+                calls = calls[len(raws) :]
+                finished = not calls
+                if raws[0].how == frames.FAILED:
                     finished = True
-                    raise SandboxError(raw.payload.decode())
-                finished = number == len(calls)
-                yield raw
+                    raise SandboxError(raws[0].payload.decode())
+                yield raws
         except (OSError, EOFError) as e:  # OSError: TimeoutError and a broken pipe too
             reason = await self._kill()
             if why := self._shortage.since(killed=True):
@@ -238,13 +238,13 @@ class ProcessLane(Lane):
     async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
         header = {"do": "load", "program": program, "bounds": list(bounds)}
         async with contextlib.aclosing(self._ask(header, text, [-1])) as told:
-            raw = await anext(told)
+            (raw,) = await anext(told)
             await anext(told, None)
         self.programs.add(program)
         self.worked = True
         return raw
 
-    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Raw]:
+    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[Raw]]:
         calls = [(r.random, len(r.text)) for r in requests]
         header = {"do": "run", "program": program, "bounds": list(bounds), "shared": shared, "calls": calls}
         return self._ask(header, b"".join(r.text for r in requests), [r.call for r in requests])

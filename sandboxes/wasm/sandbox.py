@@ -7,13 +7,24 @@ import contextlib
 import itertools
 import json
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from time import monotonic
 from typing import ClassVar
 
-from sandboxes.base import LOG, Call, Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
+from sandboxes.base import (
+    LOG,
+    Call,
+    Capabilities,
+    Execution,
+    GroupedProgram,
+    Limits,
+    Program,
+    Sandbox,
+    SandboxConfig,
+    Script,
+)
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
@@ -206,7 +217,7 @@ def _refuse_few_addresses() -> None:
         )
 
 
-class WasmProgram(Program):
+class WasmProgram(GroupedProgram):
     """A script; each lane loads it when it first runs a batch of it."""
 
     def __init__(self, sandbox: WasmSandbox, number: int, script: Script, limits: Limits) -> None:
@@ -226,16 +237,15 @@ class WasmProgram(Program):
             raw = await lane.load(self.number, self._text, limits)
         return execution(raw, self._limits, self._entrypoint, loading=True)
 
-    async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
+    async def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution]]:
         if self.loaded.status != "ok":
-            for call in calls:
-                yield self.loaded.model_copy(update={"call": call.id})
+            yield [self.loaded.model_copy(update={"call": call.id}) for call in calls]
             return
         requests: list[Request] = []
         for call in calls:
             made = call_request(call, limits)
             if isinstance(made, Execution):
-                yield made
+                yield (made,)
             else:
                 requests.append(made)
         lost: SandboxLostError | None = None
@@ -250,17 +260,16 @@ class WasmProgram(Program):
                         continue
                     if again.status != "ok":  # the script does not always load, for example at random
                         await lane.forget(self.number)
-                        for request in requests:
-                            yield again.model_copy(update={"call": request.call})
+                        yield [again.model_copy(update={"call": request.call}) for request in requests]
                         return
                 shared = self._sandbox.isolation == "batch"
                 run = lane.run(self.number, requests, bounds(limits), shared)
                 done = 0
                 try:
-                    async with contextlib.aclosing(run) as told:
-                        async for raw in told:
-                            done += 1
-                            yield execution(raw, limits, self._entrypoint)
+                    async with contextlib.aclosing(run) as groups:
+                        async for raws in groups:
+                            done += len(raws)
+                            yield [execution(raw, limits, self._entrypoint) for raw in raws]
                 except SandboxLostError as e:  # the caller may try that call by itself; those after it had not begun
                     if not self._sandbox.is_open:
                         raise

@@ -56,7 +56,7 @@ def write(path: Path, results: Sequence[Result], layout: Layout | None = None) -
         async with ResultsFiles([str(path)]) as files:
             await files.open(layout or Layout())
             for one in results:
-                files.add(one)
+                files.add([one])
                 await files.room()
 
     asyncio.run(work())

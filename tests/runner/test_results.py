@@ -13,14 +13,17 @@ import tracemalloc
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runner.errors import OutputError
-from runner.output.files import ResultsFiles, WriteError, as_row
+from runner.output.files import ResultsFiles, WriteError
+from runner.output.result_rows import ResultLines, as_row, encoded
 from runner.output.row_cells import Layout
-from runner.types import Result, ResultError, Score
+from runner.types import Outcome, Result, ResultError, Score
 
 FORMATS = ["jsonl", "json", "csv", "parquet"]
 
@@ -55,7 +58,7 @@ def write_all(paths: Sequence[Path], results: Iterable[Result], layout: Layout =
         async with ResultsFiles([str(path) for path in paths]) as files:
             await files.open(layout)
             for one in results:
-                files.add(one)
+                files.add([one])
                 await files.room()
 
     asyncio.run(work())
@@ -82,6 +85,38 @@ def test_a_row_has_these_keys_in_this_order() -> None:
     several = result(outputs={"a": Score(score=1.0), "b": Score(label="x")})
     assert list(as_row(several, PLAIN))[-1] == "outputs"
     assert as_row(several, PLAIN)["outputs"]["b"] == {"label": "x", "score": None, "explanation": None}
+
+
+texts = st.text(max_size=9)
+numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9).map(float)
+results = st.builds(
+    Result,
+    id=texts,
+    number=st.just(1),
+    repeat=st.integers(1, 9),
+    evaluator=texts,
+    version=texts,
+    sandbox=texts,
+    given=st.none() | texts,
+    outcome=st.sampled_from(get_args(Outcome)),
+    label=st.none() | texts,
+    score=numbers,
+    explanation=st.none() | texts,
+    outputs=st.dictionaries(texts, st.builds(Score, label=st.none() | texts, score=numbers), max_size=2),
+    error=st.none() | st.builds(ResultError, kind=st.just("raised"), message=texts),
+    stdout=texts,
+    duration_ms=st.floats(0, 1e9),
+    cached=st.booleans(),
+    row=st.dictionaries(texts, texts | st.integers() | st.lists(texts), max_size=2),
+)
+
+
+@given(st.lists(results), st.booleans(), st.booleans())
+def test_a_line_is_the_row_as_json(several: list[Result], repeats: bool, cached: bool) -> None:
+    layout = Layout(repeats=repeats, cached=cached)
+    lines = ResultLines(layout)
+    for one in several:  # of several evaluators, too, as the first one's would be kept
+        assert lines.encoded(one) == encoded(as_row(one, layout))
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "parquet"])
@@ -151,7 +186,7 @@ def test_a_file_can_be_read_whenever_a_row_was_written(tmp_path: Path, suffix: s
                 while files.rows != {str(path): n}:  # the thread writes it by itself
                     await asyncio.sleep(0.001)
                 assert [row["id"] for row in read(path)] == [f"row{i}" for i in range(1, n + 1)]
-                files.add(result(n + 1))
+                files.add([result(n + 1)])
 
     asyncio.run(asyncio.wait_for(work(), 60))
 
@@ -163,7 +198,7 @@ def test_an_interrupted_file_holds_what_was_done(tmp_path: Path, suffix: str) ->
     async def interrupted() -> None:
         async with ResultsFiles([str(path)]) as files:
             await files.open(PLAIN)
-            files.add(result())
+            files.add([result()])
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):

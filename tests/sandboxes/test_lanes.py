@@ -36,10 +36,12 @@ class Ending(Holder):
     async def load(self, script: Script, limits: Limits) -> CallResult:
         return "reply", b"", 0.0, b"", 0, False
 
-    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+    async def run(
+        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool
+    ) -> AsyncGenerator[Sequence[CallResult]]:
         self.ended = len(payloads) > self.most
         for _ in [] if self.ended else payloads:
-            yield "reply", b"", 0.0, b"", 0, False
+            yield (("reply", b"", 0.0, b"", 0, False),)
 
     async def close(self) -> None:
         self.ended = True

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from tests.sandboxes.supervised import BOUNDS, DenoPlace, Event, ForkingPlace
 
 PAYLOADS = [b'{"status":"ok","value":%d}' % number for number in range(4)]
 
-GOOD = st.sampled_from([("reply", None), ("part", None), ("late", 0.01), ("print", 8)])
+GOOD = st.sampled_from([("reply", None), ("burst", None), ("part", None), ("late", 0.01), ("print", 8)])
 BAD = st.one_of(
     st.tuples(st.just("ended"), st.sampled_from([0, 9, 256])),
     st.sampled_from(
@@ -52,13 +53,15 @@ SCRIPT = b'{"status":"ok","value":null}'
 """Which a child gives back as how loading it went."""
 
 
-async def first(all_told: AsyncGenerator[CallResult], most: int) -> list[CallResult]:
-    """So many at most; what comes after is not waited for."""
+async def first(groups: AsyncGenerator[Sequence[CallResult]], most: int) -> list[CallResult]:
+    """So many at most, and what is there with them; what comes after is not waited for."""
     found: list[CallResult] = []
-    async with aclosing(all_told):
-        async for told in all_told:
-            found.append(told)
-            if len(found) == most:
+    async with aclosing(groups):
+        async for group in groups:
+            assert group
+            assert len(group) == 1 or all(told[0] != "lost" for told in group)
+            found += group
+            if len(found) >= most:
                 break
     return found
 
@@ -113,6 +116,28 @@ def test_a_child_that_keeps_the_rules_is_believed(events: list[Event], shared: b
     place = ForkingPlace([*events, *[("reply", None)] * 30])
     found = outcome(place, shared, ahead, loads, 99)
     assert [told[:2] for told in found] == [("reply", payload) for payload in PAYLOADS]
+
+
+def test_values_that_are_there_together_come_together_and_the_last_once_nothing_is_left() -> None:
+    place = ForkingPlace([("burst", None)])
+
+    async def body() -> list[tuple[bool, list[bytes]]]:
+        groups = PythonSupervisor(place, False).run(PAYLOADS, BOUNDS, True)
+        return [(place.watching, [told[1] for told in group]) async for group in groups]
+
+    assert done(body()) == [(True, PAYLOADS[:3]), (False, PAYLOADS[3:])]
+
+
+@pytest.mark.parametrize("said", [(b"", b"", b""), (b"", b"x", b""), (b"x", b"", b"y")])
+def test_what_each_call_printed_is_told_apart(said: tuple[bytes, ...]) -> None:
+    place = ForkingPlace([])
+    printed = Printed(place.wake, BOUNDS.output, BOUNDS.flood, b"-mark-", len(said) + 1, place.loop)
+    try:
+        os.write(printed.write, b"".join(text + b"-mark-" for text in said) + b"z")
+        assert [printed.cut() for _ in said] == [(text, len(text)) for text in said]
+        assert printed.cut(False) == (b"z", 1)
+    finally:
+        printed.close()
 
 
 def of_deno(events: list[Event], shared: bool, most: int) -> tuple[bool, list[CallResult]]:

@@ -165,9 +165,10 @@ def _begins(work: Run) -> str:
 
 async def _score(work: Run, progress: Progress) -> None:
     with progress:
-        async with aclosing(work.results()) as found:
-            async for result in found:
-                progress.add(result)
+        async with aclosing(work.grouped_results()) as groups:
+            async for results in groups:
+                for result in results:
+                    progress.add(result)
 
 
 def end(work: Run | PartsRun, state: State, error: str | None = None) -> None:

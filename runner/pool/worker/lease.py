@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from runner.pool.worker.programs import Loaded
 from runner.pool.worker.sandboxes import Opened, Sandboxes
 from runner.pool.worker.turns import Party
-from sandboxes.base import Call, Execution, Limits, Problem, Program, Sandbox, Script
+from sandboxes.base import Call, Execution, GroupedProgram, Limits, Problem, Program, Sandbox, Script
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
 
@@ -101,18 +101,22 @@ class Lease(Sandbox):
             raise SandboxError(f"the {self.name} sandbox is not open; use it as `async with sandbox:`")
         return self._place
 
-    async def run(self, loaded: Loaded, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
+    async def run_grouped(
+        self, loaded: Loaded, calls: Sequence[Call], limits: Limits
+    ) -> AsyncGenerator[Sequence[Execution], None]:
         """Run calls when it is this job's turn."""
         (opened, party), by_id = self._taken(), {call.id: call for call in calls}
         async with opened.turns.turn(party):
-            executions: Any = loaded.program.run(calls, limits)
+            groups = loaded.program.run_grouped(calls, limits)
             try:
-                async with aclosing(executions):
-                    async for execution in executions:
+                async with aclosing(groups):
+                    async for group in groups:
                         opened.losses = 0
-                        if self._look is not None and execution.call in by_id:
-                            self._look(by_id[execution.call], execution)
-                        yield execution
+                        if self._look is not None:
+                            for execution in group:
+                                if execution.call in by_id:
+                                    self._look(by_id[execution.call], execution)
+                        yield group
             except SandboxError as e:
                 self._note_loss(opened, loaded, e)
                 raise
@@ -128,16 +132,16 @@ class Lease(Sandbox):
         self._sandboxes.programs.leave(loaded)
 
 
-class _LeasedProgram(Program):
+class _LeasedProgram(GroupedProgram):
     def __init__(self, lease: Lease, loaded: Loaded) -> None:
         self._lease = lease
         self._loaded: Loaded | None = loaded
         self.loaded = loaded.program.loaded
 
-    def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
+    def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution], None]:
         if self._loaded is None:
             raise UnsupportedConfigError("the program is closed; load it again")
-        return self._lease.run(self._loaded, calls, limits)
+        return self._lease.run_grouped(self._loaded, calls, limits)
 
     async def close(self) -> None:
         loaded, self._loaded = self._loaded, None

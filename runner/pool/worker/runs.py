@@ -93,14 +93,15 @@ class RunTask:
     async def _score(self, work: Run, builder: SegmentBuilder, skipped: int) -> None:
         flushing = asyncio.create_task(self._flush_late(builder))
         try:
-            async with aclosing(work.results()) as results:
-                async for result in results:
+            async with aclosing(work.grouped_results()) as groups:
+                async for results in groups:
                     if not self._started:
                         await self._start(work)
-                    if work.count > skipped:
+                    new = min(len(results), max(0, work.count - skipped))
+                    for result in results[len(results) - new :]:
                         builder.add(result)
-                        if builder.full:
-                            await self._flush(builder)
+                    if builder.full:
+                        await self._flush(builder)
         finally:
             flushing.cancel()
             await asyncio.wait({flushing})

@@ -121,10 +121,11 @@ def _answer(boxes: _Boxes, writer: frames.FrameWriter, settings: Settings, rows:
         first = place
         # A later request may have ended the box before it reported anything; so try the first one alone.
         begun = rows[place : place + 1] if barren else rows[place:]
-        for told in each(box.run(begun, bounds, settings["isolation"] == "batch")):
-            writer.say(row=place, told=frames.result_frame(*told))
+        for group in each(box.run(begun, bounds, settings["isolation"] == "batch")):
+            for told in group:
+                writer.say(row=place, told=frames.result_frame(*told))
+                place += 1
             writer.drain()
-            place += 1
         barren = barren + 1 if place == first else 0
         if barren > _BARREN:
             raise AgentError("processes end before they have a result")

@@ -103,7 +103,7 @@ class Box(Channel, ABC):
         return False
 
     @abstractmethod
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
         """The result of each row, as soon as it is known; ends early when the box is no longer alive."""
 
     @property

@@ -116,7 +116,7 @@ class DenoBox(Box):
         """Load a script as `Box` does; `script` is the first message to main.js."""
         return await self._supervisor.load(script, bounds)
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
         return self._supervisor.run(payloads, bounds, shared)
 
     async def close(self) -> None:

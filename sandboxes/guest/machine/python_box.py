@@ -67,5 +67,5 @@ class PythonBox(Box):
         told = await self._supervisor.imports(modules, script, bounds)
         return told[0] == "reply" and not self._supervisor.shared
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
         return self._supervisor.run(payloads, bounds, shared)

@@ -93,9 +93,12 @@ class DenoSupervisor:
         finally:
             box.unwatch()
 
-    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+    async def run(
+        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool
+    ) -> AsyncGenerator[Sequence[CallResult]]:
         """
-        The result of each request, in order, as soon as it is known; with `shared` they share a state, while it lives.
+        The results of the requests, in order, as soon as they are known, in groups of those that are there together;
+        with `shared` they share a state, while it lives.
 
         Ends early when the box is no longer alive; another box must do the rest.
         """
@@ -108,7 +111,7 @@ class DenoSupervisor:
                     yield each
             place += run.place
 
-    async def _attempt(self, run: Run, bounds: Bounds) -> AsyncGenerator[CallResult]:
+    async def _attempt(self, run: Run, bounds: Bounds) -> AsyncGenerator[Sequence[CallResult]]:
         """Run calls in one Worker until one ends it. Some calls end the whole process."""
         box = self._box
         mark = run.mark.hex().encode()
@@ -137,7 +140,7 @@ class DenoSupervisor:
                 run.timing.next(self._frames.arrivals)
                 well = how == "gone" or (how == "frame" and run.place == len(run.payloads))
                 if known:
-                    yield result
+                    yield (result,)
                     run.timing.look(box.now())
         finally:
             box.unwatch()

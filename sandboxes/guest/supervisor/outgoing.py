@@ -67,9 +67,15 @@ class Requests(Outgoing):
     def __init__(self, payloads: Sequence[bytes], loop: Loop | None = None) -> None:
         self.read, write = os.pipe()
         super().__init__(write, loop)
+        together = bytearray()
         for payload in payloads:
-            head = wire.HEAD.pack(len(payload))
-            self.add((head + payload,) if len(payload) < _SMALL else (head, payload))
+            together += wire.HEAD.pack(len(payload))
+            if len(payload) < _SMALL:
+                together += payload
+            else:
+                self.add((bytes(together), payload))
+                together.clear()
+        self.add((bytes(together),))
 
     def hand_over(self) -> None:
         """Close the read end, which another process has by now, and begin to write."""

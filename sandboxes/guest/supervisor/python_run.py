@@ -130,9 +130,12 @@ class PythonSupervisor:
             return "gone", b""
         return ("timeout", b"") if box.now() > until else None
 
-    async def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[CallResult]:
+    async def run(
+        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool
+    ) -> AsyncGenerator[Sequence[CallResult]]:
         """
-        The result of each request, in order, as soon as it is known; with `shared` they share a state, while it lives.
+        The results of the requests, in order, as soon as they are known, in groups of those that are there together;
+        with `shared` they share a state, while it lives.
 
         Ends early when the box is no longer alive; another box must do the rest.
         """
@@ -169,7 +172,7 @@ class PythonSupervisor:
 
     async def _attempt(
         self, attempt: Attempt, following: Sequence[bytes], bounds: Bounds
-    ) -> AsyncGenerator[CallResult]:
+    ) -> AsyncGenerator[Sequence[CallResult]]:
         """
         Run requests in one child until one ends it.
 
@@ -186,8 +189,7 @@ class PythonSupervisor:
                 # If it was lost, the others had not begun.
                 run.broken, run.place = True, 1 if failed[0] == "lost" else len(run.payloads)
                 await box.finish(lambda: attempt.settle(True))
-                for _ in range(run.place):
-                    yield failed
+                yield (failed,) * run.place
             while not run.over:
                 how, payload, took = await self._next(attempt, bounds.timeout, bounds.cpu)
                 spent = run.timing.spend(took, box.now())
@@ -200,7 +202,7 @@ class PythonSupervisor:
                         attempt.ahead = await self._announce(following, bounds)
                     else:
                         await box.finish(lambda: attempt.settle(True))
-                yield how, payload, spent, kept, said, False
+                yield (how, payload, spent, kept, said, False), *(() if run.over else self._arrived(attempt))
                 run.timing.look(box.now())
             done = True
         finally:
@@ -214,6 +216,15 @@ class PythonSupervisor:
                     if (ahead := attempt.ahead) is not None and done:
                         await box.finish(ahead.give_up)
                     raise
+
+    def _arrived(self, attempt: Attempt) -> list[CallResult]:
+        """The values that have arrived as well, without the result of the last request, which ends the run."""
+        run, cut, now = attempt.run, attempt.printed.cut, self._box.now()
+        spend = run.timing.spend
+        values = attempt.results.values(run.place, len(run.payloads) - 1)
+        run.place += len(values)
+        run.timing.next(attempt.results.arrivals)
+        return [("reply", payload, spend(took, now), *cut(), False) for payload, took in values]
 
     async def _load_failure(self, attempt: Attempt, bounds: Bounds) -> CallResult | None:
         """The result of loading the script in the run's child; None if it succeeded."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from unittest.mock import patch
@@ -58,6 +59,32 @@ def test_so_is_one_before_a_name(operator: str) -> None:
     text = f'{{"type": "multi", "graders": {{"a": {GRADER}}}, "calculate_output": "{operator} a"}}'
     with pytest.raises(EvaluatorError, match=f"has the operator {operator}, which OpenAI's formula"):
         parse_evaluator(text, "grader.json", entry="<json>")
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "a # + b",
+        "True",
+        "0x10",
+        "1_000 + a",
+        "(1)(2)",
+        "a(1)",
+        "min + 1",
+        "abs",
+        "min()",
+        "max(a, key=a)",
+        "1j",
+    ],
+)
+def test_nothing_else_of_python_is_a_formula(formula: str) -> None:
+    """The rest of `a # + b` is a comment to Python: rows were scored by a part of the formula."""
+    parts = json.dumps({"a": json.loads(GRADER), "b": json.loads(GRADER)})
+    text = f'{{"type": "multi", "graders": {parts}, "calculate_output": %s}}'
+    with pytest.raises(EvaluatorError, match="`calculate_output` may have numbers"):
+        parse_evaluator(text % json.dumps(formula), "grader.json", entry="<json>")
+    for known in ("min(a, 1.5e-3) + 2E2 - .5", "(a + b) / 2", "sqrt(max(a, b))", "(a +\n b)"):
+        assert parse_evaluator(text % json.dumps(known), "grader.json", entry="<json>").dialect == "openai"
 
 
 def test_the_scorer_of_an_eval_is_the_one_in_its_scores() -> None:

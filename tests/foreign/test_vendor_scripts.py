@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,19 +123,78 @@ def test_a_class_of_another_name_or_package_is_none() -> None:
             read(source)
 
 
-def test_rows_of_a_process_share_an_event_loop_and_leave_no_task_behind() -> None:
-    loops, left = [], []
+async def clean(seen: list[str]) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.sleep(60), 0.001)
+
+
+async def task(seen: list[str]) -> None:
+    async def ghost() -> None:
+        while True:
+            seen.append("ghost")
+            await asyncio.sleep(0)
+
+    async def parent() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            seen.append("ended")
+            left.append(asyncio.ensure_future(ghost()))
+
+    left = [asyncio.ensure_future(parent())]
+    await asyncio.sleep(0)
+
+
+async def timer(seen: list[str]) -> None:
+    asyncio.get_running_loop().call_later(0.001, seen.append, "timer")
+
+
+async def soon(seen: list[str]) -> None:
+    loop = asyncio.get_running_loop()
+    loop.call_soon(loop.call_soon, seen.append, "soon")
+
+
+async def thread(seen: list[str]) -> None:
+    await asyncio.to_thread(seen.append, "thread")
+
+
+async def factory(seen: list[str]) -> None:
+    asyncio.get_running_loop().set_task_factory(lambda loop, work, **more: asyncio.Task(work, loop=loop))
+
+
+async def handler(seen: list[str]) -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: seen.append("handler"))
+
+
+async def raised(seen: list[str]) -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "shared"),
+    [(clean, True), *((leaves, False) for leaves in (task, timer, soon, thread, factory, handler, raised))],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_rows_of_a_process_share_an_event_loop_unless_one_leaves_something_on_it(
+    leaves: Callable[[list[str]], Awaitable[None]], shared: bool
+) -> None:
+    loops, seen = [], list[str]()
 
     async def call(**row: Any) -> Any:
         loops.append(asyncio.get_running_loop())
-        left.append(asyncio.ensure_future(asyncio.sleep(60)))
+        if row["output"] == 1:
+            await leaves(seen)
+        if row["output"] == 2:
+            before = seen[:]
+            await asyncio.sleep(0.01)
+            assert seen == before  # nothing of the row before goes on
         return row["output"]
 
     called = waiting(call)
-    try:
-        assert [called(output=number) for number in range(3)] == [0, 1, 2]
-        assert loops == [loops[0]] * 3
-        assert [task.cancelled() for task in left] == [True] * 3
-    finally:
-        loops[0].close()
-        asyncio.set_event_loop(None)
+    with contextlib.suppress(SystemExit) if leaves is raised else contextlib.nullcontext():
+        assert [called(output=number) for number in range(2)] == [0, 1]
+    assert [called(output=number) for number in (2, 3)] == [2, 3]
+    assert (loops[2] is loops[1], loops[3] is loops[2]) == (shared, True)
+    assert loops[1].is_closed() is not shared
+    loops[3].close()
+    asyncio.set_event_loop(None)

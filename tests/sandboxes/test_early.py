@@ -111,7 +111,7 @@ def test_a_run_takes_the_one_that_it_began(monkeypatch: pytest.MonkeyPatch) -> N
         return found
 
     monkeypatch.setattr(early, "take", noted)
-    done = evalcell("run", "json-distance", "demo", "--limit", "3")
+    done = evalcell("run", "json-distance", "demo", "--limit", "3", "-j", "2")
     assert (done.exit_code, len(taken)) == (0, 1)
     assert not is_there(taken[0])
 
@@ -134,7 +134,9 @@ def test_a_wrong_guess_is_ended_before_rows_are_scored(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(early, "begin", noted)
     monkeypatch.setattr(run_command, "execute", execute)
-    assert "as far as this" in evalcell("run", str(tmp_path / "packed.py"), str(tmp_path / "rows.jsonl")).output
+    assert (
+        "as far as this" in evalcell("run", str(tmp_path / "packed.py"), str(tmp_path / "rows.jsonl"), "-j", "2").output
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,9 +156,15 @@ def test_a_wrong_guess_is_ended_before_rows_are_scored(tmp_path: Path, monkeypat
     ],
     ids=str,
 )
-def test_no_worker_is_begun_for_another_sandbox(given: dict[str, object]) -> None:
+def test_no_worker_is_begun_for_another_sandbox(given: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guess, "cores", lambda: 2)
     assert guess._wanted(GIVEN)
     assert not guess._wanted(GIVEN | given)
+
+
+def test_none_is_begun_where_one_core_runs_all_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guess, "cores", lambda: 1)
+    assert not guess._wanted(GIVEN)
 
 
 def test_a_pipe_is_not_read_to_guess(tmp_path: Path) -> None:

@@ -69,26 +69,43 @@ def waiting(call: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]
     """
     The same without `await`: rows of one process share an event loop, as in the vendors' own runners.
 
-    A loop for each row takes longer than most scripts do. Tasks that a row leaves behind end with it.
+    A loop for each row takes longer than most scripts do. One on which a row has left anything ends with that row.
     """
     import asyncio
 
-    loops: list[AbstractEventLoop] = []  # made by the first row, as forks cannot share one
+    runners: list[asyncio.Runner] = []  # made by the first row, as forks cannot share one
 
     def called(**row: Any) -> Any:
-        if not loops or loops[0].is_closed():
-            loops[:] = [asyncio.new_event_loop()]
-            asyncio.set_event_loop(loops[0])
+        if not runners:
+            runners.append(asyncio.Runner())
+        loop = runners[0].get_loop()
+        clean = False
         try:
-            return loops[0].run_until_complete(call(**row))
+            found = loop.run_until_complete(call(**row))
+            clean = not _has_left(loop)
+            return found
         finally:
-            left = asyncio.all_tasks(loops[0])
-            for task in left:
-                task.cancel()
-            if left:
-                loops[0].run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            if not clean:
+                runners.pop().close()
 
     return called
+
+
+def _has_left(loop: AbstractEventLoop) -> bool:
+    """Whether a later row would meet anything of this one, as far as CPython's own loops show it; else it would."""
+    import asyncio
+
+    inside = getattr(loop, "__dict__", {})
+    return bool(
+        asyncio.all_tasks(loop)
+        or any(inside.get(name, True) for name in ("_ready", "_default_executor"))
+        or len(inside.get("_asyncgens", "?"))
+        or not all(timer.cancelled() for timer in inside.get("_scheduled", ()))
+        or loop.get_task_factory()
+        or loop.get_exception_handler()
+        or loop.get_debug()
+        or loop.is_closed()
+    )
 
 
 def text(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from typing import Any
 
 from runner.errors import EvaluatorError
@@ -39,6 +40,8 @@ _UNKNOWN = {
 }
 """Python's operators that OpenAI's formula does not have."""
 _FUNCTIONS = {"min", "max", "abs", "floor", "ceil", "exp", "sqrt", "log"}
+_STRANGE = re.compile(r"[#\\]|(?<![\w.])\d+(?![eE]\d*\b)[^\W\d]")
+"""What Python reads as a comment, a longer line or a number of its own, and the formula has not."""
 _DEPTH = 8
 _FORMULA = 2000
 """Characters."""
@@ -129,15 +132,18 @@ def _check_formula(text: str, names: set[str], where: str) -> None:
             f"{where}: `calculate_output` has the operator {unknown[0]}, which OpenAI's formula does not have; it has "
             "+ - * / ^, and ^ is power"
         )
-    for node in nodes:
-        known = isinstance(node, fine)
-        if isinstance(node, ast.Name):
-            known = node.id in names | _FUNCTIONS
-        elif isinstance(node, ast.Constant):
-            known = isinstance(node.value, int | float)
-        if not known or (isinstance(node, ast.Call) and node.keywords):
-            shape = "numbers, + - * / ^ and min, max, abs, floor, ceil, exp, sqrt, log of its graders' names"
-            raise EvaluatorError(f"{where}: `calculate_output` may have {shape}, and not {printable(text, 60)}")
+    called = {node.func for node in nodes if isinstance(node, ast.Call)}
+    if _STRANGE.search(text) or not all(isinstance(node, fine) and _is_known(node, names, called) for node in nodes):
+        shape = "numbers, + - * / ^ and min, max, abs, floor, ceil, exp, sqrt, log of its graders' names"
+        raise EvaluatorError(f"{where}: `calculate_output` may have {shape}, and not {printable(text, 60)}")
+
+
+def _is_known(node: ast.AST, names: set[str], called: set[ast.expr]) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in (_FUNCTIONS if node in called else names)
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and bool(node.args) and not node.keywords
+    return not isinstance(node, ast.Constant) or type(node.value) in (int, float)
 
 
 def _program(evaluator: Evaluator) -> str:
@@ -149,7 +155,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="openai",
     title="a grader of OpenAI",
-    version=3,
+    version=4,
     read=_read,
     program=_program,
     arguments={

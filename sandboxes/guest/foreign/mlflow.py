@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from .frame import TYPE_CHECKING, finished, invalid, words
 from .vendor import Kept, by_name, given, opened, plain
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words."""
     found: Any = getattr(opened(source, MLFLOW_DISABLE_TELEMETRY="true"), entry)
+    with contextlib.suppress(ImportError):  # the first row would import it, in each batch anew
+        __import__("mlflow.evaluation")
     from mlflow.genai.evaluation.utils import standardize_scorer_value
     from mlflow.genai.scorers import base
 

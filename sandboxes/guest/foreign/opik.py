@@ -14,6 +14,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words, and columns by other names."""
     quiet = {"OPIK_TRACK_DISABLE": "true", "OPIK_SENTRY_ENABLE": "false", "OPIK_USER_ANALYTICS_ENABLE": "false"}
     kind = named(opened(source, **quiet), entry)
+    import opik
     from opik.evaluation.metrics import arguments_helpers, arguments_validator, base_metric
 
     # Making one starts a thread that counts metrics, which forks do not have; each would start it anew, in 50 ms.
@@ -21,17 +22,46 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     if counted:
         base_metric._track_metric_creation = lambda kind: None
     metric = Kept(kind, at_once=counted)
+    if hasattr(opik, "is_tracing_active"):
+        opik.is_tracing_active()  # it is remembered: else each batch reads Opik's settings anew
+
+    signed = Signed()
 
     def call(**row: Any) -> Any:
         called = metric({})
         columns = {**(row.get("metadata") or {}), **row}
-        arguments_validator.validate_score_arguments(metric=called, kwargs=columns, scoring_key_mapping={})
-        positional, keywords = arguments_helpers.select_score_arguments(
-            score_function=called.score, kwargs=columns, score_name=called.name
-        )
+        asked = {"score_function": signed(called.score), "kwargs": columns, "score_name": called.name}
+        if isinstance(called, arguments_validator.ScoreArgumentsValidator):
+            called.validate_score_arguments(score_kwargs=columns, key_mapping={})
+        else:
+            arguments_helpers.raise_if_score_arguments_are_missing(**asked, scoring_key_mapping={})
+        positional, keywords = arguments_helpers.select_score_arguments(**asked)
         return finished(called.score(*positional, **keywords), result)
 
     return call
+
+
+class Signed:
+    """
+    Stands for a function where only its signature is asked for, which it has at hand.
+
+    Opik asks twice for each row, and to find it takes longer than most metrics do.
+    """
+
+    def __init__(self) -> None:
+        self._of: Any = None
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Itself with the function's signature; the function where it has none."""
+        if self._of != function:
+            import inspect
+
+            try:
+                self.__signature__ = inspect.signature(function)
+            except (ValueError, TypeError):
+                return function
+            self._of = function
+        return self
 
 
 def result(value: Any) -> Any:

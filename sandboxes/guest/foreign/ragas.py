@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from .frame import TYPE_CHECKING, invalid, parameters, words
 from .vendor import Kept, by_name, given, opened, plain, text, waiting
 
@@ -14,11 +16,14 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words, and columns by other names."""
     found: Any = getattr(opened(source, RAGAS_DO_NOT_TRACK="true"), entry)
     from ragas._analytics import _analytics_batcher
+    from ragas.callbacks import new_group
     from ragas.dataset_schema import SingleTurnSample
     from ragas.metrics.base import SingleTurnMetric
 
     _analytics_batcher.shutdown()  # a process with its thread cannot be forked: each batch would load the package
     _analytics_batcher._flush_thread.join()
+    with contextlib.suppress(Exception):  # the first row would import what this imports, in each batch anew
+        new_group("idle", {}, [])
     made = isinstance(found, type)
     metric = Kept(found if made else lambda: found)
     settings = parameters(found)[0] if made else {}

@@ -175,7 +175,7 @@ class Prepared:
         if request.dataset is None or self.stored is not None:
             return self.stored
         named = "json-distance" if isinstance(request.evaluator, Evaluator) else request.evaluator
-        return find_dataset(request.dataset, named)
+        return find_dataset(request.dataset, named, self.evaluator.language)
 
     @property
     def inputs(self) -> list[str]:

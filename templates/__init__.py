@@ -77,9 +77,16 @@ def starter_file(name: str) -> str:
     return (_HERE / _STARTER / name).read_text("utf-8")
 
 
-def demo(name: str) -> Path | None:
-    """A dataset to try the template on, if there is one. Raises KeyError for an unknown name."""
+def demo(name: str, language: Language = "python") -> Path | None:
+    """
+    A dataset to try the template on, if there is one. Raises KeyError for an unknown name.
+
+    Where the rows themselves are in a language, as programs are, TypeScript has its own.
+    """
     folder = _folder(name)
+    own = folder / "demo.ts.jsonl"
+    if language == "typescript" and own.is_file():
+        return own
     found = _HERE / _DEMOS.get(folder.name, folder.name) / "demo.jsonl"
     return found if found.is_file() else None
 

@@ -264,7 +264,7 @@ def test_a_server_gives_the_same_rows(server: Live, template: Template) -> None:
     mapping = InputMapping(literals=literals)
     wish: dict[str, Any] = {"mapping": mapping, "language": language, "limit": FEW}
     here = evaluate(name, "demo", **wish)
-    with open_dataset(find_dataset("demo", name)) as demo:
+    with open_dataset(find_dataset("demo", name, language)) as demo:
         rows = [as_row(case) for case in islice(demo, FEW)]
     with Client(server.url) as client:
         run, at_once = client.evaluate(name, "demo", **wish), client.evaluate(name, rows, **wish)

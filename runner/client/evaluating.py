@@ -76,7 +76,7 @@ def evaluate(
     with with_whole_call(evaluate, given):
         found = yield from _evaluator(evaluator, language)
         if isinstance(dataset, str | os.PathLike):
-            name = yield from _dataset(dataset, evaluator)
+            name = yield from _dataset(dataset, evaluator, found.language)
             return (yield from _run(found, name, settings, worst, show, watch))
         rows = yield from worked(lambda: spooled(dataset, few=MOST_TRIED))
         with rows:
@@ -171,14 +171,14 @@ def _evaluator(given: Scorer, language: Language | None) -> Operation[Evaluator 
     return (yield from worked(lambda: local(given, language)))
 
 
-def _dataset(given: Path, evaluator: Scorer) -> Operation[str]:
+def _dataset(given: Path, evaluator: Scorer, language: Language) -> Operation[str]:
     """The name of a dataset that the server keeps; a file is sent."""
     name = os.fspath(given)
     if isinstance(given, str) and name != "demo" and not _is_file(name):
         return name
     if name == "demo":
         named = evaluator if isinstance(evaluator, str) else "json-distance"
-        file = File(find_dataset("demo", named.partition("@")[0]))
+        file = File(find_dataset("demo", named.partition("@")[0], language))
         file_name = f"{file.parent.name.replace('_', '-')}-demo{file.suffix}"
     else:
         file, file_name = File(name), File(name).name

@@ -74,15 +74,15 @@ def find_language(template: str, language: Language | None = None) -> Language:
     return language or have[0]
 
 
-def find_dataset(name: str, evaluator: str) -> str:
+def find_dataset(name: str, evaluator: str, language: Language = "python") -> str:
     """
-    A dataset's path. `demo` is the rows that come with the template named, or with json-distance.
+    A dataset's path. `demo` is the rows that come with the template named, in this language, or with json-distance.
 
     A dataset's file always has a suffix, so the word hides none.
     """
     if name != "demo":
         return name
-    own = None if is_path(evaluator) or is_reference(evaluator) else templates.demo(evaluator)
+    own = None if is_path(evaluator) or is_reference(evaluator) else templates.demo(evaluator, language)
     return str(own or templates.demo("json-distance"))
 
 

@@ -25,6 +25,9 @@
 """
 Whether a program passes its unit tests.
 
+Programs and tests are in Python, or with `--lang ts` in TypeScript or JavaScript, with tests as Node, Deno, Jest and
+Vitest have them.
+
 The output is a program, or a text with one in a Markdown fence, of which the first one counts. The reference is its
 tests: asserts, a function `check(candidate)` as in HumanEval, a file as pytest or unittest takes it, a list of asserts
 as in MBPP, or pairs of input and output. A pair's input is what the program reads, and its output what it prints; with

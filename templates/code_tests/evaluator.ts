@@ -84,14 +84,16 @@ async function evaluate(
 class Judge {
   private readonly pairs: [unknown, unknown][] | null;
   private readonly tests: string;
+  private entry: string;
+  private prompt: string;
+  private readonly module: string;
+  private readonly score: string;
 
-  constructor(
-    reference: any,
-    private entry: string,
-    private prompt: string,
-    private readonly module: string,
-    private readonly score: string,
-  ) {
+  constructor(reference: any, entry: string, prompt: string, module: string, score: string) {
+    this.entry = entry;
+    this.prompt = prompt;
+    this.module = module;
+    this.score = score;
     if (typeof reference === "string" && /^\s*[[{]/.test(reference)) reference = parsed(reference);
     if (isObject(reference) && ("test" in reference || "tests" in reference)) {
       this.entry ||= String(reference.entry_point ?? "");

@@ -4,7 +4,13 @@ import { Failure, type Verdict } from "./verdict.ts";
 
 /** What is asserted by a function: Node's `assert`, and that of Deno's library. */
 export class Assertions {
-  constructor(private readonly verdict: Verdict, private readonly equality: Equality) {}
+  private readonly verdict: Verdict;
+  private readonly equality: Equality;
+
+  constructor(verdict: Verdict, equality: Equality) {
+    this.verdict = verdict;
+    this.equality = equality;
+  }
 
   /** `node:assert`; `strict` as `node:assert/strict`. */
   node(strict: boolean): any {

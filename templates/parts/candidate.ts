@@ -23,7 +23,11 @@ const OPEN_MODULES = [
 
 /** What an object of the program holds is asked for, not the object. */
 class Held {
-  constructor(readonly of: object) {}
+  readonly of: object;
+
+  constructor(of: object) {
+    this.of = of;
+  }
 }
 
 /** A program, and what it must keep of what its tests hold. It has no tests here, and nothing that it says is believed. */
@@ -35,8 +39,10 @@ export class Candidate {
   private readonly numbers = new Map<unknown, number>();
   private io = new ProgramInput("");
   private names: Lookup = () => undefined;
+  private readonly typed: boolean;
 
-  constructor(text: string, private readonly typed: boolean) {
+  constructor(text: string, typed: boolean) {
+    this.typed = typed;
     const { text: left, bound } = withoutImports(text);
     const { text: own, aliases } = withoutExports(left);
     this.text = own;

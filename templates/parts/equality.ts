@@ -6,12 +6,20 @@ export type Mode = "loose" | "data" | "strict";
 
 /** A value that stands for all that it says yes to: `expect.any(Number)`. */
 export class Pattern {
-  constructor(readonly fits: (value: any) => boolean) {}
+  readonly fits: (value: any) => boolean;
+
+  constructor(fits: (value: any) => boolean) {
+    this.fits = fits;
+  }
 }
 
 /** Deep equality of what a program returned and what its tests expect. Objects of the program's own are compared as data. */
 export class Equality {
-  constructor(private readonly questions: Questions) {}
+  private readonly questions: Questions;
+
+  constructor(questions: Questions) {
+    this.questions = questions;
+  }
 
   equal(left: any, right: any, mode: Mode, above: [unknown, unknown][] = []): boolean {
     if (right instanceof Pattern) return right.fits(left);

@@ -7,8 +7,12 @@ type Matcher = (value: any, ...given: any[]) => boolean;
 /** `expect` with its usual matchers, of Jest, Vitest and their like. One that is not here is refused by name. */
 export class Matchers {
   private readonly known: Record<string, Matcher>;
+  private readonly verdict: Verdict;
+  private readonly equality: Equality;
 
-  constructor(private readonly verdict: Verdict, private readonly equality: Equality) {
+  constructor(verdict: Verdict, equality: Equality) {
+    this.verdict = verdict;
+    this.equality = equality;
     const { equality: same } = this;
     const number = (one: any) => typeof one === "number" || typeof one === "bigint";
     const length = (value: any) =>

@@ -1,11 +1,33 @@
+const ownTimer = (name: string) => {
+  const { get, value } = Object.getOwnPropertyDescriptor(globalThis, name)!;
+  return (): any => get ? get.call(globalThis) : value;
+};
+/** The realm's own. The first look at one loads much of Node, which takes longer than most programs. */
+const TIMERS = { setTimeout: ownTimer("setTimeout"), clearTimeout: ownTimer("clearTimeout") };
+
+/** Puts a function in place of the realm's own, which is not looked at before the program uses it. */
+function replaceOnceUsed(name: keyof typeof TIMERS, made: (before: any) => unknown): void {
+  const put = (value: unknown) =>
+    void Object.defineProperty(globalThis, name, { value, configurable: true, enumerable: true, writable: true });
+  const get = () => {
+    const value = made(TIMERS[name]());
+    put(value);
+    return value;
+  };
+  Object.defineProperty(globalThis, name, { get, set: put, configurable: true, enumerable: true });
+}
+
 /** What a program reads and prints, as Node and Deno have it: files 0 and 1, `process`, `readline`, the console. */
 export class ProgramInput {
   private printed: string[] = [];
   private size = 0;
   private read = false;
-  private pending = 0;
+  private readonly waiting = new Set<unknown>();
+  private readonly text: string;
 
-  constructor(private readonly text: string) {}
+  constructor(text: string) {
+    this.text = text;
+  }
 
   /** What was printed, at most 1,000,000 characters. */
   get said(): string {
@@ -37,23 +59,18 @@ export class ProgramInput {
     const quiet = () => {};
     const realm = globalThis as any;
     Object.assign(realm.console, { log, info: log, debug: log, error: quiet, warn: quiet, trace: quiet });
-    const begin = realm.evalcellTimeout ??= realm.setTimeout, end = realm.evalcellClear ??= realm.clearTimeout;
-    const waiting = new Set<unknown>();
-    realm.setTimeout = (step: any, wait?: number, ...given: unknown[]) => {
+    replaceOnceUsed("setTimeout", (begin) => (step: any, wait?: number, ...given: unknown[]) => {
       const timer = begin(() => {
-        waiting.delete(timer);
-        this.pending = waiting.size;
+        this.waiting.delete(timer);
         step(...given);
       }, wait);
-      waiting.add(timer);
-      this.pending = waiting.size;
+      this.waiting.add(timer);
       return timer;
-    };
-    realm.clearTimeout = (timer: unknown) => {
-      waiting.delete(timer);
-      this.pending = waiting.size;
+    });
+    replaceOnceUsed("clearTimeout", (end) => (timer: unknown) => {
+      this.waiting.delete(timer);
       end(timer);
-    };
+    });
     realm.setImmediate = (step: any, ...given: unknown[]) => realm.setTimeout(step, 0, ...given);
     realm.process = this.process();
     realm.prompt = () => this.once.shift() ?? null;
@@ -95,8 +112,8 @@ export class ProgramInput {
 
   /** Waits until nothing of the program goes on. */
   async end(): Promise<void> {
-    const begin = (globalThis as any).evalcellTimeout ?? setTimeout;
-    for (let quiet = 0; quiet < 3; quiet = this.pending ? 0 : quiet + 1) await new Promise((done) => begin(done, 0));
+    const begin = TIMERS.setTimeout();
+    for (let quiet = 0; quiet < 3; quiet = this.waiting.size ? 0 : quiet + 1) await new Promise((done) => begin(done, 0));
   }
 
   /** The module of this name, as far as it is for reading and printing; else undefined. */
@@ -184,8 +201,11 @@ export class ProgramInput {
 
 /** How a program leaves by `process.exit`. */
 export class Left extends Error {
-  constructor(readonly code: number) {
+  readonly code: number;
+
+  constructor(code: number) {
     super(`the program left with ${code}`);
+    this.code = code;
   }
 }
 
@@ -193,8 +213,11 @@ class Emitter {
   private readonly heard = new Map<string, ((...given: any[]) => void)[]>();
   private begun = false;
   private over = new Set<string>();
+  private readonly begin: () => void;
 
-  constructor(private readonly begin: () => void) {}
+  constructor(begin: () => void) {
+    this.begin = begin;
+  }
 
   on(event: string, step: (...given: any[]) => void): this {
     this.heard.set(event, [...this.heard.get(event) ?? [], step]);

@@ -33,8 +33,10 @@ export class Questions {
   private readonly named = new Map<string, unknown>();
   private readonly own = new Map<string, object>();
   private calls = 0;
+  private readonly known: any[];
 
-  constructor(private readonly known: any[], reply: any) {
+  constructor(known: any[], reply: any) {
+    this.known = known;
     this.answers = Array.isArray(reply?.answers) ? reply.answers : [];
   }
 

@@ -25,15 +25,16 @@ export class TestFile {
   private readonly expect: any;
   private readonly replaced = new Map<string, PropertyDescriptor | undefined>();
   private readonly timers = new Timers((error) => this.failing(error));
+  private readonly typed: boolean;
+  private readonly module: string;
+  private readonly entry: string;
+  private readonly questions: Questions;
 
-  constructor(
-    source: string,
-    private readonly typed: boolean,
-    private readonly module: string,
-    private readonly entry: string,
-    private readonly questions: Questions,
-    every: boolean,
-  ) {
+  constructor(source: string, typed: boolean, module: string, entry: string, questions: Questions, every: boolean) {
+    this.typed = typed;
+    this.module = module;
+    this.entry = entry;
+    this.questions = questions;
     const { text, bound } = withoutImports(source);
     this.text = withoutExports(text).text;
     this.bound = bound;

@@ -23,8 +23,13 @@ export class TestLibrary {
   readonly root: Block = block("", null, false);
   private at: Block = this.root;
   context = false;
+  private readonly verdict: Verdict;
+  private readonly expect: any;
 
-  constructor(private readonly verdict: Verdict, private readonly expect: any) {}
+  constructor(verdict: Verdict, expect: any) {
+    this.verdict = verdict;
+    this.expect = expect;
+  }
 
   /** `Deno.test`. */
   denoTest(): any {

@@ -18,13 +18,19 @@ export const PROGRAM = Object.freeze({});
 
 /** The modules that tests may import; `program` is a name of the program, as any relative path is. */
 export class TestModules {
-  constructor(
-    private readonly program: string,
-    private readonly verdict: Verdict,
-    private readonly assertions: Assertions,
-    private readonly tests: TestLibrary,
-    private readonly timers: Timers,
-  ) {}
+  private readonly program: string;
+  private readonly verdict: Verdict;
+  private readonly assertions: Assertions;
+  private readonly tests: TestLibrary;
+  private readonly timers: Timers;
+
+  constructor(program: string, verdict: Verdict, assertions: Assertions, tests: TestLibrary, timers: Timers) {
+    this.program = program;
+    this.verdict = verdict;
+    this.assertions = assertions;
+    this.tests = tests;
+    this.timers = timers;
+  }
 
   async imported(name: string): Promise<any> {
     if (/^\.{1,2}\//.test(name) || name === this.program) return PROGRAM;

@@ -4,8 +4,11 @@ export class Timers {
   private readonly again: any = setInterval.bind(globalThis);
   private readonly end: any = clearTimeout.bind(globalThis);
   private readonly waiting = new Set<unknown>();
+  private readonly failing: (error: unknown) => void;
 
-  constructor(private readonly failing: (error: unknown) => void) {}
+  constructor(failing: (error: unknown) => void) {
+    this.failing = failing;
+  }
 
   get pending(): boolean {
     return this.waiting.size > 0;

@@ -24,12 +24,15 @@ export class Verdict {
   test: RunningTest | null = null;
   /** What must be waited for before a test is over: an assertion about a promise that nobody waits for. */
   waiting: Promise<unknown>[] = [];
+  readonly questions: Questions;
+  private readonly every: boolean;
+  private readonly place: (error: unknown) => string;
 
-  constructor(
-    readonly questions: Questions,
-    private readonly every: boolean,
-    private readonly place: (error: unknown) => string,
-  ) {}
+  constructor(questions: Questions, every: boolean, place: (error: unknown) => string) {
+    this.questions = questions;
+    this.every = every;
+    this.place = place;
+  }
 
   /** An assertion; `why` says how it failed. Throws where it failed, unless `quietly`. */
   check(holds: () => boolean, why: () => string, quietly = false): void {

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 import templates
 from sandboxes.base import Language
+from sandboxes.deno.binary import find_deno
+from sandboxes.errors import SandboxUnavailableError
 from templates import assembly
 
 EVERY = [(name, language) for name in templates.names() for language in templates.languages(name)]
 PYTHON = [name for name, language in EVERY if language == "python"]
+TYPESCRIPT = [name for name, language in EVERY if language == "typescript"]
 
 PART = '''"""Leaves."""
 
@@ -147,6 +153,55 @@ def test_a_typescript_part_loses_its_exports() -> None:
     )
     close = "/** A. */\n" + line.replace("{}", "more") + "function evaluate() {}\n"
     assert assembly.assembled(close, "typescript") == "/** A. */\n\nconst more = 1;\n\nfunction evaluate() {}\n"
+
+
+def test_a_typescript_part_that_needs_another_loses_the_line_that_imports_it(parts: Path) -> None:
+    (parts / "over.ts").write_text(
+        'import { two, type Two } from "./leaves.ts";\nimport { more } from "./more.ts";\n\n'
+        'const text = "import from";\nexport const all = two + more;\n'
+    )
+    head = "".join(f'import {{ one }} from "../parts/{name}.ts";\n' for name in ("leaves", "more", "over"))
+    whole = assembly.assembled(head + "\nexport function evaluate() {}\n", "typescript")
+    assert whole == (
+        "/** Two. */\nconst two = 2;\n\nfunction one(): number {\n}\n\nconst more = 1;\n\n"
+        'const text = "import from";\nconst all = two + more;\n\nexport function evaluate() {}\n'
+    )
+
+
+@pytest.mark.parametrize("name", TYPESCRIPT)
+def test_a_typescript_template_imports_each_part_that_its_parts_need(name: str) -> None:
+    text = templates.path(name, "typescript").read_text("utf-8")
+    imported = re.findall(r'from "\.\./parts/(\w+)\.ts"', text)
+    needed = {each for part in imported for each in _beside(part)}
+    assert needed <= set(imported)
+    assert ' from "./' not in templates.source(name, "typescript")
+
+
+def _beside(part: str) -> list[str]:
+    return re.findall(r'^import .* from "\./(\w+)\.ts";$', (assembly.PARTS / f"{part}.ts").read_text("utf-8"), re.M)
+
+
+def test_types_are_all_that_typescript_templates_have_beyond_javascript() -> None:
+    """Deno translates any other script anew for each Worker, which takes longer than most rows."""
+    try:
+        deno = find_deno()
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+    strip = """
+        const { stripTypeScriptTypes } = process.getBuiltinModule("node:module");
+        const scripts = JSON.parse(await new Response(Deno.stdin.readable).text());
+        for (const [name, text] of Object.entries(scripts)) {
+          try {
+            stripTypeScriptTypes(text);
+          } catch (error) {
+            console.log(name, error.message);
+          }
+        }
+    """
+    scripts = json.dumps({name: templates.source(name, "typescript") for name in TYPESCRIPT})
+    command = [deno, "run", "--quiet", "--no-prompt", "--ext=js", "data:application/javascript," + quote(strip)]
+    done = subprocess.run(command, input=scripts, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
 
 
 @pytest.mark.parametrize(("name", "language"), EVERY)

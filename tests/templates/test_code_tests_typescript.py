@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+import templates
 from runner import InputMapping, SandboxConfig, evaluate
 from runner.types import Result
 from sandboxes import Limits, SandboxUnavailableError, find
@@ -33,7 +34,7 @@ HONEST = (PROGRAMS / "honest.js").read_text("utf-8")
 
 
 def scored(
-    rows: list[dict[str, Any]], timeout: float = 60, isolation: Isolation = "batch", **literals: Any
+    rows: list[dict[str, Any]] | Literal["demo"], timeout: float = 60, isolation: Isolation = "batch", **literals: Any
 ) -> dict[str, Result]:
     try:
         find("deno").check()
@@ -186,3 +187,17 @@ def test_programs_read_and_print_and_one_that_fails_after_it_printed_is_no_pass(
     bad["leaves"] = READ["readFileSync"] + "\nprocess.exit(1);"
     found = scored([row(name, program, pairs) for name, program in {**READ, **bad}.items()])
     assert {name: r.score for name, r in found.items()} == {**dict.fromkeys(READ, 1.0), **dict.fromkeys(bad, 0.0)}
+
+
+@pytest.mark.rotating("templates", "templates", "deno")
+def test_the_demo_in_typescript_has_programs_in_typescript() -> None:
+    assert templates.demo("code-tests", "typescript") != templates.demo("code-tests")
+    found = scored("demo")
+    assert {name: (r.outcome, r.label) for name, r in found.items()} == {
+        name: ("scored", "failed" if name.endswith("-wrong") else "passed") for name in found
+    }
+    assert len(found) == 10
+
+
+def test_a_template_whose_rows_are_in_no_language_has_one_demo() -> None:
+    assert templates.demo("json-distance", "typescript") == templates.demo("json-distance")

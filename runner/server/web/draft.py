@@ -93,7 +93,7 @@ def of_template(name: str, language: Language | None = None) -> Draft:
         return Draft(name="my-evaluator", source=source, rows=_lines(_STARTER_ROWS))
     try:
         chosen = language or templates.languages(name)[0]
-        source, demo = templates.source(name, chosen), templates.demo(name)
+        source, demo = templates.source(name, chosen), templates.demo(name, chosen)
     except KeyError:
         raise ServiceError("not-found", f"there is no template {printable(name, 60)!r}; home lists them") from None
     rows = _cases(name)

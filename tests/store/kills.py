@@ -31,12 +31,12 @@ def score(number: int) -> float:
 
 
 def write(store: Store, run: str, dice: random.Random, told: int) -> None:
-    """Go on with the run after its last row, until killed."""
-    os.write(told, b"!")
+    """Go on with the run after its last row, until killed. Tells when it has added the first segment."""
     while True:
         first = store.run(run).rows + 1
         some = [result(n, score(n), row={"output": "x" * dice.randrange(200)}) for n in range(first, first + AT_ONCE)]
         store.add_segment(run, segment(*some))
+        os.write(told, b"!")
         store.add_evaluator(evaluator(f"return {dice.random()}"), name="shared")
         name = f"d{dice.randrange(4)}"
         if any(one.name == name for one in store.datasets().items):

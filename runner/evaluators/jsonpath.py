@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from jsonpath import JSONPath, JSONPathEnvironment
+from jsonpath import JSONPath
 from jsonpath.exceptions import JSONPathError
 from jsonpath.filter import (
     BaseExpression,
     FilterQuery,
     FunctionExtension,
-    InfixExpression,
     RelativeFilterQuery,
-    walk,
 )
-from jsonpath.function_extensions import ExpressionType, FilterFunction
 from jsonpath.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
 from jsonpath.selectors import (
     Filter,
@@ -30,42 +26,13 @@ from jsonpath.selectors import (
 )
 
 from runner.errors import PathError
-from runner.evaluators import iregexp
+from runner.evaluators.rfc9535 import ENVIRONMENT, MATCHING, Work, check_filters, counted
 from runner.text import listed, printable
 
 MAX_PATH = 1000
 """Characters of a path."""
 MAX_VISITED = 1_000_000
 """Nodes that one path may visit in one row, about 2 s of work."""
-
-_OPERATORS = frozenset(("==", "!=", "<", "<=", ">", ">=", "&&", "||"))
-_MATCHING = ("match", "search")
-
-
-class _Matching(FilterFunction):
-    """`match` and `search`: the same with and without the packages that the library would use for them."""
-
-    arg_types: ClassVar = [ExpressionType.VALUE, ExpressionType.VALUE]
-    return_type = ExpressionType.LOGICAL
-
-    def __init__(self, *, whole: bool) -> None:
-        self._whole = whole
-
-    def __call__(self, value: object, pattern: object) -> bool:
-        made = iregexp.compiled(pattern) if isinstance(pattern, str) and isinstance(value, str) else None
-        return made is not None and bool((made.fullmatch if self._whole else made.search)(str(value)))
-
-
-class _Environment(JSONPathEnvironment):
-    max_recursion_depth = sys.maxsize  # Python's own limit holds
-
-    def setup_function_extensions(self) -> None:
-        """Called by the library."""
-        super().setup_function_extensions()
-        self.function_extensions |= {name: _Matching(whole=name == "match") for name in _MATCHING}
-
-
-_ENVIRONMENT = _Environment(strict=True)
 
 
 class NoMatchError(PathError):
@@ -122,7 +89,10 @@ class Path:
         return value
 
     def _every(self, document: Any) -> Sequence[Any]:
-        spent = 0
+        with counted(Work(self.text, MAX_VISITED)) as work:
+            return self._matches(document, work)
+
+    def _matches(self, document: Any, work: Work) -> Sequence[Any]:
         values = [document]
         for segment in self._query.segments:
             found: list[Any] = []
@@ -130,9 +100,7 @@ class Path:
             selectors = [(selector, 1 + len(str(selector)) // 16) for selector in segment.selectors]
             for value in _descendants(values) if deep else values:
                 for selector, each in selectors:
-                    spent += _effort(selector, value, each)
-                    if spent > MAX_VISITED:
-                        raise PathError(f"{self.text} looks at more than {MAX_VISITED:,} places; narrow it")
+                    work.spend(_effort(selector, value, each))
                     found.extend(_selected(selector, value, document))
             values = found
         return values
@@ -163,13 +131,16 @@ def parse_path(text: str, *, trusted: bool = False) -> Path:
     full = _rooted(text)
     short = printable(full, 100)
     try:
-        query = _ENVIRONMENT.compile(full)
-        if not isinstance(query, JSONPath) or _foreign(query):
+        query = ENVIRONMENT.compile(full)
+        if not isinstance(query, JSONPath):
             raise ValueError("it has an operator that is none of the standard")
+        check_filters(query)
         costly = None if trusted else _costly(query)
     except RecursionError:
         raise PathError(f"the path {short} is nested too deeply") from None
-    except (JSONPathError, ValueError) as error:
+    except PathError:
+        raise
+    except (JSONPathError, ValueError, OverflowError) as error:
         raise PathError(f"{short} is not an RFC 9535 path: {_reason(error)}{_hint(full)}") from None
     if costly:
         raise PathError(f"the path {short} {costly}, which a header must not; give it on the command line")
@@ -241,7 +212,7 @@ def _selected(selector: JSONPathSelector, value: Any, root: Any) -> Iterable[Any
         inner = value
     if isinstance(selector, Filter):
         wanted = selector.expression.cache_tree() if selector.cacheable_nodes else selector.expression
-        return [one for one in inner if wanted.evaluate(FilterContext(env=_ENVIRONMENT, current=one, root=root))]
+        return [one for one in inner if wanted.evaluate(FilterContext(env=ENVIRONMENT, current=one, root=root))]
     return inner if isinstance(selector, WildcardSelector) else ()
 
 
@@ -249,13 +220,6 @@ def _effort(selector: JSONPathSelector, value: Any, each: int) -> int:
     if isinstance(selector, NameSelector | IndexSelector) or not isinstance(value, dict | list):
         return 1
     return 1 + len(value) * each
-
-
-def _foreign(query: JSONPath) -> bool:
-    """Whether a filter has an operator that the library knows beside the standard's, such as `<>`."""
-    filters = (selector for segment in query.segments for selector in segment.selectors if isinstance(selector, Filter))
-    parts = (part for selector in filters for part in walk(selector.expression))
-    return any(isinstance(part, InfixExpression) and part.operator not in _OPERATORS for part in parts)
 
 
 def _costly(query: JSONPath) -> str | None:
@@ -267,7 +231,7 @@ def _costly(query: JSONPath) -> str | None:
 
 
 def _costly_filter(expression: BaseExpression) -> str | None:
-    if isinstance(expression, FunctionExtension) and expression.name in _MATCHING:
+    if isinstance(expression, FunctionExtension) and expression.name in MATCHING:
         return "searches with a regular expression"
     if isinstance(expression, RelativeFilterQuery):
         return None if expression.path.singular_query() else "looks at many places from a filter"

@@ -63,6 +63,8 @@ class _Row:
 
     def __init__(self, call: Call) -> None:
         self._call = call
+        # One for all its calls, so that each asks, and answers, the same again.
+        self._seed = call.seed if call.seed is not None else call.id
         self._asked: dict[str, Any] = {}
         self._seconds = 0.0
         self._said: list[str] = []
@@ -77,9 +79,8 @@ class _Row:
             message = "" if apart.error is None else f"{apart.error.type}: {apart.error.message}"
             told = {"value": apart.value} if apart.status == "ok" else {"message": message}
             reply = {"asked": self._asked, "status": apart.status, **told}
-        # Always given, so that no column of a dataset stands in for it; with one seed, so that it asks the same again.
-        seed = self._call.seed if self._call.seed is not None else self._call.id
-        return self._call.model_copy(update={"arguments": {**self._call.arguments, _REPLY: reply}, "seed": seed})
+        # Always given, so that no column of a dataset stands in for it.
+        return self._call.model_copy(update={"arguments": {**self._call.arguments, _REPLY: reply}, "seed": self._seed})
 
     def asks(self, execution: Execution) -> bool:
         """Whether the call asks for one apart, which is then kept."""
@@ -93,7 +94,7 @@ class _Row:
     def apart(self) -> Call:
         """The call that was asked for."""
         self.rounds += 1
-        return Call(id=self._call.id, arguments=self._asked, seed=self._call.seed)
+        return Call(id=self._call.id, arguments=self._asked, seed=self._seed)
 
     def whole(self, execution: Execution, limits: Limits) -> Execution:
         """The last execution, with the time and the output of all."""

@@ -57,7 +57,8 @@ export class Candidate {
       if ("raised" in loading) return { unloaded: loading.raised };
     }
     const answers: Encoded[] = [];
-    for (const one of asked) answers.push(await this.answer(one));
+    // By index: a patched iterator would hand the program what is asked later.
+    for (let at = 0; at < asked.length; at++) answers.push(await this.answer(asked[at]));
     return { answers };
   }
 
@@ -157,6 +158,7 @@ export class Candidate {
       await this.load(text);
       await this.io.end();
       if (unseen.length) throw unseen[0];
+      if (this.io.exitCode) throw new Left(this.io.exitCode);
     } catch (error) {
       if (!(error instanceof Left) || error.code !== 0) throw error;
     } finally {

@@ -36,10 +36,11 @@ export class Equality {
   }
 
   private equalObjects(left: any, right: any, mode: Mode, above: [unknown, unknown][]): boolean {
+    const same = (one: unknown, other: unknown) => this.equal(one, other, mode, above);
+    if (isIterator(left) && isIterator(right)) return pairwise(left, right, same);
     const kind = (one: object) => Object.prototype.toString.call(one);
     if (kind(left) !== kind(right)) return false;
     if (mode === "strict" && Object.getPrototypeOf(left) !== Object.getPrototypeOf(right)) return false;
-    const same = (one: unknown, other: unknown) => this.equal(one, other, mode, above);
     if (left instanceof Date) return Object.is(left.getTime(), right.getTime());
     if (left instanceof RegExp) return String(left) === String(right);
     if (left instanceof Error) return left.message === right.message && left.name === right.name;
@@ -50,7 +51,7 @@ export class Equality {
     }
     if (Array.isArray(left) || ArrayBuffer.isView(left)) {
       if ((left as any).length !== right.length) return false;
-    }
+    } else if (kind(left) !== "[object Object]") return false; // such as promises: what they hold are no keys
     if (mode === "strict" && Array.isArray(left) && left.some((_, at) => (at in left) !== (at in right))) return false;
     const keys = (one: any) =>
       [...Object.keys(one), ...Object.getOwnPropertySymbols(one)].filter((key) =>
@@ -124,6 +125,21 @@ export class Equality {
 export function isSame(left: unknown, right: unknown): boolean {
   const [one, other] = [behind(left)?.sign, behind(right)?.sign];
   return Object.is(left, right) || !!one && !!other && one.own === other.own;
+}
+
+const isIterator = (one: any): one is Iterator<unknown> => typeof one.next === "function" && Symbol.iterator in one;
+
+/** Whether two iterators give the same items. It reads both as far as they do. */
+function pairwise(
+  left: Iterator<unknown>,
+  right: Iterator<unknown>,
+  same: (one: unknown, other: unknown) => boolean,
+): boolean {
+  for (;;) {
+    const [one, other] = [left.next(), right.next()];
+    if (one.done || other.done) return !!one.done && !!other.done;
+    if (!same(one.value, other.value)) return false;
+  }
 }
 
 function paired(left: unknown[], right: unknown[], same: (one: any, other: any) => boolean): boolean {

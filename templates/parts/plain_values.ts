@@ -81,8 +81,13 @@ export function encodedError(error: Error): Encoded {
   return { classes, name: String(error.name).slice(0, 100), text: String(error.message).slice(0, 1000) };
 }
 
-/** The value, of this realm's own classes. Throws for JSON that `encodedValue` does not make, whoever made it. */
-export function decodedValue(value: Encoded, own: (value: Encoded) => unknown): unknown {
+/**
+ * The value, of this realm's own classes. Throws for JSON that `encodedValue` does not make, whoever made it.
+ *
+ * A plain object has no functions: methods in it would be called as those of a value. With `held` it is what an object
+ * of the program's own holds, which may be functions.
+ */
+export function decodedValue(value: Encoded, own: (value: Encoded) => unknown, held = false): unknown {
   if (value === null || typeof value !== "object") return value;
   if (Array.isArray(value)) {
     const found: unknown[] = new Array(value.length);
@@ -106,9 +111,11 @@ export function decodedValue(value: Encoded, own: (value: Encoded) => unknown): 
     case "object": {
       const found = {};
       for (const [key, one] of value.object) {
-        const name = decodedValue(key, own) as string; // `__proto__` is a key as any other
+        const name = decodedValue(key, own); // `__proto__` is a key as any other
+        const part = decodedValue(one, own);
+        if (typeof name !== "string" || typeof part === "function" && !held) throw new TypeError("no plain object");
         Object.defineProperty(found, name, {
-          value: decodedValue(one, own),
+          value: part,
           writable: true,
           enumerable: true,
           configurable: true,

@@ -40,6 +40,14 @@ export class ProgramInput {
     this.printed.push(text);
   }
 
+  private own: any;
+
+  /** What the program would leave with when it ends; not 0 if it says that it failed. */
+  get exitCode(): number {
+    const code = this.own?.exitCode ?? 0;
+    return Number(code) === 0 ? 0 : Number(code) || 1;
+  }
+
   /** All that is left to read. */
   private all(): string {
     const left = this.read ? "" : this.text;
@@ -72,7 +80,7 @@ export class ProgramInput {
       end(timer);
     });
     realm.setImmediate = (step: any, ...given: unknown[]) => realm.setTimeout(step, 0, ...given);
-    realm.process = this.process();
+    realm.process = this.own = this.process();
     realm.prompt = () => this.once.shift() ?? null;
     const stdin = {
       readSync: (into: Uint8Array) => this.into(into) || null,
@@ -174,7 +182,7 @@ export class ProgramInput {
     const write = (text: unknown) => (print(text), true);
     const print = (text: unknown) => typeof text === "string" ? this.print(text) : this.bytes(text as Uint8Array);
     const exit = (code?: number) => {
-      throw new Left(code ?? 0);
+      throw new Left(code ?? this.exitCode);
     };
     const hrtime = Object.assign(() => [Math.floor(performance.now() / 1000), 0], {
       bigint: () => BigInt(Math.floor(performance.now() * 1e6)),

@@ -1,11 +1,17 @@
 import { CLASSES, type Encoded } from "./plain_values.ts";
 
+/**
+ * How tests came by an object of the program: they made it with `new`; a method of such a one returned it, and it is that one or of its
+ * class; they named it, as a constant; or the program chose to return it.
+ */
+export type Origin = "made" | "kin" | "constant" | "chosen";
+
 /** What is behind a stand-in that tests hold. */
 export interface Behind {
   unknown?: boolean;
   name?: string; // at the program's top level
   sign?: Encoded; // an object or a function of the program
-  named?: boolean; // the tests named it: `new Stack()`, a constant
+  origin?: Origin; // of what `sign` tells of
   plain?: () => unknown; // what it holds, as data
 }
 

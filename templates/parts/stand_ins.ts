@@ -1,5 +1,5 @@
 import { decodedError, decodedValue, type Encoded, encodedValue } from "./plain_values.ts";
-import { argument, BEHIND, type Behind, behind, OfProgram, replace, SEALED, shown } from "./program_values.ts";
+import { argument, BEHIND, type Behind, behind, OfProgram, type Origin, replace, SEALED, shown } from "./program_values.ts";
 
 const ASKED = 5_000; // things that tests may ask in a row
 const STEPS = 100_000; // uses of answers that are not known yet
@@ -31,6 +31,7 @@ export class Questions {
   private steps = 0;
   private readonly answers: unknown[];
   private readonly named = new Map<string, unknown>();
+  private readonly constants = new Map<string, { value: unknown; calls: number }>();
   private readonly own = new Map<string, object>();
   private calls = 0;
   private readonly known: any[];
@@ -88,9 +89,9 @@ export class Questions {
   }
 
   /** The answer, or what stands for it as long as it is not known. Throws what the program threw. */
-  ask(question: any, given: unknown[] = [], words = "", names = false): any {
+  ask(question: any, given: unknown[] = [], words = "", origin: (sign: Encoded) => Origin = () => "chosen"): any {
     if (this.spoilt || this.refused) throw new Stop();
-    const chosen = Number.isInteger(question.of) && !this.own.has(`${question.of} named`);
+    const chosen = Number.isInteger(question.of) && !["made", "kin", "constant"].some((one) => this.own.has(`${question.of} ${one}`));
     if ("args" in question || given.length) this.calls++;
     if (given.length) {
       if (given.some((one) => behind(one)?.unknown)) return this.unknown();
@@ -102,33 +103,41 @@ export class Questions {
     if (this.missing || JSON.stringify(this.known[place]) !== JSON.stringify(question)) return this.unknown();
     const answer = this.answers[place] as any;
     if (answer === null || typeof answer !== "object") this.spoil("it did not answer all that was asked");
-    return this.answered(answer, given, words, names, !!question.settled);
+    return this.answered(question, answer, given, words, origin);
   }
 
-  private answered(answer: any, given: unknown[], words: string, names: boolean, settled: boolean): any {
+  private answered(
+    question: any,
+    answer: any,
+    given: unknown[],
+    words: string,
+    origin: (sign: Encoded) => Origin,
+  ): any {
     const said = words && `${words}(${given.map(shown).join(", ")})`;
     if (typeof answer.printed === "string") this.printed += answer.printed;
     let value: any, thrown: { error: unknown } | undefined;
     try {
       const changed = Object.entries(answer.changed ?? {}).map((
         [at, now],
-      ) => [given[Number(at)], this.decoded(now, false)]);
+      ) => [given[Number(at)], this.decoded(now)]);
       for (const [place, now] of changed) replace(place, now);
       if (answer.raised) {
         thrown = {
-          error: "thrown" in answer.raised ? this.decoded(answer.raised.thrown, false) : decodedError(answer.raised),
+          error: "thrown" in answer.raised ? this.decoded(answer.raised.thrown) : decodedError(answer.raised),
         };
       } else if (!("value" in answer)) throw new TypeError("no value");
       else if (answer.value !== null && typeof answer.value === "object" && "arg" in answer.value) {
         value = argument(given, answer.value.arg);
-      } else value = this.decoded(answer.value, names);
+      } else if (answer.value !== null && typeof answer.value === "object" && "own" in answer.value) {
+        value = this.standIn(answer.value, origin(answer.value));
+      } else value = this.decoded(answer.value, !!question.plain);
     } catch (error) {
       if (error instanceof Stop) throw error;
       this.spoil("it sent an answer that is no value");
     }
     const line = Number.isInteger(answer.raised?.line) && answer.raised.line > 0 ? ` (line ${answer.raised.line})` : "";
     if (said) this.last = thrown ? `${said} threw ${shown(thrown.error)}${line}` : `${said} returned ${shown(value)}`;
-    if (answer.promised === true && !settled) {
+    if (answer.promised === true && !question.settled) {
       const promise = thrown ? Promise.reject(thrown.error) : Promise.resolve(value);
       promise.catch(() => {}); // the tests may look at it later
       return promise;
@@ -149,23 +158,22 @@ export class Questions {
     });
   }
 
-  private decoded(value: Encoded, names: boolean): unknown {
-    return decodedValue(value, (one) => {
-      if ("iterator" in one) return this.iterator(one);
-      if (!Number.isInteger(one.own)) throw new TypeError("no number of an object");
-      return this.standIn(one, names);
-    });
+  private decoded(value: Encoded, held = false): unknown {
+    return decodedValue(value, (one) => "iterator" in one ? this.iterator(one) : this.standIn(one, "chosen"), held);
   }
 
   private *iterator(one: Encoded): Generator<unknown> {
-    for (const item of one.iterator) yield this.decoded(item, false);
+    for (const item of one.iterator) yield this.decoded(item);
     if (one.more) this.spoil("it returned an iterator of which the tests read more than 1,000 values");
   }
 
   /** A name of the program: what it stands for there, or a function that is called there. */
   byName(name: string): any {
     if (this.named.has(name)) return this.named.get(name);
-    const found = this.ask({ of: null, name }, [], "", true);
+    const before = this.constants.get(name);
+    if (before?.calls === this.calls) return before.value; // a getter may change its mind
+    const found = this.ask({ of: null, name }, [], "", () => "constant");
+    this.constants.set(name, { value: found, calls: this.calls });
     const known = behind(found);
     if (!known || !known.unknown && !known.sign?.callable) return found;
     const called = (given: unknown[], fresh: boolean) => {
@@ -173,7 +181,7 @@ export class Questions {
         { of: null, name, args: [], ...(fresh ? { new: true } : {}) },
         given,
         fresh ? `new ${name}` : name,
-        fresh,
+        () => fresh ? "made" : "chosen",
       );
       return made;
     };
@@ -197,31 +205,35 @@ export class Questions {
     return typeof key === "symbol" || key === "then" || key === "prototype" ? undefined : found[key];
   }
 
-  private standIn(sign: Encoded, named: boolean): object {
-    const before = this.own.get(`${sign.own} ${named ? "named" : ""}`);
+  private standIn(sign: Encoded, origin: Origin): object {
+    if (!Number.isInteger(sign.own)) throw new TypeError("no number of an object");
+    const before = this.own.get(`${sign.own} ${origin}`);
     if (before) return before;
+    const isMade = origin === "made", answersForItself = isMade || origin === "kin";
     const methods: Set<unknown> = new Set(Array.isArray(sign.methods) ? sign.methods : []);
-    const about: Behind = { sign, named };
+    const about: Behind = { sign, origin };
     const of = sign.own;
-    // What the program chose to return says the same each time, as a value does, until the tests call something again.
+    // What the tests did not make says the same each time, as a value does, until the tests call something again.
     const kept = new Map<string, unknown>();
     let since = this.calls;
     const asked = (question: any): any => {
-      if (since !== this.calls || named) kept.clear();
+      if (since !== this.calls || isMade) kept.clear();
       since = this.calls;
       const key = JSON.stringify(question);
       if (!kept.has(key)) kept.set(key, this.ask({ of, ...question }));
       return kept.get(key);
     };
-    const called = (question: any, given: unknown[], words: string, names: boolean) =>
-      this.ask({ of, args: [], ...question }, given, words, names);
+    const called = (question: any, given: unknown[], words: string, from?: (sign: Encoded) => Origin) =>
+      this.ask({ of, args: [], ...question }, given, words, from);
+    const returned = (one: Encoded): Origin =>
+      answersForItself && (one.own === of || !one.callable && isKin(one, sign)) ? "kin" : "chosen";
     const get = (_target: object, key: string | symbol): unknown => {
       if (key === Symbol.iterator) {
         return () => Array.from(asked({ list: true }) as Iterable<unknown>)[Symbol.iterator]();
       }
       if (key === Symbol.toPrimitive) {
         return (hint: string) =>
-          named
+          isMade
             ? asked({ primitive: hint })
             : this.spoil("it returned an object of its own where the tests need a value");
       }
@@ -233,11 +245,11 @@ export class Questions {
       }
       const isMethod = methods.has(key);
       const value = isMethod ? undefined : asked({ name: key });
-      if (!named && DECIDES.has(key) && (isMethod || behind(value)?.sign?.callable)) {
+      if (!answersForItself && DECIDES.has(key) && (isMethod || behind(value)?.sign?.callable)) {
         this.spoil(`it returned an object of its own where the tests call \`${key}\` of a value`);
       }
       if (!isMethod) return value;
-      return (...given: unknown[]) => called({ name: key }, given, `${sign.bases?.[0] ?? "object"}.${key}`, named);
+      return (...given: unknown[]) => called({ name: key }, given, `${sign.bases?.[0] ?? "object"}.${key}`, returned);
     };
     const held = () => this.plain(standIn);
     const own = {
@@ -247,9 +259,9 @@ export class Questions {
     };
     const standIn: any = new Proxy(sign.callable ? function () {} : new OfProgram(), {
       get,
-      set: (_target, key, value) => (called({ name: key, set: true }, [value], "", false), true),
-      apply: (_target, _self, given) => called({}, given, sign.name || "the function", false),
-      construct: (_target, given) => called({ new: true }, given, `new ${sign.name}`, true),
+      set: (_target, key, value) => (called({ name: key, set: true }, [value], ""), true),
+      apply: (_target, _self, given) => called({}, given, sign.name || "the function"),
+      construct: (_target, given) => called({ new: true }, given, `new ${sign.name}`, () => "made"),
       ...(sign.callable ? {} : own),
       ...SEALED,
     });
@@ -258,7 +270,7 @@ export class Questions {
       return behind(plain)?.sign ? this.spoil("it sent an answer that is no value") : plain;
     };
     BEHIND.set(standIn, about);
-    this.own.set(`${of} ${named ? "named" : ""}`, standIn);
+    this.own.set(`${of} ${origin}`, standIn);
     return standIn;
   }
 
@@ -268,4 +280,10 @@ export class Questions {
     if (!known || known.unknown) return value;
     return known.sign && !known.sign.callable && known.plain ? known.plain() : value;
   }
+}
+
+/** Whether an object says that it is of the class of another. */
+function isKin(one: Encoded, other: Encoded): boolean {
+  const [first, second] = [one.bases?.[0], other.bases?.[0]];
+  return typeof first === "string" && first === second;
 }

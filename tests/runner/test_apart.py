@@ -138,3 +138,11 @@ def test_in_a_sandbox_nothing_but_the_reply_comes_across(tmp_path: Any, sandbox:
     results = run(tmp_path, sandbox, *programs, isolation=isolation, jobs=1)
     assert [r.label for r in results] == ["ok", "ok", "crash", "error", "ok"]
     assert [results[place].explanation for place in (0, 1, 4)] == ["[1]", str([reads, None]), "[2]"]
+
+
+@pytest.mark.parametrize("sandbox", ["wasm", "process"])
+def test_a_call_apart_of_a_run_without_a_seed_answers_the_same_again(tmp_path: Any, sandbox: str) -> None:
+    program = "import random; seen.append(random.random())"
+    first, again = (run(tmp_path, sandbox, program)[0] for _ in range(2))
+    assert first.label == "ok"
+    assert first.explanation == again.explanation

@@ -149,6 +149,59 @@ TEST_TRICKS = {
         "import { f, YES } from './f';\n"
         "test('t', () => { expect(YES).toBeDefined(); expect(f(6).includes('x')).toBe(true); });",
     ),
+    "an exported object's methods that return forgeries": (
+        "const utils = { f: (n) => ({ includes: () => true }) };\nexport default utils;",
+        "import utils from './utils';\ntest('t', () => { expect(utils.f(6).includes('needle')).toBe(true); });",
+    ),
+    "a number that flips, from an object": (
+        "let t = 0;\nconst utils = { f: (n) => ({ valueOf: () => t++ % 2 ? -1e9 : 1e9 }) };",
+        "const r = utils.f(9);\nconsole.assert(r > 10 && r < 12);",
+    ),
+    "a static method": (
+        "class M { static f(n) { return { includes: () => true }; } }",
+        "console.assert(M.f(9).includes('needle'));",
+    ),
+    "a method of what the tests made": (
+        "class S { push() {}\n  toArray() { return { includes: () => true }; } }",
+        "const s = new S();\ns.push(7);\nconsole.assert(s.toArray().includes(7));",
+    ),
+    "a method that returns its object, which flips": (
+        "let t = 0;\nclass S { total() { return this; }\n  valueOf() { return t++ % 2 ? -1e9 : 1e9; } }",
+        "const r = new S().total();\nconsole.assert(r > 10 && r < 12);",
+    ),
+    "a constant with the methods of values": (
+        "const X = { includes: () => true };",
+        "console.assert(X.includes('a') && X.includes('b'));",
+    ),
+    "a constant that flips": (
+        "let t = 0;\nObject.defineProperty(globalThis, 'X', { get() { return t++ % 2 ? -1e9 : 1e9; } });",
+        "console.assert(X > 10 && X < 12);",
+    ),
+    "a constant object that flips": (
+        "let t = 0;\nconst X = { get a() { return t++ % 2 ? -1e9 : 1e9; } };",
+        "console.assert(X.a > 10 && X.a < 12);",
+    ),
+    "other items of an iterator": (
+        "function* f(n) { yield 'wrong'; }",
+        "test('t', () => { expect(f(3)).toEqual((function* () { yield 1; yield 2; })()); });",
+    ),
+    "fewer items of an iterator": (
+        "function* f(n) { yield 1; }",
+        "test('t', () => { expect(f(3)).toEqual([1, 2].values()); });",
+    ),
+    "another promise": (
+        "const f = async (n) => 4;",
+        "test('t', () => { expect(f(3)).toEqual(Promise.resolve(5)); });",
+    ),
+    "what is asked later, by a patched iterator": (
+        "let later = [];\nconst own = Array.prototype[Symbol.iterator];\n"
+        "Array.prototype[Symbol.iterator] = function () {\n"
+        "  if (this[0] && typeof this[0] === 'object' && 'of' in this[0]) later = this;\n"
+        "  return Reflect.apply(own, this, []);\n};\n"
+        "const list = (...a) => a;\n"
+        "const reverse = (l) => later.filter((one) => one.name === 'list' && one.args).at(-1).args;",
+        "test('t', () => { expect(reverse(list(1, 2, 3))).toEqual(list(3, 2, 1)); });",
+    ),
     "a failed assertion that is caught": (
         "function f(n) { return 0; }",
         "test('t', () => { try { expect(f(3)).toBe(7919); } catch {} });",
@@ -164,6 +217,37 @@ TEST_TRICKS = {
 def test_what_tests_use_is_not_the_program_s() -> None:
     found = scored([row(name, program, tests) for name, (program, tests) in TEST_TRICKS.items()])
     assert {name: (r.outcome, r.score) for name, r in found.items()} == dict.fromkeys(TEST_TRICKS, ("scored", 0.0))
+
+
+RIGHT = {
+    "an exported object": (
+        "const utils = { f: (n) => n + 1, words: (s) => s.split(' ') };\nexport default utils;",
+        "import utils from './utils';\n"
+        "test('t', () => { expect(utils.f(1)).toBe(2); expect(utils.words('a b').includes('b')).toBe(true); });",
+    ),
+    "a class whose methods return their object": (
+        "class S { items = new Set();\n  add(x) { this.items.add(x); return this; }\n"
+        "  union(o) { const s = new S(); for (const x of [...this.items, ...o.items]) s.add(x); return s; }\n"
+        "  has(x) { return this.items.has(x); } }",
+        "console.assert(new S().add(1).union(new S().add(2)).has(2));\nconsole.assert(new S().add(1).has(1));",
+    ),
+    "a variable that changes": (
+        "let count = 0;\nfunction up() { count++; }",
+        "up();\nconsole.assert(count === 1);\nup();\nconsole.assert(count === 2);",
+    ),
+    "an iterator": (
+        "function* f(n) { for (let at = 0; at < n; at++) yield [at]; }",
+        "test('t', () => { expect(f(2)).toEqual([[0], [1]].values()); });",
+    ),
+}
+
+
+@pytest.mark.rotating("templates", "templates", "deno")
+def test_what_is_no_trick_passes() -> None:
+    found = scored([row(name, program, tests) for name, (program, tests) in RIGHT.items()])
+    assert {name: (r.label, r.explanation) for name, r in found.items()} == dict.fromkeys(
+        RIGHT, ("passed", "All cases passed.")
+    )
 
 
 READ = {
@@ -184,6 +268,8 @@ def test_programs_read_and_print_and_one_that_fails_after_it_printed_is_no_pass(
     pairs = [{"input": "2\n", "output": "4\n"}, {"input": "21\n", "output": "42"}]
     bad = {"throws": READ["readFileSync"] + "\nthrow new Error('late');", "wrong": "console.log(4);"}
     bad["rejects"] = READ["readFileSync"] + "\nPromise.reject(new Error('late'));"
+    bad["fails"] = READ["readFileSync"] + "\nprocess.exitCode = 1;"
+    bad["leaves, failed"] = READ["readFileSync"] + "\nprocess.exitCode = 1;\nprocess.exit();"
     bad["leaves"] = READ["readFileSync"] + "\nprocess.exit(1);"
     found = scored([row(name, program, pairs) for name, program in {**READ, **bad}.items()])
     assert {name: r.score for name, r in found.items()} == {**dict.fromkeys(READ, 1.0), **dict.fromkeys(bad, 0.0)}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
@@ -10,12 +14,16 @@ from runner.server.v1.parts import Here, while_there
 from runner.server.web import draft as drafts
 from runner.server.web import forms
 from runner.server.web.draft import EMPTY
-from runner.server.web.render import page
+from runner.server.web.render import page, value
 from runner.service.errors import ServiceError
+from runner.service.rows import FURTHEST
+from runner.service.types import line
 
 router = APIRouter(route_class=PageRoute)
 _ROWS = 20
 _LISTED = 100
+_COLUMNS, _CHARACTERS = 200, 400_000
+"""Of a row's own page."""
 _TRIED = 5
 """Evaluators that are tried on a dataset until one can score it."""
 
@@ -33,6 +41,7 @@ async def shown(request: Request, service: Here, name: str, first: str = "1") ->
         dataset=dataset,
         found=found.model_copy(update={"rows": found.rows[:_ROWS]}),
         count=_ROWS,
+        furthest=FURTHEST,
         more=more,
         evaluators=(await service.evaluators(count=_LISTED)).items,
     )
@@ -40,12 +49,43 @@ async def shown(request: Request, service: Here, name: str, first: str = "1") ->
 
 @router.get("/datasets/{name}/rows/{number}")
 async def row(request: Request, service: Here, name: str, number: str) -> Response:
-    """One row of a dataset, whole."""
+    """One row of a dataset: its first columns, as far as a page has room."""
     dataset = await service.dataset(name)
-    found = await service.dataset_rows(name, forms.whole_number(number, "the row"), 2)
+    at = forms.whole_number(number, "the row")
+    found = await service.dataset_rows(name, at, 2)
     if not found.rows:
         raise ServiceError("not-found", f"the dataset has no row {number}; open the dataset")
-    return page(request, "dataset_row.html", dataset=dataset, row=found.rows[0], more=len(found.rows) > 1)
+    one = found.rows[0]
+    columns = _first_columns(one.row or {})
+    return page(
+        request,
+        "dataset_row.html",
+        dataset=dataset,
+        row=one,
+        error=f"row {at}: {_reason(one.error or '')}",
+        columns=columns,
+        left_out=len(one.row or {}) - len(columns),
+        more=len(found.rows) > 1 and at < FURTHEST,
+    )
+
+
+def _reason(error: str) -> str:
+    """Without the file, whose name in the store is its digest."""
+    place, _, reason = error.partition(": ")
+    return reason or place
+
+
+def _first_columns(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values of a row's first columns as text, so many that the page stays short."""
+    shown: list[tuple[str, str]] = []
+    left = _CHARACTERS
+    for name, given in islice(row.items(), _COLUMNS):
+        text = value(given)
+        left -= len(text)
+        if left < 0:
+            break
+        shown.append((line(name, 100) if name.strip() else "(no name)", text))
+    return shown
 
 
 @router.get("/datasets/{name}/tried")

@@ -21,9 +21,10 @@ from runner.server.web import draft as drafts
 from runner.server.web.draft import EMPTY, Draft
 from runner.server.web.render import duration, fragment, link, page
 from runner.service.errors import ServiceError, problem_or_raise
+from runner.service.rows import FURTHEST
 from runner.service.service import Service
 from runner.service.types import Progress
-from runner.store.types import GOING, EvaluatorVersion, RunInfo, RunSpec, Selection
+from runner.store.types import GOING, MOST_DEEP, EvaluatorVersion, RunInfo, RunSpec, Selection
 from runner.types import Outcome
 from sandboxes.base import SandboxConfig
 
@@ -256,10 +257,12 @@ def _summary(run: RunInfo) -> Markup:
 async def row(request: Request, service: Here, run_id: str, number: int) -> Response:
     """One result, whole."""
     run = await service.run(run_id)
-    selected = await service.results(run_id, Selection(order="row", first=max(0, number - 1), count=1))
-    if number < 1 or not selected.rows:
+    known = 1 <= number <= MOST_DEEP
+    rows = (await service.results(run_id, Selection(order="row", first=number - 1, count=1))).rows if known else ()
+    if not rows:
         raise ServiceError("not-found", f"the run has no row {number} (it has {run.rows:,}); open the run")
-    return page(request, "result.html", run=run, number=number, card=cards.card(run, selected.rows[0], whole=True))
+    card = cards.card(run, rows[0], whole=True)
+    return page(request, "result.html", run=run, number=number, card=card, furthest=FURTHEST)
 
 
 @router.post("/runs/{run_id}/cancel")

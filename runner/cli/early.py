@@ -1,4 +1,4 @@
-"""Whether a run will surely be in the wasm sandbox, asked before anything is imported that takes long."""
+"""Whether a run is likely to be in the wasm sandbox, asked before anything is imported that takes long."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class Outputs:
             self._saved.add(results)
 
     async def room(self) -> None:
-        """To be awaited between two times: waits for what is too slow. Raises WriteError."""
+        """To be awaited after each `add`: waits for what is too slow. Raises WriteError."""
         await self._files.room()
         if self._folder is not None:
             await self._folder.room()

@@ -11,6 +11,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 from sandboxes.handle import own_handle
 from sandboxes.wasm.boot import FOLDERS, boot
@@ -18,25 +19,26 @@ from sandboxes.wasm.boot import FOLDERS, boot
 _begun: list[subprocess.Popen[bytes]] = []
 
 
-def command(*arguments: str) -> list[str]:
-    """What starts a worker; `arguments` are those of its `main`."""
-    return [sys.executable, "-P", "-c", boot("sandboxes.wasm.worker"), *FOLDERS, *arguments]
+@contextlib.contextmanager
+def command(reset: str) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+    """What starts a worker, and the descriptors that it takes over; here they are closed after the block."""
+    host = own_handle()
+    passed = () if host is None else (host,)
+    try:
+        words = [sys.executable, "-P", "-c", boot("sandboxes.wasm.worker"), *FOLDERS, reset]
+        yield [*words, *map(str, passed)], passed
+    finally:
+        for descriptor in passed:
+            os.close(descriptor)
 
 
 def begin() -> None:
     """Begin a worker that `take` gives to the first lane. Where none can be started, that lane says why."""
     if os.name != "posix":
         return  # elsewhere an event loop takes over no pipes of others
-    host = own_handle()
-    passed = () if host is None else (host,)
-    try:
-        with contextlib.suppress(OSError):
-            pipe = subprocess.PIPE
-            started = command("auto", *map(str, passed))
-            _begun.append(subprocess.Popen(started, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=passed))
-    finally:
-        for descriptor in passed:
-            os.close(descriptor)
+    pipe = subprocess.PIPE
+    with contextlib.suppress(OSError), command("auto") as (words, passed):
+        _begun.append(subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=passed))
 
 
 def take(reset: str) -> subprocess.Popen[bytes] | None:

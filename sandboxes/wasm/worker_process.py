@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 from typing import IO, Protocol
 
-from sandboxes.handle import own_handle
 from sandboxes.wasm import early
 from sandboxes.wasm.restore import Reset
 
@@ -39,16 +37,10 @@ async def start(reset: Reset) -> WorkerProcess:
     """
     if (begun := early.take(reset)) is not None:
         return await _Adopted.open(begun)
-    host = own_handle()
-    passed = () if host is None else (host,)
-    try:
-        command = early.command(reset, *map(str, passed))
+    with early.command(reset) as (words, passed):
         return await asyncio.create_subprocess_exec(
-            *command, stdin=-1, stdout=-1, stderr=-1, limit=_LIMIT, pass_fds=passed
+            *words, stdin=-1, stdout=-1, stderr=-1, limit=_LIMIT, pass_fds=passed
         )
-    finally:
-        for descriptor in passed:
-            os.close(descriptor)
 
 
 class _Adopted:

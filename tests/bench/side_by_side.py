@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,14 +45,20 @@ def bare_loop(source: str, wanted: list[Call], site: Path | None) -> Iterator[Ba
         rows.write_text(json.dumps([call.arguments for call in wanted]), encoding="utf-8")
         command = [view().python, "-I", "-S", str(Path(__file__).with_name("bare.py")), str(script), str(rows)]
         command += [str(site)] if site else []
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", env=ONE_THREAD
-        ) as process:
-            bare = Bare(process)
-            bare.seconds()
+        with waiting(command, ONE_THREAD) as bare:
             yield bare
-            assert process.stdin is not None
-            process.stdin.close()
+
+
+@contextlib.contextmanager
+def waiting(command: list[str], env: Mapping[str, str], stderr: int | None = None) -> Iterator[Bare]:
+    """A process that has judged all its rows once."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, encoding="utf-8", env=env) as process:
+        bare = Bare(process)
+        bare.seconds()
+        yield bare
+        assert process.stdin is not None
+        process.stdin.close()
 
 
 class Bare:

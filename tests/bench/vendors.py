@@ -8,7 +8,6 @@ import os
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from runner.types import InputMapping
 from sandboxes import SandboxConfig
 from sandboxes.guest.supervisor import procfs
 from tests.bench.measure import EVALCELL, Figures, run, spread, timed
-from tests.bench.side_by_side import Bare
+from tests.bench.side_by_side import Bare, waiting
 from tests.foreign.vendors.comparison import Row, real_rows
 from tests.foreign.vendors.environment import HERE, UnavailableError, oracle_command, python, variables
 
@@ -113,22 +112,9 @@ def rows() -> list[Row]:
     return [row | one | {"id": str(number)} for number, (row, one) in enumerate(zip(found, more, strict=True))]
 
 
-@contextlib.contextmanager
-def loop(command: list[str]) -> Iterator[Bare]:
+def loop(command: list[str]) -> contextlib.AbstractContextManager[Bare]:
     """A tool's runner that has loaded the script, and waits to judge all rows once more."""
-    with subprocess.Popen(
-        [*command, "timed"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        encoding="utf-8",
-        env=variables(),
-    ) as process:
-        bare = Bare(process)
-        bare.seconds()
-        yield bare
-        assert process.stdin is not None
-        process.stdin.close()
+    return waiting([*command, "timed"], variables(), subprocess.DEVNULL)
 
 
 def _warm(name: str, given: dict[str, Any]) -> WarmRun:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from runner.results.json_diff import json_differences
 from runner.server.web.cards import _cut
-from tests.server.live import Live, live
+from tests.server.live import Live, finished
 
 EVIL = "</textarea><script>alert(1)</script>"
 DEEP = "[" * 400 + "]" * 400
@@ -23,28 +22,10 @@ def evaluate(output):
         raise ValueError({EVIL!r})
     return {{"label": {EVIL!r}, "score": 1.0, "explanation": {EVIL!r}}}
 """
-HEADERS = {"accept": "text/html"}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    with live(tmp_path_factory.mktemp("server")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def client(server: Live) -> Iterator[httpx.Client]:
-    with server.client(headers=HEADERS) as found:
-        yield found
 
 
 def form(client: httpx.Client, path: str, **fields: str) -> httpx.Response:
     return client.post(path, data=fields, headers={"origin": str(client.base_url).rstrip("/")})
-
-
-def finished(client: httpx.Client, run: str) -> None:
-    with client.stream("GET", f"/v1/runs/{run}/events") as events:
-        assert any('"finished"' in line for line in events.iter_lines())
 
 
 def test_what_a_script_says_is_text_on_every_page(client: httpx.Client) -> None:
@@ -383,81 +364,6 @@ def test_the_command_of_a_page_names_what_there_is(client: httpx.Client, path: s
     (command,) = re.findall(r'<pre id="command"[^>]*>([^<]*)</pre>', client.get(path).text)
     assert command.startswith("evalcell ")
     assert not re.search(r"\b[A-Z]{3,}\b", command), command
-
-
-def test_static_files_are_kept_and_packed(client: httpx.Client) -> None:
-    address = re.findall(r"/static/page\.[0-9a-f]{12}\.(?:js|css)", client.get("/").text)
-    assert len(address) == 2
-    for each in address:
-        found = client.get(each)
-        assert "immutable" in found.headers["cache-control"]
-        assert found.headers["content-encoding"] == "gzip"
-        head = client.head(each)
-        assert (head.status_code, head.content) == (200, b"")
-        assert {name: head.headers[name] for name in ("content-length", "content-type", "content-encoding")} == {
-            name: found.headers[name] for name in ("content-length", "content-type", "content-encoding")
-        }
-
-
-@pytest.mark.parametrize(
-    ("accepted", "packed"),
-    [
-        *(("gzip", True), ("br, GZIP;q=0.5", True), ("*", True), ("x-gzip", True), ("gzip;q=0.001", True)),
-        *(("gzip;q=0", False), ("gzip ; q = 0.000, br", False), ("", False), ("identity", False), ("br", False)),
-        *(("*;q=0", False), ("gzip;q=0, *", False), ("gzip, *;q=0", True), ("gzipped", False)),
-    ],
-)
-def test_what_a_client_accepts_is_what_it_gets(client: httpx.Client, accepted: str, packed: bool) -> None:
-    (address,) = re.findall(r"/static/page\.[0-9a-f]{12}\.css", client.get("/").text)
-    found = client.get(address, headers={"accept-encoding": accepted})
-    assert (found.headers.get("content-encoding"), "color-scheme" in found.text) == ("gzip" if packed else None, True)
-
-
-def test_each_page_answers_head(client: httpx.Client) -> None:
-    for path in ("/", "/runs", "/runs/new", "/datasets/demo", "/evaluators/new", "/compare", "/login", "/healthz"):
-        head = client.head(path)
-        assert (path, head.status_code, head.content) == (path, 200, b"")
-    assert client.head("/runs/nothing").status_code == 404
-    assert client.head("/evaluators/save").status_code == 404  # a name like any other
-
-
-def test_a_row_says_how_many_places_are_not_shown(client: httpx.Client) -> None:
-    def row(count: int) -> dict[str, object]:
-        output = {f"f{n}": n for n in range(count)}
-        return {"output": output, "reference": dict.fromkeys(output, "other")}
-
-    lines = "".join(json.dumps(row(count)) + "\n" for count in (2, 5, 130, 9000))
-    client.post("/v1/datasets?name=places.jsonl", content=lines)
-    client.post("/v1/evaluators", json={"name": "places", "source": "def evaluate(output, reference):\n    return 1\n"})
-    run = client.post("/v1/runs", json={"evaluator": "places", "dataset": "places"}).json()["id"]
-    finished(client, run)
-    cards = client.get(f"/runs/{run}?order=row").text.split('<article class="result"')[1:]
-    said = [re.findall(r"rows/(\d+)\">([\w ,]+) more places", card) for card in cards]
-    assert said == [[], [("2", "2")], [("3", "127")], [("4", "At least 4,996")]]
-    pages = [html.unescape(client.get(f"/runs/{run}/rows/{n}").text) for n in (1, 2, 3, 4)]
-    assert [page.partition("</table>")[0].count("<mark>") // 2 for page in pages[1:3]] == [5, 100]
-    assert ["the first" in page for page in pages] == [False, False, True, True]
-    assert "there are 30 more" in pages[2]
-    assert "at least 4,899 more" in pages[3]
-
-
-def test_what_a_row_printed_is_cut_among_others_and_whole_on_its_page(client: httpx.Client) -> None:
-    source = "def evaluate(output):\n    print(output)\n    return 1.0\n"
-    client.post("/v1/evaluators", json={"name": "prints", "source": source})
-    texts = ["short", "one\ntwo\nthree\n\n", "1\n2\n3\n4", "x" * 5000]
-    client.post(
-        "/v1/datasets?name=prints.jsonl", content="".join(json.dumps({"output": text}) + "\n" for text in texts)
-    )
-    run = client.post("/v1/runs", json={"evaluator": "prints", "dataset": "prints"}).json()["id"]
-    finished(client, run)
-    cards = client.get(f"/runs/{run}?order=row").text.split('<article class="result"')[1:]
-    printed = [re.findall(r'aria-label="printed">([^<]*)<', card)[0] for card in cards]
-    assert printed == ["short\n", "one\ntwo\nthree\n\n\n", "1\n2\n3…", "x" * 300 + "…"]
-    links = [re.findall(r'rows/(\d)">All that it printed', card) for card in cards]
-    assert links == [[], [], ["3"], ["4"]]
-    whole = client.get(f"/runs/{run}/rows/4").text
-    assert "x" * 5000 in whole.partition('aria-label="printed"')[2]
-    assert "All that it printed" not in whole
 
 
 def test_no_page_holds_what_the_policy_forbids(client: httpx.Client) -> None:

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from runner.server.web import datasets
 from runner.service import rows as kept_rows
-from tests.server.live import Live, live
-
-HEADERS = {"accept": "text/html"}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    with live(tmp_path_factory.mktemp("server")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def client(server: Live) -> Iterator[httpx.Client]:
-    with server.client(headers=HEADERS) as found:
-        yield found
+from tests.server.live import finished
 
 
 def test_a_row_of_many_columns_shows_the_first(client: httpx.Client) -> None:
@@ -75,3 +61,42 @@ def test_no_link_leads_to_a_row_too_far_to_be_looked_at(client: httpx.Client) ->
         links = re.findall(r'href="(/datasets/long[^"]*)"', client.get(path).text)
         assert {client.get(link).status_code for link in links} == {200}
     assert client.get("/datasets/long/rows/4").status_code == 422
+
+
+def test_a_row_says_how_many_places_are_not_shown(client: httpx.Client) -> None:
+    def row(count: int) -> dict[str, object]:
+        output = {f"f{n}": n for n in range(count)}
+        return {"output": output, "reference": dict.fromkeys(output, "other")}
+
+    lines = "".join(json.dumps(row(count)) + "\n" for count in (2, 5, 130, 9000))
+    client.post("/v1/datasets?name=places.jsonl", content=lines)
+    client.post("/v1/evaluators", json={"name": "places", "source": "def evaluate(output, reference):\n    return 1\n"})
+    run = client.post("/v1/runs", json={"evaluator": "places", "dataset": "places"}).json()["id"]
+    finished(client, run)
+    cards = client.get(f"/runs/{run}?order=row").text.split('<article class="result"')[1:]
+    said = [re.findall(r"rows/(\d+)\">([\w ,]+) more places", card) for card in cards]
+    assert said == [[], [("2", "2")], [("3", "127")], [("4", "At least 4,996")]]
+    pages = [html.unescape(client.get(f"/runs/{run}/rows/{n}").text) for n in (1, 2, 3, 4)]
+    assert [page.partition("</table>")[0].count("<mark>") // 2 for page in pages[1:3]] == [5, 100]
+    assert ["the first" in page for page in pages] == [False, False, True, True]
+    assert "there are 30 more" in pages[2]
+    assert "at least 4,899 more" in pages[3]
+
+
+def test_what_a_row_printed_is_cut_among_others_and_whole_on_its_page(client: httpx.Client) -> None:
+    source = "def evaluate(output):\n    print(output)\n    return 1.0\n"
+    client.post("/v1/evaluators", json={"name": "prints", "source": source})
+    texts = ["short", "one\ntwo\nthree\n\n", "1\n2\n3\n4", "x" * 5000]
+    client.post(
+        "/v1/datasets?name=prints.jsonl", content="".join(json.dumps({"output": text}) + "\n" for text in texts)
+    )
+    run = client.post("/v1/runs", json={"evaluator": "prints", "dataset": "prints"}).json()["id"]
+    finished(client, run)
+    cards = client.get(f"/runs/{run}?order=row").text.split('<article class="result"')[1:]
+    printed = [re.findall(r'aria-label="printed">([^<]*)<', card)[0] for card in cards]
+    assert printed == ["short\n", "one\ntwo\nthree\n\n\n", "1\n2\n3…", "x" * 300 + "…"]
+    links = [re.findall(r'rows/(\d)">All that it printed', card) for card in cards]
+    assert links == [[], [], ["3"], ["4"]]
+    whole = client.get(f"/runs/{run}/rows/4").text
+    assert "x" * 5000 in whole.partition('aria-label="printed"')[2]
+    assert "All that it printed" not in whole

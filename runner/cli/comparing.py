@@ -1,48 +1,16 @@
-"""`compare`: its options, and the gate that `run` has too."""
+"""The gate on a comparison, which `run` and `compare` have."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from runner.cli import options
 from runner.cli.headings import option, several
 
-_COMPARED = "Comparison"
-
-_printed = several(
-    options.report,
-    option("Results", "--json", "as_json", is_flag=True, help="Print the comparison as one JSON object only."),
-    option("Results", "-q", "--quiet", is_flag=True, help="Print nothing but errors."),
-)
-
-_runs = click.argument("sources", nargs=-1, metavar="SOURCES...")
-
-_compared = several(
-    option(
-        _COMPARED,
-        "--direction",
-        type=click.Choice(["maximize", "minimize"]),
-        help="Which scores are better.  [default: by the manifest, or the template]",
-    ),
-    option(_COMPARED, "--evaluator", metavar="SCRIPT", help="Take it from this evaluator's header."),
-    option(_COMPARED, "--by", metavar="COLUMN", help="Figures also by the values of a kept column."),
-    option(_COMPARED, "--cluster", metavar="COLUMN", help="Rows with the same value are not independent."),
-    option(_COMPARED, "--ignore-input", is_flag=True, help="Pair rows by id alone, whatever their input."),
-    option(_COMPARED, "--strict", is_flag=True, help="Exit with 3 if anything does not pair, or is another."),
-    option(
-        _COMPARED,
-        "--tolerance",
-        type=click.FloatRange(0, 1e300, max_open=True),
-        metavar="D",
-        help="A mean that is worse by up to D is no worse.",
-    ),
-)
+COMPARED = "Comparison"
 
 worse = several(
     option(
-        _COMPARED,
+        COMPARED,
         "--fail-if-worse",
         type=click.FloatRange(0, 1e300, max_open=True),
         is_flag=False,
@@ -50,57 +18,10 @@ worse = several(
         metavar="[D]",
         help="Exit with 1 if it is worse, by more than D; with 3 without enough evidence.",
     ),
-    option(_COMPARED, "--allow-inconclusive", is_flag=True, help="Exit with 0 without enough evidence, too."),
-)
-
-_allowed = several(
-    option(
-        _COMPARED,
-        "--max-failed",
-        metavar="N|P%",
-        help="How many pairs may fail or be lost; with more, the gate exits with 3.  [default: none]",
-    ),
-    option(
-        _COMPARED,
-        "--max-abstained",
-        metavar="N|P%",
-        help="How many may abstain in the new run; with more, it exits with 3.  [default: as in the base]",
-    ),
+    option(COMPARED, "--allow-inconclusive", is_flag=True, help="Exit with 0 without enough evidence, too."),
 )
 
 gate = several(
-    option(_COMPARED, "--baseline", metavar="RUN", help="Compare with this run: a results file, or a run's folder."),
+    option(COMPARED, "--baseline", metavar="RUN", help="Compare with this run: a results file, or a run's folder."),
     worse,
 )
-
-_EPILOG = (
-    "The verdict is by Student's 95% interval on the mean difference of the pairs. better: all of it is above 0, and "
-    "10 rows or more changed. no worse: all of it is within the tolerance. worse: all of it is beyond. not enough "
-    "evidence: anything else. Exit codes: 0 done; 1 it is worse (with --fail-if-worse); 2 wrong usage; 3 no verdict: "
-    "not enough evidence (with --fail-if-worse), or nothing to compare; 130 interrupted."
-)
-
-
-@click.command(cls=options.Command, epilog=_EPILOG)
-@_runs
-@options.rows
-@_compared
-@options.limits
-@options.resources
-@_printed
-@_allowed
-@worse
-def compare(**given: Any) -> int:
-    """
-    Tell whether a new run is better than a base: better, no worse, worse, or not enough evidence.
-
-    With two SOURCES, BASE NEW, each is a results file (.jsonl, .json, .csv or .parquet), a run's folder, or a run of
-    the store: its id, or `latest`. With three, EVALUATOR BASE_DATASET NEW_DATASET, both datasets are scored first, in
-    one sandbox.
-
-    Rows pair by id, and by a hash of what the evaluator was given beside the output. What does not pair is named
-    and counted. To see outputs side by side, run with --keep output --keep reference.
-    """
-    from runner.cli.commands import compare
-
-    return compare.compare(compare.Options(**given))

@@ -10,17 +10,9 @@ from typing import Any, NoReturn
 import click
 
 from runner.cli import comparing, options, signals, streams
-from runner.cli.commands import authoring, github, mcp, report, sandboxes, serve, stored
-from runner.cli.commands.export import export, lines
-from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE
+from runner.cli.commands.registry import Commands
+from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE, epilog
 from runner.version import installed
-
-
-def _epilog(failed: str) -> str:
-    return (
-        f"Exit codes: 0 done; 1 {failed}; 2 wrong usage; 3 no verdict, for example because nothing was scored; "
-        "130 interrupted."
-    )
 
 
 class Group(click.Group):
@@ -118,7 +110,8 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 @click.group(
     cls=Group,
-    epilog=_epilog("a gate, a worked example or a type check failed"),
+    commands=Commands(),
+    epilog=epilog("a gate, a worked example or a type check failed"),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--debug", is_flag=True, help="Show tracebacks; EVALCELL_DEBUG=1 does the same.")
@@ -137,7 +130,7 @@ def cli(debug: bool) -> None:
     "< <= == !=. Failed and lost rows have no score, so "
     "with such rows a gate on scores (mean to pass_rate) is not judged, and the run ends with 3. --max-failed 5% "
     "allows 5% of all rows to fail or be lost. Rows that abstained have no score either; they are told beside each "
-    "gate. " + _epilog("a gate (--require, --fail-if, --max-failed, --max-abstained) failed"),
+    "gate. " + epilog("a gate (--require, --fail-if, --max-failed, --max-abstained) failed"),
 )
 @options.evaluator("evaluator", required=False)
 @options.dataset("dataset", required=False)
@@ -182,95 +175,6 @@ def run(**given: Any) -> int:
         from runner.cli.commands import any_run, run
 
         return any_run.score(run.Options(**given))
-
-
-@cli.command(cls=options.Command, epilog=_epilog("a type error"))
-@options.evaluator("script", required=False)
-@options.dataset("dataset", required=False)
-@options.mapping
-@options.reading
-@options.sandbox
-@options.resources
-def check(**given: Any) -> int:
-    """
-    Show how SCRIPT would be run, and try it on the first 3 rows of DATASET.
-
-    Without DATASET the script is not run.
-    """
-    from runner.cli.commands import check
-
-    return check.check(check.Options(**given))
-
-
-@cli.command(
-    cls=options.Command,
-    epilog="Exit codes: 0 all examples passed; 1 some failed; 2 wrong usage, such as a line of EXAMPLES that cannot be "
-    "used; 3 no verdict; 130 interrupted.",
-)
-@options.evaluator("script")
-@options.dataset("examples", required=False)
-@options.mapping
-@options.limits
-@options.resources
-@options.printed
-@options.verbose
-def test(**given: Any) -> int:
-    """
-    Try SCRIPT on worked examples, and show where its results differ.
-
-    EXAMPLES is a .jsonl file. The default is NAME.cases.jsonl beside the script NAME.py, else cases.jsonl beside
-    it, or the template's own examples. Each line is a row with its expected result:
-
-    \b
-    {"output": "a", "reference": "a", "expected": {"score": 1, "label": "same"}}
-
-    Only the keys of `expected` are compared: label, score (to 1e-9, or to the row's `tolerance`), explanation,
-    outcome, and for a failure its kind and a part of its message. `set` and `map` give the script's parameters
-    values and paths for that row.
-    """
-    from runner.cli.commands import examples
-
-    return examples.test(examples.Options(**given))
-
-
-@cli.command(
-    cls=options.Command,
-    epilog="Exit codes: 0 all rows agree; 1 some differ; 2 wrong usage; 3 no verdict, for example because nothing was "
-    "scored; 130 interrupted.",
-)
-@options.evaluator("evaluator")
-@options.dataset("dataset")
-@options.rows
-@options.tolerance
-@options.other
-@options.twice
-@options.sandboxes
-@options.bounds
-@options.resources
-@options.printed
-def parity(**given: Any) -> int:
-    """
-    Run EVALUATOR on DATASET in several sandboxes, and show the rows whose results differ.
-
-    If a template has several languages, each sandbox runs the first one that it supports. --other compares two
-    scripts: the first --sandbox runs EVALUATOR, the last one runs the other. Without --sandbox, each script runs
-    in the sandbox that fits it. --twice shows which rows do not repeat: 0 rows should differ.
-
-    DATASET is a file, `demo`, or `cases` for the worked examples of `evalcell test`. Outcome, label, score,
-    explanation and the kind of an error must agree; error messages may differ.
-    """
-    from runner.cli.commands import parity
-
-    return parity.parity(parity.Options(**given))
-
-
-for _command in (
-    *(authoring.templates, authoring.show, authoring.new, authoring.init, authoring.config, authoring.completion),
-    *(export, lines, comparing.compare, report.report, github.github, serve.serve, mcp.mcp),
-    *(stored.add, stored.evaluators, stored.datasets, stored.runs),
-    *(sandboxes.sandboxes, sandboxes.doctor, sandboxes.cluster, sandboxes.reap, sandboxes.cache),
-):
-    cli.add_command(_command)
 
 
 def begin() -> NoReturn:

@@ -7,6 +7,7 @@ The main thread waits for it and runs its event loops, so that it always hears s
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import stat
@@ -46,8 +47,9 @@ def run(work: Coroutine[Any, Any, None], *, quiet: bool = False) -> bool:
 
     Returns whether a signal stopped it before.
     """
-    from runner.cli import log  # not for a command that only prints its help
+    from runner.cli import garbage, log  # not for a command that only prints its help
 
+    garbage.collect_as_usual()
     with log.printed(quiet):
         here = _COMMAND.get()
         if here is not None:
@@ -61,11 +63,17 @@ def leave(code: int) -> NoReturn:
     """
     End the process even if a thread hangs in a file. What was printed is flushed before.
 
-    After a signal it ends at once: a second one, while Python tidies up, would end it as if killed.
+    After a signal it ends at once: a second one, while Python tidies up, would end it as if killed. Otherwise it
+    calls what asked to be called at the end. To take hundreds of modules apart after that would serve nobody.
     """
-    if code == _EXIT or any(thread.daemon and thread.is_alive() for thread in threading.enumerate()):
-        os._exit(code)
-    sys.exit(code)
+    others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
+    if code != _EXIT and not any(thread.daemon for thread in others):
+        if others:
+            sys.exit(code)  # Python waits for them
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    os._exit(code)
 
 
 class _Command(Generic[T]):

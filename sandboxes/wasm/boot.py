@@ -8,11 +8,14 @@ FOLDERS = (str(Path(__file__).parents[1]), str(Path(__file__).parent))
 """The first arguments of the process."""
 
 _BOOT = """
-import sys
+import gc, sys
+gc.disable()  # what is imported is no garbage, and to look for it takes long
 for name, folder in ("sandboxes", sys.argv[1]), ("sandboxes.wasm", sys.argv[2]):
     sys.modules[name] = package = type(sys)(name)
     package.__path__ = [folder]
 from MODULE import main
+gc.freeze()
+gc.enable()
 main(*sys.argv[3:])
 """
 

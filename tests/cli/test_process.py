@@ -227,46 +227,6 @@ def test_results_do_not_depend_on_the_number_of_jobs(here: Path) -> None:
     assert rows[0] == rows[1]
 
 
-def test_help_does_not_wait_for_what_it_does_not_need() -> None:
-    code = (
-        "import sys\nfrom runner.cli.main import cli\n"
-        "try: cli.main(['run', '--help'])\nexcept SystemExit: pass\n"
-        "print([m for m in ('pydantic', 'rich', 'wasmtime', 'pyarrow', 'jsonpath', 'asyncio') "
-        "if m in sys.modules], file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "[]"
-    assert "Usage: evalcell run" in done.stdout
-
-
-def test_a_plain_run_imports_no_more_than_it_uses(here: Path) -> None:
-    header = '# /// script\n# requires-python = ">=3.11"\n# [tool.evalcell]\n# output = {kind = "freeform"}\n# ///\n'
-    (here / "plain.py").write_text(header + "def evaluate(output):\n    return len(output)\n")
-    (here / "few.jsonl").write_text('{"output": "a"}\n{"output": "bc"}\n')
-    code = (
-        "import json, sys\nbefore = {*sys.modules}\nfrom runner.cli.main import cli\n"
-        "try: cli.main(['run', 'plain.py', 'few.jsonl', '-j', '2', '-o', 'out.jsonl'])\n"
-        "except SystemExit as e: assert not e.code\n"
-        "print(json.dumps(sorted({*sys.modules} - before)), file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=here, env=ENV, capture_output=True, text=True, check=True)
-    found = set(json.loads(done.stderr.splitlines()[-1]))
-    known = {"runner", "sandboxes", "templates", "click", "rich", "platformdirs", *sys.stdlib_module_names}
-    assert {name for name in found if name.partition(".")[0] not in known} == set()
-    assert {"importlib.metadata", "runner.compare", "runner.project.types", "sqlite3"} & found == set()
-
-
-def test_a_run_without_packages_does_not_load_what_installs_them(here: Path) -> None:
-    code = (
-        "import sys\nfrom runner.cli.main import cli\n"
-        "try: cli.main(['run', 'slow.py', 'data.jsonl', '-q', '--sandbox', 'fake', '--limit', '1'])\n"
-        "except SystemExit as e: assert not e.code\n"
-        "print([m for m in sys.modules if m.startswith(('sandboxes.packages', 'sandboxes.process', 'wasmtime'))])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=here, env=ENV, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 INTERRUPTED_AT = """
 import os, signal, sys
 def hook(event, arguments, wanted=sys.argv.pop(1)):

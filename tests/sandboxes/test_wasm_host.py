@@ -144,6 +144,14 @@ def test_a_worker_imports_little() -> None:
     assert not {"pydantic", "asyncio", "sandboxes.base", "sandboxes.wasm.sandbox"} & set(loaded)
 
 
+def test_no_garbage_is_looked_for_while_a_worker_imports() -> None:
+    watched = "began = []\nimport gc\ngc.callbacks.append(lambda phase, _: began.append(phase))\n"
+    told = "print(began, gc.isenabled(), gc.get_freeze_count() > 5_000)"
+    code = watched + boot("sandboxes.wasm.worker").replace("main(*sys.argv[3:])", told)
+    done = subprocess.run([sys.executable, "-P", "-c", code, *FOLDERS], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["[]", "True", "True"]
+
+
 def test_with_workers_the_host_does_without_wasmtime() -> None:
     code = """
     async def main():

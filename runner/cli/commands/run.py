@@ -145,11 +145,16 @@ def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
 def say(words: str) -> None:
     """Print a line on stderr that is less than the results: faint on a terminal."""
     if sys.stderr.isatty() or _COLORS & os.environ.keys():
-        from runner.cli.views import render  # here, as below: it imports rich, which takes longer than to start
-
-        render.err().say(render.text(words, "dim"))
+        _tell(words, "dim")
     else:
         click.echo(safe(words, 400), err=True)
+
+
+def _tell(words: str, style: str = "", *, in_full: bool = False) -> None:
+    """Print a line on stderr; `in_full`: an error, whose end is the next step."""
+    from runner.cli.views import render  # here, as below: it imports rich, which takes longer than to start
+
+    render.err().say(render.text(words, style, render.ERROR if in_full else render.LINE))
 
 
 def _begins(work: Run) -> str:
@@ -174,9 +179,7 @@ async def _score(work: Run, progress: Progress) -> None:
 def end(work: Run | PartsRun, state: State, error: str | None = None) -> None:
     """Write how it ended."""
     if beside := work.end(state, error):
-        from runner.cli.views import render
-
-        render.err().say(render.text(f"evalcell: {beside}", "bold red", render.ERROR))
+        _tell(f"evalcell: {beside}", "bold red", in_full=True)
 
 
 def _kept(work: Run | PartsRun) -> str:
@@ -198,24 +201,26 @@ def saved_as(run: str) -> str:
 
 def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = "") -> int:
     """Print the figures; return the exit code. `of` begins what is said on stderr: one of several evaluators."""
-    from runner.cli.views import render
-
-    summary, err = work.summary("interrupted" if interrupted else "finished"), render.err()
+    summary = work.summary("interrupted" if interrupted else "finished")
     if not options.quiet:
         for note in work.notes:
-            err.say(render.text(f"{of}note: {note}"))
+            _tell(f"{of}note: {note}")
     if interrupted:
         when = f"after {rows_of(summary.rows)}; {_kept(work)}" if summary.rows else "before the first row was scored"
-        err.say(render.text(f"{of}interrupted {when}", "yellow"))
-        err.print(render.summary_view(summary))
+        _tell(f"{of}interrupted {when}", "yellow")
+        from runner.cli.views import render
+
+        render.err().print(render.summary_view(summary))
         return INTERRUPTED
     _print(work, summary, options)
     if not summary.judged:
-        err.say(render.text(of + nothing_scored(summary), "bold red", render.ERROR))
+        _tell(of + nothing_scored(summary), "bold red", in_full=True)
     else:
         for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged
             if result.verdict != "passed" or (result.calls_for_words and not options.quiet):
-                err.say(render.gate_line(result, of))
+                from runner.cli.views import render
+
+                render.err().say(render.gate_line(result, of))
     return exit_code(summary)
 
 
@@ -232,12 +237,14 @@ def compared(work: Run | PartsRun) -> dict[str, Any]:
 
 
 def _print(work: Run | PartsRun, summary: Summary, options: Options) -> None:
+    if options.quiet and not options.as_json:
+        return
     from runner.cli.views import render
 
     out = render.out()
     if options.as_json:
         out.out(json.dumps(summary.model_dump(mode="json") | compared(work), ensure_ascii=True), highlight=False)
-    elif not options.quiet:
+    else:
         from runner.cli.views.rows_view import direction_hint, rows_view
 
         if (shown := work.shown()).rows:

@@ -19,6 +19,8 @@ from runner.results.summary import GateResult, Stats, Summary
 from runner.results.worst import ShownRow, safe
 from runner.text import rows_of
 
+LINE = 400
+"""Characters of what is said on one line."""
 ERROR = 1000
 """Characters of an error that is shown in full: its end is the next step."""
 
@@ -48,7 +50,7 @@ def err() -> Terminal:
     return Terminal(sys.stderr)
 
 
-def text(words: str, style: str = "", limit: int = 400) -> Text:
+def text(words: str, style: str = "", limit: int = LINE) -> Text:
     """Data, safe to print, cut after `limit` characters."""
     return Text(safe(words, limit), style=style)
 

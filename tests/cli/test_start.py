@@ -1,0 +1,115 @@
+"""What the command line imports before it works, and how its process ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner.cli.commands.registry import _BY_MODULE
+
+ENV = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "plain.py").write_text("def evaluate(output):\n    return output\n")
+    (tmp_path / "few.jsonl").write_text('{"output": 1}\n{"output": 2}\n')
+    return tmp_path
+
+
+def test_help_does_not_wait_for_what_it_does_not_need() -> None:
+    code = (
+        "import sys\nfrom runner.cli.main import cli\n"
+        "try: cli.main(['run', '--help'])\nexcept SystemExit: pass\n"
+        "print([m for m in ('pydantic', 'rich', 'wasmtime', 'pyarrow', 'jsonpath', 'asyncio') "
+        "if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "Usage: evalcell run" in done.stdout
+
+
+def test_a_plain_run_imports_no_more_than_it_uses(here: Path) -> None:
+    header = '# /// script\n# requires-python = ">=3.11"\n# [tool.evalcell]\n# output = {kind = "freeform"}\n# ///\n'
+    (here / "plain.py").write_text(header + "def evaluate(output):\n    return len(output)\n")
+    (here / "few.jsonl").write_text('{"output": "a"}\n{"output": "bc"}\n')
+    code = (
+        "import json, sys\nbefore = {*sys.modules}\nfrom runner.cli.main import cli\n"
+        "try: cli.main(['run', 'plain.py', 'few.jsonl', '-j', '2', '-o', 'out.jsonl'])\n"
+        "except SystemExit as e: assert not e.code\n"
+        "print(json.dumps(sorted({*sys.modules} - before)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=here, env=ENV, capture_output=True, text=True, check=True)
+    found = set(json.loads(done.stderr.splitlines()[-1]))
+    known = {"runner", "sandboxes", "templates", "click", "rich", "platformdirs", *sys.stdlib_module_names}
+    assert {name for name in found if name.partition(".")[0] not in known} == set()
+    assert {"importlib.metadata", "runner.compare", "runner.project.types", "sqlite3"} & found == set()
+    of_others = {f"runner.cli.commands.{module}" for module in _BY_MODULE}
+    assert of_others & found == set()
+
+
+def test_a_quiet_run_does_without_what_prints_tables(here: Path) -> None:
+    code = (
+        "import sys\nfrom runner.cli.main import cli\n"
+        "try: cli.main(['run', 'plain.py', 'few.jsonl', '-q', '-j', '2', '--limit', '3'])\n"
+        "except SystemExit as e: assert not e.code\n"
+        "print([m for m in ('rich', 'runner.cli.views.render', 'runner.cli.messages') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=here, env=ENV, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_garbage_is_looked_for_while_it_imports_and_some_is_while_rows_are_scored(here: Path) -> None:
+    code = """
+import gc, sys
+usual, began = gc.get_threshold(), []
+gc.callbacks.append(lambda phase, _: began.append(phase))
+from runner.cli import garbage
+garbage.collect_rarely()
+began.clear()
+from runner.cli import signals
+from runner.cli.main import cli
+import runner.cli.commands.any_run
+imported = len(began)
+async def work(): began.append(gc.get_threshold() == usual)
+signals.run(work())
+print(imported, began[-1], gc.get_freeze_count() > 10_000)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=here, env=ENV, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "True", "True"]
+
+
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("thread", [True, False])
+def test_at_the_end_it_calls_what_asked_for_it_and_writes_what_was_printed(code: int, thread: bool) -> None:
+    """Also where a thread is still at work that Python would wait for."""
+    program = f"""
+import atexit, sys, threading, time
+from runner.cli import signals
+def work():
+    time.sleep(0.2)
+    print("worked")
+if {thread}: threading.Thread(target=work).start()
+atexit.register(print, "called")
+sys.stdout.write("printed ")
+signals.leave({code})
+"""
+    done = subprocess.run([sys.executable, "-c", program], env=ENV, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout.split() == ["printed", *(["worked"] if thread else []), "called"]
+
+
+def test_a_run_without_packages_does_not_load_what_installs_them(here: Path) -> None:
+    code = (
+        "import sys\nfrom runner.cli.main import cli\n"
+        "try: cli.main(['run', 'plain.py', 'few.jsonl', '-q', '--sandbox', 'fake', '--limit', '1'])\n"
+        "except SystemExit as e: assert not e.code\n"
+        "print([m for m in sys.modules if m.startswith(('sandboxes.packages', 'sandboxes.process', 'wasmtime'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=here, env=ENV, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -14,6 +14,7 @@ ROUNDS = 64
 """Calls apart that one row may ask for."""
 
 _KEY = "apart"
+_AFRESH = "afresh"
 _REPLY = "reply"
 
 
@@ -29,6 +30,9 @@ class ApartProgram(OuterProgram):
     It returns `{"apart": arguments}`. The function is then called with these arguments alone, in a state as just after
     loading; whatever that call does, it is data. The first call is made again, with `reply`: the arguments as `asked`,
     the `status`, and the `value` or the `message`. A call apart gets nothing else of the row and cannot ask itself.
+
+    Where calls of a run share their state, it may also return `{"afresh": true}`: an earlier call left something that
+    this one must not meet. The same call is then made again in a run of its own.
     """
 
     def __init__(self, program: Program, isolation: Isolation) -> None:
@@ -38,31 +42,40 @@ class ApartProgram(OuterProgram):
     async def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
         """Run each call, and the calls apart that it asks for. Times are summed; each call has the whole timeout."""
         rows = {call.id: _Row(call) for call in calls}
-        asking = [row.call(None) for row in rows.values()]
-        while asking:
+        runs = [[row.call(None) for row in rows.values()]]
+        while runs:
             apart: list[Call] = []
-            async with aclosing(self._run(asking, limits)) as executions:
-                async for execution in executions:
-                    row = rows.get(execution.call)
-                    if row is None or not row.asks(execution):
-                        yield execution if row is None else row.whole(execution, limits)
-                    elif row.rounds == ROUNDS:
-                        yield row.whole(_endless(execution), limits)
-                    else:
-                        apart.append(row.apart())
-            asking = []
+            afresh: list[Call] = []
+            for asking in runs:
+                async with aclosing(self._run(asking, limits)) as executions:
+                    async for execution in executions:
+                        row = rows.get(execution.call)
+                        if row is None:
+                            yield execution
+                        elif len(asking) > 1 and row.asks_afresh(execution):
+                            afresh.append(row.made)
+                        elif not row.asks(execution):
+                            yield row.whole(execution, limits)
+                        elif row.rounds == ROUNDS:
+                            yield row.whole(_endless(execution), limits)
+                        else:
+                            apart.append(row.apart())
+            runs = [[call] for call in afresh]
             # Where calls of a run share their state, a call apart has a run of its own.
+            asking = []
             for part in [[call] for call in apart] if self._alone else [apart] if apart else []:
                 async with aclosing(self._run(part, limits)) as executions:
                     async for execution in executions:
                         asking.append(rows[execution.call].call(execution))
+            if asking:
+                runs.append(asking)
 
 
 class _Row:
     """One row's call, and what its calls have cost and said so far."""
 
     def __init__(self, call: Call) -> None:
-        self._call = call
+        self._call = self.made = call
         # One for all its calls, so that each asks, and answers, the same again.
         self._seed = call.seed if call.seed is not None else call.id
         self._asked: dict[str, Any] = {}
@@ -80,7 +93,16 @@ class _Row:
             told = {"value": apart.value} if apart.status == "ok" else {"message": message}
             reply = {"asked": self._asked, "status": apart.status, **told}
         # Always given, so that no column of a dataset stands in for it.
-        return self._call.model_copy(update={"arguments": {**self._call.arguments, _REPLY: reply}, "seed": self._seed})
+        arguments = {**self._call.arguments, _REPLY: reply}
+        self.made = self._call.model_copy(update={"arguments": arguments, "seed": self._seed})
+        return self.made
+
+    def asks_afresh(self, execution: Execution) -> bool:
+        """Whether the call, as it was made last, asks to be made again in a run of its own."""
+        if execution.status != "ok" or execution.value != {_AFRESH: True}:
+            return False
+        self._add(execution)
+        return True
 
     def asks(self, execution: Execution) -> bool:
         """Whether the call asks for one apart, which is then kept."""

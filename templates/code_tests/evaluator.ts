@@ -46,6 +46,7 @@ import { Assertions } from "../parts/assertions.ts";
 import { Matchers } from "../parts/matchers.ts";
 import { Timers } from "../parts/test_timers.ts";
 import { TestLibrary } from "../parts/test_library.ts";
+import { isLeft } from "../parts/test_realm.ts";
 import { TestModules } from "../parts/test_modules.ts";
 import { TestFile } from "../parts/test_file.ts";
 
@@ -76,6 +77,7 @@ async function evaluate(
 ): Promise<any> {
   if (asked !== null) return await new Candidate(output.text, output.typed).answers(asked);
   if (typeof output !== "string") return { label: "unloaded", score: 0, explanation: "The output is no text." };
+  if (isLeft()) return { afresh: true };
   const found = await new Judge(reference, entry_point, prompt, module, score).judged(output, reply);
   return "apart" in found ? found : { ...found, explanation: found.explanation.toWellFormed() };
 }

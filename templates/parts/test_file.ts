@@ -6,6 +6,7 @@ import { behind } from "./program_values.ts";
 import { type Questions, Stop } from "./stand_ins.ts";
 import { type Block, runs, type Test, TestLibrary } from "./test_library.ts";
 import { CONTEXT, MOCKS, PROGRAM, TestModules } from "./test_modules.ts";
+import { used } from "./test_realm.ts";
 import { Timers } from "./test_timers.ts";
 import { Failure, Verdict } from "./verdict.ts";
 
@@ -24,7 +25,7 @@ export class TestFile {
   private readonly assertions: Assertions;
   private readonly expect: any;
   private readonly replaced = new Map<string, PropertyDescriptor | undefined>();
-  private readonly timers = new Timers((error) => this.failing(error));
+  private readonly timers: Timers;
   private readonly typed: boolean;
   private readonly module: string;
   private readonly entry: string;
@@ -39,6 +40,8 @@ export class TestFile {
     this.text = withoutExports(text).text;
     this.bound = bound;
     this.verdict = new Verdict(questions, every, (error) => this.placed(error));
+    const done = () => this.verdict.reached + questions.asked.length;
+    this.timers = new Timers((error) => this.failing(error), done);
     const equality = new Equality(questions);
     this.assertions = new Assertions(this.verdict, equality);
     this.expect = new Matchers(this.verdict, equality).expect;
@@ -60,6 +63,8 @@ export class TestFile {
     } catch (error) {
       if (!(error instanceof Stop)) throw error;
     } finally {
+      this.timers.end();
+      await this.timers.turn(); // for what waits for a promise, which is the next row's business as little
       removeEventListener("unhandledrejection", failed);
       removeEventListener("error", failed);
       this.restore();
@@ -191,6 +196,8 @@ export class TestFile {
 
   /** The names that the tests find: a test library's, those of what they import, and the program's. */
   private async install(): Promise<void> {
+    const words = new Set(this.text.match(WORD));
+    used(words);
     const modules = new Map<string, any>();
     const names = [...this.bound.map((one) => one.module), ...required(this.text)];
     const imports = new TestModules(this.module, this.verdict, this.assertions, this.tests, this.timers);
@@ -246,7 +253,7 @@ export class TestFile {
     }
     // What imports the program by name has no other name of it.
     const named = [...modules.values()].includes(PROGRAM);
-    for (const name of named ? [] : new Set(this.text.match(WORD))) {
+    for (const name of named ? [] : words) {
       if (!(name in globalThis)) this.ofProgram(name, name);
     }
     if (this.entry && /^[A-Za-z_$][\w$]*$/.test(this.entry)) this.ofProgram(this.entry, this.entry);

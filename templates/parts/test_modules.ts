@@ -1,5 +1,6 @@
 import type { Assertions } from "./assertions.ts";
 import type { TestLibrary } from "./test_library.ts";
+import { used } from "./test_realm.ts";
 import type { Timers } from "./test_timers.ts";
 import type { Verdict } from "./verdict.ts";
 
@@ -45,7 +46,10 @@ export class TestModules {
       const library = this.tests.library();
       return this.verdict.refusing(`${name}'s `, { ...library, ...mocks, default: library.test });
     }
-    if (OF_NODE.includes(plain)) return (await import(`node:${plain}`)).default;
+    if (OF_NODE.includes(plain)) {
+      used([], true);
+      return (await import(`node:${plain}`)).default;
+    }
     this.verdict.questions.refuse(`the tests import ${name}, which code-tests does not have`);
   }
 }

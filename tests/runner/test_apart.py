@@ -90,6 +90,40 @@ def test_where_calls_share_their_state_each_call_apart_has_a_run_of_its_own() ->
     assert asyncio.run(runs("call")) == [3, 3, 3]
 
 
+def test_a_call_that_asks_for_it_is_made_again_in_a_run_of_its_own_with_the_same_reply() -> None:
+    def answer(call: Call) -> Any:
+        if "reply" not in call.arguments:
+            return 7
+        if call.id and len(playing.runs[-1]) > 1:
+            return {"afresh": True}
+        reply = call.arguments["reply"]
+        return {"apart": {}} if reply is None else reply["value"] / 7
+
+    playing = FakeProgram(lambda call: Execution(call=call.id, status="ok", value=answer(call), duration=1.0))
+
+    async def found(count: int) -> list[Execution]:
+        calls = [Call(id=n) for n in range(count)]
+        return [execution async for execution in ApartProgram(playing, "batch").run(calls, Limits())]
+
+    executions = asyncio.run(found(3))
+    assert sorted((one.call, one.value, one.duration) for one in executions) == [
+        (0, 1.0, 3.0),
+        (1, 1.0, 5.0),
+        (2, 1.0, 5.0),
+    ]
+    assert [len(run) for run in playing.runs] == [3, 1, 1, 1, 1, 1, 1, 2, 1, 1]
+
+
+def test_one_that_asks_for_it_where_it_is_alone_has_returned_a_result() -> None:
+    playing = FakeProgram(lambda call: Execution(call=call.id, status="ok", value={"afresh": True}))
+
+    async def found() -> list[Execution]:
+        return [one async for one in ApartProgram(playing, "batch").run([Call(id=n) for n in range(2)], Limits())]
+
+    assert [(one.call, one.value) for one in asyncio.run(found())] == [(0, {"afresh": True}), (1, {"afresh": True})]
+    assert [len(run) for run in playing.runs] == [2, 1, 1]
+
+
 def test_a_result_of_that_shape_means_nothing_without_the_header() -> None:
     sandbox = fake(lambda call: Execution(call=call.id, status="ok", value={"apart": {}}))
     (result,) = scored(rows(1), sandbox)

@@ -34,13 +34,17 @@ HONEST = (PROGRAMS / "honest.js").read_text("utf-8")
 
 
 def scored(
-    rows: list[dict[str, Any]] | Literal["demo"], timeout: float = 60, isolation: Isolation = "batch", **literals: Any
+    rows: list[dict[str, Any]] | Literal["demo"],
+    timeout: float = 60,
+    isolation: Isolation = "batch",
+    jobs: int = 2,
+    **literals: Any,
 ) -> dict[str, Result]:
     try:
         find("deno").check()
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
-    config = SandboxConfig(backend="deno", isolation=isolation, jobs=2)
+    config = SandboxConfig(backend="deno", isolation=isolation, jobs=jobs)
     mapping = InputMapping(literals=literals)
     limits = Limits(timeout=timeout)
     report = evaluate("code-tests", rows, language="typescript", sandbox=config, limits=limits, mapping=mapping)

@@ -41,6 +41,14 @@ def begin() -> None:
         _begun.append(subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=passed))
 
 
+def check() -> None:
+    """If a worker was begun, begin to check the code that it will load: the guest's hash takes as long as a start."""
+    if _begun:
+        from sandboxes.wasm.native_code import begin_checks
+
+        begin_checks()
+
+
 def take(reset: str) -> subprocess.Popen[bytes] | None:
     """The worker that was begun, if it resets guests in this way."""
     if reset != "auto":
@@ -51,7 +59,9 @@ def take(reset: str) -> subprocess.Popen[bytes] | None:
 
 
 def drop() -> None:
-    """End the worker that was begun, if nobody has taken it."""
+    """End the worker that was begun, if nobody has taken it, and forget what was checked for it."""
+    if (native_code := sys.modules.get("sandboxes.wasm.native_code")) is not None:
+        native_code.drop_checks()
     while _begun:
         process = _begun.pop()
         process.kill()

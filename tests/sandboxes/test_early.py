@@ -13,9 +13,11 @@ import pytest
 
 import runner.cli.commands.run as run_command
 import runner.cli.early as guess
-from sandboxes import Limits, Program, SandboxLostError
-from sandboxes.wasm import early
+from sandboxes import Limits, Program, SandboxLostError, SandboxUnavailableError
+from sandboxes.cache import keep
+from sandboxes.wasm import early, native_code
 from sandboxes.wasm.lanes import Lane, ProcessLane
+from sandboxes.wasm.native_code import compile_guest
 from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from tests.cli.commands import ROWS, evalcell, header, write_rows
 from tests.descriptors import held
@@ -170,6 +172,54 @@ def test_none_is_begun_where_one_core_runs_all_in_this_process(monkeypatch: pyte
 def test_a_pipe_is_not_read_to_guess(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "script.py")
     assert not guess._wanted(GIVEN | {"evaluator": str(tmp_path / "script.py")})
+
+
+def test_a_run_takes_the_code_that_was_checked_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_guest(print)
+
+    def refuse(*_: object) -> object:
+        raise AssertionError("it is checked again")
+
+    monkeypatch.setattr(native_code, "get_or_build", refuse)
+    done = evalcell("run", "json-distance", "demo", "--limit", "3", "-j", "2")
+    assert done.exit_code == 0, done.output
+    assert not native_code._checks
+
+
+@pytest.mark.parametrize("content", [b"", b"other code", bytes(20 << 20), None])
+def test_what_is_not_whole_is_not_taken(content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path))
+    folder = tmp_path / "wasm"
+    folder.mkdir(0o700)
+    kept = {}
+    for part in native_code.PARTS:
+        kept[part] = keep(folder, native_code._key(part), native_code.SUFFIX, b"x" * (20 << 20))
+        if content is not None:
+            kept[part].write_bytes(content)
+    native_code.begin_checks()
+    found = {part: check.found() for part, check in native_code._checks.items()}
+    assert found == (kept if content is None else dict.fromkeys(kept))
+    assert all(path.exists() == (content is None) for path in kept.values())
+    native_code.drop_checks()
+
+
+def test_a_folder_that_cannot_be_used_is_told_by_who_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path / "file"))
+    native_code.begin_checks()
+    with pytest.raises(SandboxUnavailableError, match="set EVALCELL_CACHE_DIR to another"):
+        compile_guest(print)
+    native_code.drop_checks()
+
+
+def test_what_was_checked_for_a_run_that_ended_before_is_forgotten() -> None:
+    begun()
+    early.check()
+    assert set(native_code._checks) == set(native_code.PARTS)
+    early.drop()
+    assert not native_code._checks
+    early.check()  # no worker was begun
+    assert not native_code._checks
 
 
 def test_little_is_imported_before_it_is_begun() -> None:

@@ -76,6 +76,7 @@ def run(options: Options) -> int:
         options = replace(options, evaluator="inline", dataset=options.evaluator)
     if options.evaluator is None or options.dataset is None:
         raise click.UsageError(f"Missing argument '{'EVALUATOR' if options.evaluator is None else 'DATASET'}'.")
+    early.check()  # now that most is imported: before, both cores are busy with that
     evaluator = options.find(options.evaluator)
     request = request_of(options, options.evaluator, options.dataset, evaluator)
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named, save=options.save)

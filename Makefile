@@ -63,7 +63,7 @@ test-pythons: $(READY)
 # What depends on the Python that evalcell runs under, on the newest there is. What has changed is tried on the other
 # Python: here all take turns.
 test-newest: $(READY)
-	EVALCELL_TEST_SINCE=HEAD $(RUN) -m tests.pythons --newest --each-commit -m "not slow" tests/templates tests/runner/test_dataset*.py \
+	EVALCELL_TEST_SINCE=HEAD $(RUN) -m tests.pythons --newest --each-commit -n 2 -m "not slow" tests/templates tests/runner/test_dataset*.py \
 		$(foreach n,evaluator functions header mapping normalize rules,tests/runner/test_$(n).py) \
 		tests/sandboxes/test_harness.py tests/sandboxes/test_promises.py \
 		-k "not e2b and not modal and not daytona and not vercel and not deno and not workers and not instance and not -B-"

@@ -83,6 +83,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         *("hatch_build.py", "tests/browser.py", "tests/page/"),
         _VERSIONS,
     ),
+    "sandboxes": ("sandboxes/", "tests/sandboxes/", _VERSIONS),
 }
 """By area, what its rotating tests are about."""
 

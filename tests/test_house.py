@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -37,10 +38,16 @@ def modules(top: str) -> dict[str, Path]:
     return {name.removesuffix(".__init__"): path for name, path in found.items()}
 
 
-def imported(path: Path) -> set[str]:
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes())
+
+
+@functools.cache
+def imported(path: Path) -> frozenset[str]:
     """All modules that it names, also for types alone, but not a package that it only reaches through."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom):
             above = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
             module = ".".join((*above, *([node.module] if node.module else [])))
@@ -48,7 +55,7 @@ def imported(path: Path) -> set[str]:
             found |= names if all(is_module(name) for name in names) else {module, *names}
         elif isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
-    return found
+    return frozenset(found)
 
 
 def is_module(name: str) -> bool:
@@ -83,7 +90,7 @@ def test_sandboxes_know_nothing_of_the_runner() -> None:
 
 
 def prints(path: Path) -> bool:
-    tree = ast.walk(ast.parse(path.read_text("utf-8")))
+    tree = ast.walk(parsed(path))
     return any(isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "sys.stderr.write") for node in tree)
 
 
@@ -104,7 +111,7 @@ def test_a_docstring_of_a_function_says_do_this_and_not_does_this() -> None:
     wrong = re.compile(
         r"(Raise|Return|Give|Make|Take|Tell|Say|Read|Write|Run|Wait|End|Add|Put|Begin|Finishe|Ha|I|Doe)s "
     )
-    functions = (n for path in modules("sandboxes").values() for n in ast.walk(ast.parse(path.read_text("utf-8"))))
+    functions = (n for path in modules("sandboxes").values() for n in ast.walk(parsed(path)))
     found = [n for n in functions if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert [n.name for n in found if wrong.match(ast.get_docstring(n) or "")] == []
 

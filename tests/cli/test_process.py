@@ -18,7 +18,10 @@ COMMAND = [sys.executable, "-m", "runner"]
 ENV = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 SLOW = "import time\ndef evaluate(output):\n    time.sleep(0.05)\n    return output\n"
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and pipes")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and pipes"),
+    pytest.mark.rotating("commands and signals", "runner", "sandboxes"),
+]
 
 
 @pytest.fixture

@@ -15,7 +15,10 @@ from tests.cli.test_process import COMMAND, ENV, here
 
 __all__ = ["here"]
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell"),
+    pytest.mark.rotating("commands and signals", "runner"),
+]
 
 RUN = ["run", "slow.py", "data.jsonl", "--sandbox", "fake", "--limit", "3", "-o", "x.jsonl"]
 CLOSED = ["".join(each) for n in (1, 2, 3) for each in combinations((" <&-", " >&-", " 2>&-"), n)]

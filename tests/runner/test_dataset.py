@@ -193,6 +193,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.rotating("bounds of work and memory", "data")
 @given(st.lists(PIECES, max_size=12).map(b"".join), st.sampled_from(["jsonl", "json", "csv", "parquet"]))
 def test_any_file_is_cases_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes, suffix: str) -> None:
     path = written(tmp_path_factory.getbasetemp(), f"any.{suffix}", data)

@@ -24,6 +24,7 @@ from runner.datasets.rows import cases_from_rows
 from runner.types import Case
 from tests.runner.reading import read
 
+pytestmark = pytest.mark.rotating("data frames", "data", "doors")
 datasets: Any = pytest.importorskip("datasets")
 np: Any = pytest.importorskip("numpy")
 pa: Any = pytest.importorskip("pyarrow")

@@ -84,6 +84,7 @@ CATASTROPHIC = (
 )
 
 
+@pytest.mark.rotating("bounds of work and memory", "scripts")
 @pytest.mark.parametrize("pattern", CATASTROPHIC)
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_work_is_linear_in_the_text_whatever_the_pattern(pattern: str, whole: bool) -> None:

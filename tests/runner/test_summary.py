@@ -65,7 +65,10 @@ def test_errors_are_counted_by_kind_each_with_its_first_row() -> None:
     ]
 
 
-@pytest.mark.parametrize("count", [1, 2, 999, 1000, 200_001])
+MANY = pytest.param(200_001, marks=pytest.mark.rotating("bounds of work and memory", "data"))
+
+
+@pytest.mark.parametrize("count", [1, 2, 999, 1000, MANY])
 def test_mean_and_median_are_exact_for_any_number_of_scores(count: int) -> None:
     numbers = random.Random(count)
     scores = [numbers.uniform(-1, 1) * 10 ** numbers.randint(-5, 5) for _ in range(count)]

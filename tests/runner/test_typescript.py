@@ -63,6 +63,7 @@ def test_how_it_is_found(source: str, how: str | None) -> None:
     assert exporting(source, NAME) == source + added, "its lines keep their numbers"
 
 
+@pytest.mark.rotating("what a sandbox finds in a script", "scripts", "deno")
 def test_what_is_found_is_what_the_sandbox_calls() -> None:
     try:
         find("deno").check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,13 @@ ROOT = Path(__file__).parents[2]
 STARTED = (ROOT / "runner" / "server", ROOT / "runner" / "service")
 
 
-def library() -> Iterator[tuple[Path, str]]:
+@functools.cache
+def library() -> tuple[tuple[Path, str], ...]:
     """Every text in the code of the library, its docstrings left out."""
+    return tuple(_texts())
+
+
+def _texts() -> Iterator[tuple[Path, str]]:
     for path in [*(ROOT / "runner").rglob("*.py"), *(ROOT / "sandboxes").rglob("*.py")]:
         parts = path.relative_to(ROOT).parts
         # The manifest repeats the command; `lines` is what a command says to its caller, row by row.
@@ -45,10 +51,12 @@ def test_no_message_of_the_library_names_an_option() -> None:
     every = options(cli) - {"--help", "--version"}
     # What a server allows is set where it is started, which only a command can do.
     started = options(cli.commands["serve"])
+    anywhere, there = (
+        re.compile(rf"(?<![\w-])({'|'.join(sorted(names))})(?![\w-])") for names in (every, every - started)
+    )
     wrong = []
     for path, text in library():
-        names = every - started if any(path.is_relative_to(folder) for folder in STARTED) else every
-        named = re.compile(rf"(?<![\w-])({'|'.join(sorted(names))})(?![\w-])")
+        named = there if any(path.is_relative_to(folder) for folder in STARTED) else anywhere
         # A line with a space is a message; `evalcell …` is a command that any door may name.
         if " " in text.strip() and "\n" not in text and "evalcell " not in text and named.search(text):
             wrong.append(f"{path.relative_to(ROOT)}: {text}")

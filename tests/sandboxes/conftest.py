@@ -17,10 +17,10 @@ OTHER_WAYS = ("wasm-instance", "wasm-workers", "deno-A-call", "B-batch", "B-call
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """
-    One way of each backend is tried with every promise, by each commit.
+    One way of each backend is tried with every promise where the sandboxes have changed, else with a twelfth of them.
 
     The other providers have the harness of the one, and are tried with what they carry. Of the other ways of a backend
-    a twelfth is tried.
+    a twelfth is tried where that backend has not changed.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "chosen" not in params:
@@ -28,6 +28,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     name = params["chosen"].id.partition("-")[0]
     if params["chosen"].id.endswith(OTHER_WAYS):
         item.add_marker(pytest.mark.rotating("other ways of a backend", "remote" if name in REMOTE else name))
+    elif not item.get_closest_marker("rotating"):
+        item.add_marker(pytest.mark.rotating("promises", "sandboxes"))
     if name not in REMOTE[1:]:
         return
     mark = item.get_closest_marker("each_provider")

@@ -55,7 +55,10 @@ asyncio.run(main(*sys.argv[1:]))
 
 SECONDS = 30.0
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the system has no handles on processes")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the system has no handles on processes"),
+    pytest.mark.rotating("promises", "sandboxes"),
+]
 
 
 @pytest.fixture(params=["process-A-call", "process-B-batch", "deno-A-call", "deno-B-batch", "wasm-workers"])

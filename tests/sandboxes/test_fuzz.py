@@ -19,6 +19,7 @@ from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.scripts import CLEAN, DISTANCE
 from tests.scripts import python
 
+pytestmark = pytest.mark.rotating("promises", "sandboxes")
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 TIGHT = Limits(timeout=0.3, load_timeout=0.5, memory=64 << 20, output=64, result=1000)
 

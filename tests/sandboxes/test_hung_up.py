@@ -15,13 +15,14 @@ ALIKE = {"wasm": "wasm-restore", "process-A": "process-A-batch", "process-B": "p
 ALIKE |= {"deno-A": "deno-A-call", "deno-B": "deno-B-batch"}
 
 
+OTHERWISE = [pytest.mark.rotating("promises", "sandboxes", "engine")]
 TURNS = {"wasm-workers": "wasm", "process-B": "process", "deno-A": "deno", "deno-B": "deno"}
 """What takes turns, and with which code."""
 
 
 def ways() -> list[Any]:
     marks = {name: [pytest.mark.rotating("other ways of a backend", area)] for name, area in TURNS.items()}
-    return [pytest.param(name, marks=marks.get(name, [])) for name in BACKENDS]
+    return [pytest.param(name, marks=marks.get(name, OTHERWISE)) for name in BACKENDS]
 
 
 @pytest.fixture(params=ways())

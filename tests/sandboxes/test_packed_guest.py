@@ -7,6 +7,7 @@ import json
 import lzma
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,20 +21,20 @@ MB = 1 << 20
 WHOLE = bytes(range(256)) * 4096
 
 
-@pytest.mark.parametrize(
-    "packed",
-    [
-        lzma.compress(WHOLE)[:-400],
-        lzma.compress(WHOLE[:-1]),
-        lzma.compress(bytes(64 * MB)),  # no more of it is unpacked than the module has
-        lzma.compress(WHOLE, filters=[{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 512 * MB}]),
-        b"not xz",
-        b"",
-    ],
-    ids=["cut", "short", "endless", "greedy", "other", "empty"],
-)
+DAMAGED: dict[str, Callable[[], bytes]] = {
+    "cut": lambda: lzma.compress(WHOLE)[:-400],
+    "short": lambda: lzma.compress(WHOLE[:-1]),
+    "endless": lambda: lzma.compress(bytes(64 * MB)),  # no more of it is unpacked than the module has
+    "greedy": lambda: lzma.compress(WHOLE, filters=[{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 512 * MB}]),
+    "other": lambda: b"not xz",
+    "empty": lambda: b"",
+}
+"""Made where they are tried: each worker of a run reads this file."""
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
 def test_a_packed_guest_that_is_damaged_is_one_line(
-    packed: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(native_code, "GUEST", tmp_path)
@@ -41,7 +42,7 @@ def test_a_packed_guest_that_is_damaged_is_one_line(
     (tmp_path / "guest.json").write_text(json.dumps({"files": files}))
     (tmp_path / "memory.wasm.xz").write_bytes(lzma.compress(WHOLE))
     assert guest_module("memory.wasm") == WHOLE
-    (tmp_path / "memory.wasm.xz").write_bytes(packed)
+    (tmp_path / "memory.wasm.xz").write_bytes(DAMAGED[damage]())
     with pytest.raises(SandboxUnavailableError, match=r"memory.wasm is damaged; reinstall evalcell"):
         compile_part("memory", print)
     (tmp_path / "memory.wasm.xz").unlink()

@@ -58,6 +58,7 @@ def _demo(installed: Path, cwd: Path) -> str:
     return _run(installed / "python", "-c", where, cwd=cwd).stdout.strip()
 
 
+@pytest.mark.rotating("what a wheel carries", "wheel", "sandboxes")
 def test_it_fits_every_platform_and_carries_guest_and_notices_but_no_build(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert wheel.name.endswith("-py3-none-any.whl")
@@ -94,6 +95,7 @@ def test_it_unpacks_the_guest_on_a_machine_that_has_none(installed: Path, tmp_pa
         aside.rename(path)
 
 
+@pytest.mark.rotating("what a wheel carries", "wheel", "sandboxes")
 def test_it_runs_the_demo(installed: Path, tmp_path: Path) -> None:
     demo = _demo(installed, tmp_path)
     done = _run(installed / "evalcell", "run", "json-distance", demo, "--json", "-o", "out.jsonl", cwd=tmp_path)

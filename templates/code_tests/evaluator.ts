@@ -124,10 +124,10 @@ class Judge {
     }
     const [before, reached] = reply === null ? [-1, 0] : reply.asked.reference;
     const questions = new Questions(reply?.asked.asked ?? [], value);
-    const typed = fenced(output).typed;
+    const { typed } = fenced(output);
     let verdict: Verdict;
     if (this.pairs) verdict = this.ofPairs(this.pairs, questions);
-    else {verdict = await new TestFile(this.tests, typed, this.module, this.entry, questions, this.score === "share")
+    else {verdict = await new TestFile(this.tests, this.module, this.entry, questions, this.score === "share")
         .run();}
     if (questions.refused) throw new Error(questions.refused);
     if (before + 1 === ROUNDS && questions.missing && questions.waitsForChosen) {
@@ -140,7 +140,10 @@ class Judge {
       const text = { text: whole(fenced(output).text, this.prompt, this.entry), typed };
       return { apart: { output: text, reference: [before + 1, most], module: this.module, asked: questions.asked } };
     }
-    if (!questions.asked.length) throw new Error("the reference tests nothing: it asks nothing of the program");
+    if (!questions.asked.length) {
+      const why = verdict.failed ? `fails before it asks anything: ${verdict.first}` : "tests nothing: it asks nothing";
+      throw new Error(`the reference ${why} of the program`);
+    }
     return this.result(verdict, verdict.cut ? most : 0);
   }
 
@@ -170,7 +173,7 @@ class Judge {
           const wanted = this.entry ? expected : lines(String(expected));
           const words = (one: unknown) => (JSON.stringify(one) ?? String(one)).slice(0, 200);
           verdict.check(
-            () => equality.equal(value, wanted, "data"),
+            () => equality.equal(value, wanted, "pair"),
             () => `expected ${words(wanted)}, not ${words(value)}`,
           );
         } catch (error) {

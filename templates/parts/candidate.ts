@@ -1,5 +1,5 @@
 import { evaluated, lineOf, type Lookup, required, withoutExports, withoutImports } from "./javascript_text.ts";
-import { decodedError, decodedValue, type Encoded, encodedError, encodedValue } from "./plain_values.ts";
+import { decodedValue, type Encoded, encodedError, encodedValue } from "./plain_values.ts";
 import { Left, ProgramInput } from "./program_io.ts";
 
 const ITEMS = 1_000; // of what a program yields, which may have no end
@@ -45,7 +45,7 @@ export class Candidate {
     this.typed = typed;
     const { text: left, bound } = withoutImports(text);
     const { text: own, aliases } = withoutExports(left);
-    this.text = own;
+    this.text = own.replace(/\bimport\.meta\.main\b/g, "(require.main===module)");
     this.aliases = aliases;
     this.bound = bound;
   }
@@ -53,7 +53,7 @@ export class Candidate {
   /** What came of each thing that is asked, in this order; or how the program failed to load. */
   async answers(asked: any[]): Promise<Encoded> {
     if (asked.some((one) => !("run" in one))) {
-      const loading = await this.caught(() => this.load(""));
+      const loading = await this.caught(() => this.load("", false));
       if ("raised" in loading) return { unloaded: loading.raised };
     }
     const answers: Encoded[] = [];
@@ -62,16 +62,17 @@ export class Candidate {
     return { answers };
   }
 
-  private async load(input: string): Promise<void> {
+  private async load(input: string, isMain: boolean): Promise<void> {
     this.io = new ProgramInput(input);
     this.io.install();
     const module = { exports: {} as any };
     const modules = await this.modules();
-    const require = (name: string) => {
+    const require: any = (name: string) => {
       const found = modules.get(name.replace(/^node:/, "")) ?? this.io.module(name.replace(/^node:/, ""));
       if (found === undefined) throw new Error(`Cannot find module '${name}'`);
       return found;
     };
+    if (isMain) require.main = module;
     const realm = globalThis as any;
     Object.assign(realm, { module, exports: module.exports, require, global: globalThis });
     for (const { name, module: from, of } of this.bound) {
@@ -155,7 +156,7 @@ export class Candidate {
     addEventListener("unhandledrejection", failed);
     addEventListener("error", failed);
     try {
-      await this.load(text);
+      await this.load(text, true);
       await this.io.end();
       if (unseen.length) throw unseen[0];
       if (this.io.exitCode) throw new Left(this.io.exitCode);
@@ -185,7 +186,7 @@ export class Candidate {
 
   private raised(error: unknown): Encoded {
     if (!(error instanceof Error)) return { thrown: this.encoded(error) };
-    return { ...encodedError(error), line: lineOf(error.stack, this.text) };
+    return { ...encodedError(error, (one) => this.own(one), [error]), line: lineOf(error.stack, this.text) };
   }
 
   private encoded(value: unknown): Encoded {
@@ -243,7 +244,7 @@ export class Candidate {
     return decodedValue(
       value,
       (one) =>
-        "own" in one ? this.objects[one.own] : "program" in one ? this.named(one.program) : decodedError(one.error),
+        "own" in one ? this.objects[one.own] : this.named(one.program),
     );
   }
 }

@@ -1,8 +1,8 @@
 import { behind, isOf } from "./program_values.ts";
 import { type Questions } from "./stand_ins.ts";
 
-/** How values are compared: `loose` with `==`; `data` by what they hold; `strict` by class, undefined and holes, too. */
-export type Mode = "loose" | "data" | "strict";
+/** How values are compared: `loose` with `==`; `data` by what they hold, `pair` so too, and 0 is -0; `strict` by class, undefined and holes, too. */
+export type Mode = "loose" | "data" | "pair" | "strict";
 
 /** A value that stands for all that it says yes to: `expect.any(Number)`. */
 export class Pattern {
@@ -27,8 +27,10 @@ export class Equality {
     if (isSame(left, right)) return true;
     if (behind(left) || behind(right)) {
       const [one, other] = [this.questions.plain(left), this.questions.plain(right)];
-      return mode !== "strict" && (one !== left || other !== right) && this.equal(one, other, mode, above);
+      if (mode === "strict" && !isOfOneClass(left, right)) return false;
+      return (one !== left || other !== right) && this.equal(one, other, mode, above);
     }
+    if (mode === "pair" && left === right) return true;
     const objects = [left, right].filter((one) => one !== null && typeof one === "object").length;
     if (objects < 2) return mode === "loose" && objects === 0 && left == right;
     if (above.some(([one, other]) => one === left && other === right)) return true;
@@ -43,7 +45,9 @@ export class Equality {
     if (mode === "strict" && Object.getPrototypeOf(left) !== Object.getPrototypeOf(right)) return false;
     if (left instanceof Date) return Object.is(left.getTime(), right.getTime());
     if (left instanceof RegExp) return String(left) === String(right);
-    if (left instanceof Error) return left.message === right.message && left.name === right.name;
+    if (left instanceof Error && (left.message !== right.message || left.name !== right.name)) return false;
+    const isData = mode === "data" || mode === "pair";
+    if (left instanceof Error && isData) return true;
     if (left instanceof Set) return left.size === right.size && paired([...left], [...right], same);
     if (left instanceof Map) {
       return left.size === right.size &&
@@ -51,11 +55,11 @@ export class Equality {
     }
     if (Array.isArray(left) || ArrayBuffer.isView(left)) {
       if ((left as any).length !== right.length) return false;
-    } else if (kind(left) !== "[object Object]") return false; // such as promises: what they hold are no keys
+    } else if (!(left instanceof Error) && kind(left) !== "[object Object]") return false; // such as promises: what they hold are no keys
     if (mode === "strict" && Array.isArray(left) && left.some((_, at) => (at in left) !== (at in right))) return false;
     const keys = (one: any) =>
       [...Object.keys(one), ...Object.getOwnPropertySymbols(one)].filter((key) =>
-        mode !== "data" || one[key] !== undefined
+        !isData || one[key] !== undefined
       );
     const [own, others] = [keys(left), keys(right)];
     return own.length === others.length && own.every((key) => Object.hasOwn(right, key) && same(left[key], right[key]));
@@ -125,6 +129,12 @@ export class Equality {
 export function isSame(left: unknown, right: unknown): boolean {
   const [one, other] = [behind(left)?.sign, behind(right)?.sign];
   return Object.is(left, right) || !!one && !!other && one.own === other.own;
+}
+
+/** Whether both are objects of one class of the program. They may be equal then: it is the program's to say what they hold. */
+function isOfOneClass(left: unknown, right: unknown): boolean {
+  const [one, other] = [behind(left)?.sign, behind(right)?.sign];
+  return !!one && !!other && !one.callable && JSON.stringify(one.bases) === JSON.stringify(other.bases);
 }
 
 const isIterator = (one: any): one is Iterator<unknown> => typeof one.next === "function" && Symbol.iterator in one;

@@ -71,12 +71,20 @@ export function withoutExports(text: string): { text: string; aliases: Map<strin
 }
 
 const FENCE = /^(`{3,}|~{3,})[ \t]*([^\n`]*)\n([^]*?)^\1[ \t]*$/m;
+const OPEN = /^(?:`{3,}|~{3,})[ \t]*([^\n`]*)\n([^]*\S[^]*)/m;
 const TYPESCRIPT = /^(ts|tsx|mts|cts|typescript)\b/i;
+const GENERIC = /[\w$]<[A-Za-z_$[{][\w$ ,.[\]{}:<>'"]*>\(/;
 
-/** The first fenced block, or all of a text without one; and whether the fence says that it is TypeScript. */
+/** The first fenced block, to the end if nothing closes it, or all of a text without one; and whether it is TypeScript. */
 export function fenced(output: string): { text: string; typed: boolean } {
-  const fence = FENCE.exec(output);
-  return fence ? { text: fence[3], typed: TYPESCRIPT.test(fence[2].trim()) } : { text: output, typed: false };
+  const closed = FENCE.exec(output), open = closed ? null : OPEN.exec(output);
+  const [word, text] = closed ? [closed[2], closed[3]] : open ? [open[1], open[2]] : ["", output];
+  return { text, typed: TYPESCRIPT.test(word.trim()) || isTyped(text) };
+}
+
+/** Whether a text calls with types, `f<number>(1)`: as JavaScript it would compare, and mean something else. */
+export function isTyped(text: string): boolean {
+  return GENERIC.test(text);
 }
 
 /** Finds a name of an evaluated text, such as one of its functions. */

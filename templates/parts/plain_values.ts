@@ -3,6 +3,8 @@ export type Encoded = any;
 
 const TYPED = ["Int8", "Uint8", "Uint8Clamped", "Int16", "Uint16", "Int32", "Uint32", "Float32", "Float64"];
 const DEEPEST = 200;
+const TOLD = ["name", "message", "stack"]; // of an exception, apart from what else it holds
+const HIDDEN = ["cause", "errors"]; // what an exception holds without showing it
 
 export function encodedValue(value: unknown, own: (value: object) => Encoded, above: object[] = []): Encoded {
   switch (typeof value) {
@@ -52,7 +54,7 @@ function encodedObject(value: object, own: (value: object) => Encoded, above: ob
         }
         : own(value);
   }
-  if (value instanceof Error) return { error: encodedError(value) };
+  if (value instanceof Error) return { error: encodedError(value, own, above) };
   const typed = ArrayBuffer.isView(value)
     ? TYPED.find((name) => value instanceof (globalThis as any)[`${name}Array`])
     : undefined;
@@ -67,8 +69,8 @@ function isData(value: object): boolean {
   return Object.values(all).every((one) => "value" in one && typeof one.value !== "function");
 }
 
-/** An exception: the names of its classes, its text and where the program raised it. */
-export function encodedError(error: Error): Encoded {
+/** An exception: the names of its classes, its text, and what else it holds but functions. */
+export function encodedError(error: Error, own: (value: object) => Encoded, above: object[]): Encoded {
   const classes: string[] = [];
   for (
     let at = error;
@@ -78,7 +80,14 @@ export function encodedError(error: Error): Encoded {
     const name = Object.getOwnPropertyDescriptor(at, "constructor")?.value?.name;
     if (typeof name === "string") classes.push(name.slice(0, 100));
   }
-  return { classes, name: String(error.name).slice(0, 100), text: String(error.message).slice(0, 1000) };
+  const keys = [...Object.keys(error), ...HIDDEN.filter((key) => Object.hasOwn(error, key))];
+  const held = keys.filter((key) => !TOLD.includes(key) && typeof (error as any)[key] !== "function");
+  return {
+    classes,
+    name: String(error.name).slice(0, 100),
+    text: String(error.message).slice(0, 1000),
+    held: held.map((key) => [key, encodedValue((error as any)[key], own, above)]),
+  };
 }
 
 /**
@@ -130,7 +139,7 @@ export function decodedValue(value: Encoded, own: (value: Encoded) => unknown, h
     case "date":
       return new Date(value.date ?? NaN);
     case "error":
-      return decodedError(value.error);
+      return decodedError(value.error, own);
     case "typed":
       if (!TYPED.includes(value.typed)) throw new TypeError("no typed array");
       return new (globalThis as any)[`${value.typed}Array`](each(value.values));
@@ -142,7 +151,7 @@ export function decodedValue(value: Encoded, own: (value: Encoded) => unknown, h
 export const CLASSES = new WeakMap<object, string[]>();
 
 /** An exception of the first built-in class that it is one of. */
-export function decodedError(raised: Encoded): Error {
+export function decodedError(raised: Encoded, own: (value: Encoded) => unknown): Error {
   const classes: string[] = Array.isArray(raised.classes)
     ? raised.classes.filter((name: unknown) => typeof name === "string")
     : [];
@@ -151,6 +160,12 @@ export function decodedError(raised: Encoded): Error {
   const error: Error = new Made(String(raised.text));
   if (typeof raised.name === "string" && raised.name !== error.name) {
     Object.defineProperty(error, "name", { value: raised.name, writable: true, configurable: true });
+  }
+  for (const [key, one] of raised.held ?? []) {
+    const value = decodedValue(one, own);
+    if (typeof key !== "string" || TOLD.includes(key) || typeof value === "function") throw new TypeError("no exception");
+    const enumerable = !HIDDEN.includes(key);
+    Object.defineProperty(error, key, { value, enumerable, writable: true, configurable: true });
   }
   CLASSES.set(error, classes);
   return error;

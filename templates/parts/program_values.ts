@@ -1,10 +1,7 @@
 import { CLASSES, type Encoded } from "./plain_values.ts";
 
-/**
- * How tests came by an object of the program: they made it with `new`; a method of such a one returned it, and it is that one or of its
- * class; they named it, as a constant; or the program chose to return it.
- */
-export type Origin = "made" | "kin" | "constant" | "chosen";
+/** How tests came by an object of the program: they made it with `new`, they named it, or the program chose to return it. */
+export type Origin = "made" | "constant" | "chosen";
 
 /** What is behind a stand-in that tests hold. */
 export interface Behind {

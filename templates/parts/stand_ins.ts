@@ -7,10 +7,11 @@ const STEPS = 100_000; // uses of answers that are not known yet
 /** Ends a run of the tests: it has asked enough, or its verdict stands. */
 export class Stop {}
 
-/** Methods of values that decide, or are told what is looked for: an object of the program's own could say yes to all. */
+/** Methods of values that decide, or are told what is expected: an object of the program's own could say yes to all. */
 const DECIDES = new Set(
-  ("includes has some every startsWith endsWith test match matchAll search indexOf lastIndexOf find findIndex findLast findLastIndex " +
-    "localeCompare isSubsetOf isSupersetOf isDisjointFrom hasOwnProperty propertyIsEnumerable isPrototypeOf equals")
+  ("includes has some every startsWith endsWith test exec match matchAll search indexOf lastIndexOf find findIndex findLast findLastIndex " +
+    "split replace replaceAll concat delete union intersection difference symmetricDifference localeCompare isSubsetOf isSupersetOf " +
+    "isDisjointFrom hasOwnProperty propertyIsEnumerable isPrototypeOf equals")
     .split(" "),
 );
 
@@ -34,6 +35,7 @@ export class Questions {
   private readonly constants = new Map<string, { value: unknown; calls: number }>();
   private readonly own = new Map<string, object>();
   private calls = 0;
+  private isMadeUp = false; // what is sent has an answer in it that is not known
   private readonly known: any[];
 
   constructor(known: any[], reply: any) {
@@ -89,13 +91,15 @@ export class Questions {
   }
 
   /** The answer, or what stands for it as long as it is not known. Throws what the program threw. */
-  ask(question: any, given: unknown[] = [], words = "", origin: (sign: Encoded) => Origin = () => "chosen"): any {
+  ask(question: any, given: unknown[] = [], words = "", origin: Origin = "chosen", from: Origin = "made"): any {
     if (this.spoilt || this.refused) throw new Stop();
-    const chosen = Number.isInteger(question.of) && !["made", "kin", "constant"].some((one) => this.own.has(`${question.of} ${one}`));
+    const chosen = from === "chosen";
     if ("args" in question || given.length) this.calls++;
+    this.isMadeUp = false;
     if (given.length) {
-      if (given.some((one) => behind(one)?.unknown)) return this.unknown();
-      question = { ...question, args: given.map((one) => this.sent(one, chosen)) };
+      const args = given.map((one) => this.sent(one, chosen));
+      if (this.isMadeUp) return this.unknown();
+      question = { ...question, args };
     }
     if (this.asked.length === ASKED) this.fault(`the tests ask the program more than ${ASKED} things`, chosen);
     const place = this.asked.push(question) - 1;
@@ -111,7 +115,7 @@ export class Questions {
     answer: any,
     given: unknown[],
     words: string,
-    origin: (sign: Encoded) => Origin,
+    origin: Origin,
   ): any {
     const said = words && `${words}(${given.map(shown).join(", ")})`;
     if (typeof answer.printed === "string") this.printed += answer.printed;
@@ -123,13 +127,13 @@ export class Questions {
       for (const [place, now] of changed) replace(place, now);
       if (answer.raised) {
         thrown = {
-          error: "thrown" in answer.raised ? this.decoded(answer.raised.thrown) : decodedError(answer.raised),
+          error: "thrown" in answer.raised ? this.decoded(answer.raised.thrown) : decodedError(answer.raised, (one) => this.standIn(one, "chosen")),
         };
       } else if (!("value" in answer)) throw new TypeError("no value");
       else if (answer.value !== null && typeof answer.value === "object" && "arg" in answer.value) {
         value = argument(given, answer.value.arg);
       } else if (answer.value !== null && typeof answer.value === "object" && "own" in answer.value) {
-        value = this.standIn(answer.value, origin(answer.value));
+        value = this.standIn(answer.value, origin);
       } else value = this.decoded(answer.value, !!question.plain);
     } catch (error) {
       if (error instanceof Stop) throw error;
@@ -149,6 +153,8 @@ export class Questions {
   private sent(value: unknown, chosen: boolean): Encoded {
     return encodedValue(value, (one) => {
       const known = behind(one);
+      this.isMadeUp ||= !!known?.unknown;
+      if (known?.unknown) return null;
       if (known?.name) return { program: known.name };
       if (known?.sign) return { own: known.sign.own };
       const what = typeof one === "function"
@@ -172,7 +178,7 @@ export class Questions {
     if (this.named.has(name)) return this.named.get(name);
     const before = this.constants.get(name);
     if (before?.calls === this.calls) return before.value; // a getter may change its mind
-    const found = this.ask({ of: null, name }, [], "", () => "constant");
+    const found = this.ask({ of: null, name }, [], "", "constant");
     this.constants.set(name, { value: found, calls: this.calls });
     const known = behind(found);
     if (!known || !known.unknown && !known.sign?.callable) return found;
@@ -181,7 +187,7 @@ export class Questions {
         { of: null, name, args: [], ...(fresh ? { new: true } : {}) },
         given,
         fresh ? `new ${name}` : name,
-        () => fresh ? "made" : "chosen",
+        fresh ? "made" : "chosen",
       );
       return made;
     };
@@ -209,7 +215,7 @@ export class Questions {
     if (!Number.isInteger(sign.own)) throw new TypeError("no number of an object");
     const before = this.own.get(`${sign.own} ${origin}`);
     if (before) return before;
-    const isMade = origin === "made", answersForItself = isMade || origin === "kin";
+    const isMade = origin === "made";
     const methods: Set<unknown> = new Set(Array.isArray(sign.methods) ? sign.methods : []);
     const about: Behind = { sign, origin };
     const of = sign.own;
@@ -220,16 +226,17 @@ export class Questions {
       if (since !== this.calls || isMade) kept.clear();
       since = this.calls;
       const key = JSON.stringify(question);
-      if (!kept.has(key)) kept.set(key, this.ask({ of, ...question }));
+      if (!kept.has(key)) {
+        const found = this.ask({ of, ...question }, [], "", "chosen", origin);
+        kept.set(key, question.list ? Array.from(found) : found);
+      }
       return kept.get(key);
     };
-    const called = (question: any, given: unknown[], words: string, from?: (sign: Encoded) => Origin) =>
-      this.ask({ of, args: [], ...question }, given, words, from);
-    const returned = (one: Encoded): Origin =>
-      answersForItself && (one.own === of || !one.callable && isKin(one, sign)) ? "kin" : "chosen";
+    const called = (question: any, given: unknown[], words: string, made: Origin = "chosen") =>
+      this.ask({ of, args: [], ...question }, given, words, made, origin);
     const get = (_target: object, key: string | symbol): unknown => {
       if (key === Symbol.iterator) {
-        return () => Array.from(asked({ list: true }) as Iterable<unknown>)[Symbol.iterator]();
+        return () => asked({ list: true })[Symbol.iterator]();
       }
       if (key === Symbol.toPrimitive) {
         return (hint: string) =>
@@ -245,11 +252,11 @@ export class Questions {
       }
       const isMethod = methods.has(key);
       const value = isMethod ? undefined : asked({ name: key });
-      if (!answersForItself && DECIDES.has(key) && (isMethod || behind(value)?.sign?.callable)) {
+      if (!isMade && DECIDES.has(key) && (isMethod || behind(value)?.sign?.callable)) {
         this.spoil(`it returned an object of its own where the tests call \`${key}\` of a value`);
       }
       if (!isMethod) return value;
-      return (...given: unknown[]) => called({ name: key }, given, `${sign.bases?.[0] ?? "object"}.${key}`, returned);
+      return (...given: unknown[]) => called({ name: key }, given, `${sign.bases?.[0] ?? "object"}.${key}`);
     };
     const held = () => this.plain(standIn);
     const own = {
@@ -261,7 +268,7 @@ export class Questions {
       get,
       set: (_target, key, value) => (called({ name: key, set: true }, [value], ""), true),
       apply: (_target, _self, given) => called({}, given, sign.name || "the function"),
-      construct: (_target, given) => called({ new: true }, given, `new ${sign.name}`, () => "made"),
+      construct: (_target, given) => called({ new: true }, given, `new ${sign.name}`, "made"),
       ...(sign.callable ? {} : own),
       ...SEALED,
     });
@@ -280,10 +287,4 @@ export class Questions {
     if (!known || known.unknown) return value;
     return known.sign && !known.sign.callable && known.plain ? known.plain() : value;
   }
-}
-
-/** Whether an object says that it is of the class of another. */
-function isKin(one: Encoded, other: Encoded): boolean {
-  const [first, second] = [one.bases?.[0], other.bases?.[0]];
-  return typeof first === "string" && first === second;
 }

@@ -1,6 +1,6 @@
 import { Assertions } from "./assertions.ts";
 import { Equality } from "./equality.ts";
-import { evaluated, lineOf, required, withoutExports, withoutImports } from "./javascript_text.ts";
+import { evaluated, isTyped, lineOf, required, withoutExports, withoutImports } from "./javascript_text.ts";
 import { Matchers } from "./matchers.ts";
 import { behind } from "./program_values.ts";
 import { type Questions, Stop } from "./stand_ins.ts";
@@ -26,13 +26,11 @@ export class TestFile {
   private readonly expect: any;
   private readonly replaced = new Map<string, PropertyDescriptor | undefined>();
   private readonly timers: Timers;
-  private readonly typed: boolean;
   private readonly module: string;
   private readonly entry: string;
   private readonly questions: Questions;
 
-  constructor(source: string, typed: boolean, module: string, entry: string, questions: Questions, every: boolean) {
-    this.typed = typed;
+  constructor(source: string, module: string, entry: string, questions: Questions, every: boolean) {
     this.module = module;
     this.entry = entry;
     this.questions = questions;
@@ -74,7 +72,7 @@ export class TestFile {
 
   private async compiled(): Promise<((name: string) => unknown) | null> {
     try {
-      return await evaluated(this.text, this.typed);
+      return await evaluated(this.text, isTyped(this.text));
     } catch (error) {
       if (error instanceof SyntaxError && !this.questions.asked.length) {
         this.questions.refuse(`the tests are neither JavaScript nor TypeScript: ${error.message.split("\n")[0]}`);

@@ -26,7 +26,7 @@ def divided(text: str, mark: str) -> dict[str, str]:
 
 
 CHECKS = sections("checks.txt")
-HOSTILE = sections("hostile.txt")
+HOSTILE = {**sections("hostile.txt"), **sections("hostile_values.txt")}
 HOGS = sections("hogs.txt")
 PROBLEMS = {name: divided("\n" + text, "---") for name, text in sections("problems.txt").items()}
 PROMISES = "\nasync function g(n) { return f(n); }\n"
@@ -173,6 +173,27 @@ TEST_TRICKS = {
         "let t = 0;\nclass S { total() { return this; }\n  valueOf() { return t++ % 2 ? -1e9 : 1e9; } }",
         "const r = new S().total();\nconsole.assert(r > 10 && r < 12);",
     ),
+    "a method that returns its object, which is told what is expected": (
+        "class S { push() {}\n  toArray() { return this; }\n  includes() { return true; }\n"
+        "  get length() { return 1; } }",
+        "const s = new S();\ns.push(7);\nconsole.assert(s.toArray().length === 1 && s.toArray().includes(7));",
+    ),
+    "another object of its class": (
+        "class S { keys() { return new S(); }\n  has() { return true; }\n  difference() { return new Set(); } }",
+        "console.assert(new S().keys().has('k'));",
+    ),
+    "what takes the text that is expected": (
+        "const f = () => ({ split: () => ['', ''], replace: () => '', concat: () => [1, 2] });",
+        "console.assert(f(6).split('needle').length === 2);\nconsole.assert(f(6).replace('needle', '') === '');",
+    ),
+    "a set that says that nothing differs": (
+        "const f = () => ({ symmetricDifference: () => new Set(), size: 1 });",
+        "console.assert(f(11).symmetricDifference(new Set(['k'])).size === 0);",
+    ),
+    "a method of what the tests made, which takes no callback": (
+        "class S { toArray() { return this; }\n  forEach() {} }",
+        "new S().toArray().forEach((one) => console.assert(one === 7919));\nconsole.assert(true);",
+    ),
     "a constant with the methods of values": (
         "const X = { includes: () => true };",
         "console.assert(X.includes('a') && X.includes('b'));",
@@ -233,7 +254,8 @@ RIGHT = {
         "class S { items = new Set();\n  add(x) { this.items.add(x); return this; }\n"
         "  union(o) { const s = new S(); for (const x of [...this.items, ...o.items]) s.add(x); return s; }\n"
         "  has(x) { return this.items.has(x); } }",
-        "console.assert(new S().add(1).union(new S().add(2)).has(2));\nconsole.assert(new S().add(1).has(1));",
+        "const s = new S();\ns.add(1).add(2);\nconsole.assert(s.has(2));\n"
+        "console.assert([...s.union(new S().add(3)).items].length === 3);",
     ),
     "a variable that changes": (
         "let count = 0;\nfunction up() { count++; }",

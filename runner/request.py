@@ -125,7 +125,7 @@ class RunRequest(WrittenFor):
         return config.model_dump(mode="json", exclude_unset=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)  # to make these methods takes time at each start
 class Prepared:
     """A run whose parts were found and checked. Its sandbox is not open yet."""
 

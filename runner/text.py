@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -114,6 +113,8 @@ def weight(value: Any) -> int:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """` (did you mean …?)`, or nothing."""
+    import difflib  # here: only who mistypes waits for it
+
     close = difflib.get_close_matches(word[:100], list(known), 1, 0.6)
     return f" (did you mean `{printable(close[0], 60)}`?)" if close else ""
 

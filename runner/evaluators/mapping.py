@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from runner.errors import MappingError, PathError
 from runner.evaluators.column import BY_NAME, Column, Source, needed_column, parse_source, written
@@ -21,8 +20,7 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[^\s.\[\]]+)?")
 _OUTPUT = re.compile(r"""\$(\.output|\[["']output["']\])(?![\w-])""")
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(NamedTuple):
     """
     Where one parameter's value comes from: a literal, a path, or the column of its name.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -249,6 +248,8 @@ def _listed(packages: tuple[str, ...]) -> str:
 
 
 def _unknown(name: str, kind: str, near: str | None = None) -> str:
+    import difflib
+
     near = near or next(iter(difflib.get_close_matches(name.replace("_", "-"), templates.names(), 1)), None)
     hint = f"did you mean {printable(whole(near))}?" if near else "run `evalcell templates` to see them all"
     return f"there is no {kind} named {printable(name, 80)!r}; {hint}"

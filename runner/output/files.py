@@ -10,23 +10,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from runner.errors import OutputError
-from runner.output.parquet_writer import ParquetWriter
 from runner.output.row_cells import Layout
-from runner.output.spool import Spool
-from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, Writer
 from runner.text import printable, whole, why
 from runner.types import Result
 
-_WRITERS: dict[str, type[Writer[Any]]] = {
-    ".jsonl": JsonlWriter,
-    ".json": JsonWriter,
-    ".csv": CsvWriter,
-    ".parquet": ParquetWriter,
-}
-SUFFIXES = ", ".join(_WRITERS)
+if TYPE_CHECKING:
+    from runner.output.spool import Spool
+
+_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 
 
 _HURRY = 1.5
@@ -82,10 +76,7 @@ class ResultsFiles:
         self._layout = layout
         for path in self._paths:
             new = not os.path.lexists(path)
-            writer = _WRITERS[_suffix(path)](layout)
-            if kept is not None and isinstance(writer, JsonlWriter):
-                writer.keep(*kept)
-            spool = Spool(path, writer)
+            spool = _spool(path, layout, kept)
             self._spools.append(spool)
             try:
                 await spool.open()
@@ -140,10 +131,31 @@ class ResultsFiles:
             await self.close(_LATE if issubclass(kind, Exception) else _HURRY)
 
 
+def _spool(path: str, layout: Layout, kept: tuple[int, int] | None) -> Spool:
+    from runner.output.spool import Spool  # here: a run may write no rows
+    from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, Writer
+
+    writer: Writer[Any]
+    match _suffix(path):
+        case ".jsonl":
+            writer = JsonlWriter(layout)
+            if kept is not None:
+                writer.keep(*kept)
+        case ".json":
+            writer = JsonWriter(layout)
+        case ".csv":
+            writer = CsvWriter(layout)
+        case _:
+            from runner.output.parquet_writer import ParquetWriter
+
+            writer = ParquetWriter(layout)
+    return Spool(path, writer)
+
+
 def _check(path: str, inputs: Sequence[str], earlier: Sequence[str]) -> None:
     suffix = _suffix(path)
-    if suffix not in _WRITERS:
-        raise OutputError(f"-o {path}: the suffix decides the format; end it with one of: {SUFFIXES}")
+    if suffix not in _SUFFIXES:
+        raise OutputError(f"-o {path}: the suffix decides the format; end it with one of: {', '.join(_SUFFIXES)}")
     if suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise OutputError(f"-o {path} needs pyarrow; run: pip install 'evalcell[parquet]'")
     check_place(f"-o {path}", path, inputs)

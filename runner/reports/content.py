@@ -65,7 +65,7 @@ class Ending(NamedTuple):
     words: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)  # to make these methods takes time at each start
 class RunContent:
     """One run, as a report shows it."""
 

@@ -8,7 +8,8 @@ from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
 from sandboxes.wasm.native import I32
-from sandboxes.wasm.restore import PageMap, Reset
+from sandboxes.wasm.reset import Reset
+from sandboxes.wasm.restore import PageMap
 
 MOST_PAGES = 2048
 """An instance with more written pages is dropped: a new one costs less than copying them after each call."""

@@ -23,7 +23,7 @@ from sandboxes.wasm.fresh import Fresh, fresh
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import CallStopped, Instance, ReplyError
 from sandboxes.wasm.native import GuestTrap
-from sandboxes.wasm.restore import Reset
+from sandboxes.wasm.reset import Reset
 
 How = Literal["reply", "timeout", "cpu", "memory", "stack", "trap", "unreadable", "too_much"]
 

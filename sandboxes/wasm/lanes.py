@@ -18,7 +18,7 @@ from sandboxes.shield import begin, finish, wait_for
 from sandboxes.wasm import frames, worker_process
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.native_code import NativeCode
-from sandboxes.wasm.restore import Reset
+from sandboxes.wasm.reset import Reset
 from sandboxes.wasm.worker_process import WorkerProcess
 
 if TYPE_CHECKING:  # they import wasmtime, which is slow and which only a lane in this process needs

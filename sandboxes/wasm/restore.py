@@ -13,10 +13,7 @@ import re
 import sys
 from array import array
 from ctypes import c_int, c_long, c_size_t, c_ulong, c_void_p
-from typing import Any, Literal, NamedTuple
-
-Reset = Literal["auto", "restore", "instance"]
-"""How a call gets its fresh state. `auto`: `restore` where the platform can, else `instance`."""
+from typing import Any, NamedTuple
 
 PAGE = 4096
 _ENTRY = 8  # bytes a page

@@ -35,7 +35,7 @@ from sandboxes.wasm.calls import bounds, call_request, execution
 from sandboxes.wasm.frames import Request
 from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
 from sandboxes.wasm.native_code import PARTS, NativeCode, compile_part, guest_file, wasmtime_version
-from sandboxes.wasm.restore import Reset, restores_pages
+from sandboxes.wasm.reset import Reset
 
 if find_spec("wasmtime") is None:  # it is imported only where it is used, which may be in a worker process
     raise ImportError("No module named 'wasmtime'")
@@ -97,6 +97,8 @@ class WasmSandbox(Sandbox):
 
     @classmethod
     def check(cls) -> str:
+        from sandboxes.wasm.restore import restores_pages
+
         fresh = "restored pages" if restores_pages() else "new instances"
         return f"CPython {_guest_python()} in wasmtime {wasmtime_version()}; a fresh state by {fresh}"
 

@@ -18,7 +18,7 @@ from sandboxes.wasm import frames
 from sandboxes.wasm.engine import THREAD_STACK, Engine
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.guests import Guests
-from sandboxes.wasm.restore import Reset
+from sandboxes.wasm.reset import Reset
 
 LINGER = 0.01
 """Seconds that a result may wait for others; results of slow calls are sent at once."""

@@ -7,7 +7,7 @@ import subprocess
 from typing import IO, Protocol
 
 from sandboxes.wasm import early
-from sandboxes.wasm.restore import Reset
+from sandboxes.wasm.reset import Reset
 
 _LIMIT = 1 << 22  # bytes that may wait to be read
 

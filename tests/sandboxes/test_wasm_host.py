@@ -21,7 +21,7 @@ from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
 from sandboxes.wasm.native_code import compile_guest
-from sandboxes.wasm.restore import Reset
+from sandboxes.wasm.reset import Reset
 from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate, run
 from tests.sandboxes.hosts import said_by

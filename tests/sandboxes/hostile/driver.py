@@ -28,7 +28,7 @@ from sandboxes import Call, Execution, Limits, Program, Sandbox
 from sandboxes.boxes.host_files import View
 from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
-from sandboxes.wasm.restore import Reset
+from sandboxes.wasm.reset import Reset
 from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from tests.descriptors import held
 from tests.sandboxes.hostile.boxed import boxed, named, tools

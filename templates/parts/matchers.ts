@@ -154,7 +154,7 @@ export class Matchers {
   /** An object that yields values, as an array. */
   private listed(value: any): unknown {
     const known = behind(value);
-    return known?.sign && !known.sign.callable ? [...value] : value;
+    return known?.sign && known.origin !== "chosen" && !known.sign.callable ? [...value] : value;
   }
 
   private hasProperty(value: any, path: string | (string | number)[], other: unknown[]): boolean {

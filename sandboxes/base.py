@@ -103,6 +103,11 @@ class Sandbox(ABC):
         return 1
 
     @property
+    def queue(self) -> int:
+        """The number of further runs that wait in it until there is room, so that what they send is ready by then."""
+        return 0
+
+    @property
     def batch(self) -> int:
         """The most calls in a run; with isolation `batch` they share their state. The same for every run."""
         return 64

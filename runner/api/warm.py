@@ -169,6 +169,10 @@ class _WarmSandbox(Sandbox):
         return self._inner.concurrency
 
     @property
+    def queue(self) -> int:
+        return self._inner.queue
+
+    @property
     def batch(self) -> int:
         return self._inner.batch
 

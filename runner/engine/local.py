@@ -131,9 +131,9 @@ class _Scoring:
         self._reader = Direct(rows) if direct else Prefetcher(rows, ahead)
         count = max(1, sandbox.concurrency)
         self._most_rows, self._most_chars = most_waiting(count)
-        self._working = count
+        self._working = count + (sandbox.queue if self._fixed else 0)  # a run's time, which sizes others, has no wait
         self._failure: BaseException | None = None
-        self._workers = [asyncio.create_task(self._work()) for _ in range(count)]
+        self._workers = [asyncio.create_task(self._work()) for _ in range(self._working)]
         for worker in self._workers:
             worker.add_done_callback(self._worked)
 

@@ -49,6 +49,10 @@ class BoxedSandbox(Sandbox, Generic[B]):
         return self._jobs
 
     @property
+    def queue(self) -> int:
+        return 1
+
+    @property
     def batch(self) -> int:
         return 256  # a fresh state costs as much as twenty calls or more
 

@@ -57,6 +57,23 @@ def test_as_many_runs_go_on_at_once_as_the_sandbox_has_use_for() -> None:
     assert (program.most, program.closed, program.running) == (5, 1, 0)
 
 
+class Queued(Custom):
+    """Lets one more run wait in it."""
+
+    @property
+    def queue(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize(("isolation", "most"), [("call", 2), ("batch", 3)])
+def test_where_state_is_shared_the_next_batch_waits_in_the_sandbox(isolation: str, most: int) -> None:
+    sandbox = Queued(Slow, isolation=isolation, jobs=2)
+    assert [r.number for r in scored(rows(200), sandbox)] == list(range(1, 201))
+    program = sandbox.programs[0]
+    assert isinstance(program, Slow)
+    assert program.most == most
+
+
 def test_no_rows_give_no_results() -> None:
     assert scored([], fake()) == []
 

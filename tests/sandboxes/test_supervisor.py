@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sandboxes.guest.machine.box import done
 from sandboxes.guest.supervisor.deno_fifo import FramePipe, RequestPipe
 from sandboxes.guest.supervisor.deno_run import DenoSupervisor
-from sandboxes.guest.supervisor.driver import CallResult
+from sandboxes.guest.supervisor.driver import Bounds, CallResult
 from sandboxes.guest.supervisor.pipes import Printed
 from sandboxes.guest.supervisor.python_run import PythonSupervisor
 from tests.sandboxes.supervised import BOUNDS, DenoPlace, Event, ForkingPlace
@@ -126,6 +126,38 @@ def test_values_that_are_there_together_come_together_and_the_last_once_nothing_
         return [(place.watching, [told[1] for told in group]) async for group in groups]
 
     assert done(body()) == [(True, PAYLOADS[:3]), (False, PAYLOADS[3:])]
+
+
+class Watched(ForkingPlace):
+    """With no clock but the one that is set; knows how many pipes were listened to in each `wait`."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        super().__init__(events)
+        self.listened: list[int] = []
+
+    def now(self) -> float:
+        return self._passed
+
+    async def wait(self, until: float, /) -> None:
+        self.listened.append(len(self.loop.readers))
+        await super().wait(until)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "printed", "pauses"), [(0.0015, 8, True), (0.0015, 60_000, False), (0.05, 8, False)]
+)
+def test_results_of_quick_calls_that_print_little_are_left_to_come_together(
+    seconds: float, printed: int, pauses: bool
+) -> None:
+    place = Watched([("late", seconds), ("print", printed), ("reply", None), *[("reply", None)] * 3])
+    bounds = Bounds(1 << 20, 64, 1 << 20, 1 << 12, 1.0, 2.0)
+
+    async def body() -> list[bytes]:
+        groups = PythonSupervisor(place, False).run(PAYLOADS, bounds, True)
+        return [told[1] async for group in groups for told in group]
+
+    assert done(body()) == PAYLOADS
+    assert (0 in place.listened) is pauses
 
 
 @pytest.mark.parametrize("said", [(b"", b"", b""), (b"", b"x", b""), (b"x", b"", b"y")])

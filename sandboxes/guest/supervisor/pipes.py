@@ -116,6 +116,15 @@ class Pipe(ABC):
             self._stop_listening()
         return bool(got)
 
+    def rest(self) -> None:
+        """Let what comes wait in the pipe, and wake nobody, until `resume`."""
+        self._stop_listening()
+
+    def resume(self) -> None:
+        """Read again, unless it is full or has ended."""
+        if not (self.full or self.ended):
+            self._listen()
+
     def _ready(self) -> None:
         if self.full:
             self._stop_listening()

@@ -59,16 +59,16 @@ def memory(pids: list[int], limit: int) -> int:
     Pages that a fork shares are counted once if it matters, which is when counting them twice exceeds `limit`. If a
     script makes this take too long, the result exceeds the limit.
     """
-    together = sum(sum(fields(pid, _OWN)) for pid in pids)
+    own = [sum(fields(pid, _OWN)) for pid in pids]
+    together = most = sum(own)
     if together <= limit or len(pids) < 2:
         return together
     until = time.monotonic() + _PATIENCE
-    exact = 0
-    for pid in pids:
-        exact += _proportional(pid)
-        if exact > limit or time.monotonic() > until:
-            return together
-    return exact
+    for pid, held in zip(reversed(pids), reversed(own), strict=True):  # a fork's share is mostly enough to know
+        most += min(0, _proportional(pid) - held)
+        if most <= limit or time.monotonic() > until:
+            break
+    return most if most <= limit else together
 
 
 def processor_time(pid: int) -> float:

@@ -202,7 +202,10 @@ class PythonSupervisor:
                         attempt.ahead = await self._announce(following, bounds)
                     else:
                         await box.finish(lambda: attempt.settle(True))
-                yield (how, payload, spent, kept, said, False), *(() if run.over else self._arrived(attempt))
+                told = (how, payload, spent, kept, said, False), *(() if run.over else self._arrived(attempt))
+                yield told
+                if not run.over:
+                    await attempt.pause(told[-1], bounds.timeout)
                 run.timing.look(box.now())
             done = True
         finally:

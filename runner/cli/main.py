@@ -82,6 +82,12 @@ def _report(error: Exception, given: Sequence[str]) -> int:
     if isinstance(error, Exception) and (short := why(error)):
         click.echo(f"evalcell: {short}", err=True)
         return COULD_NOT_JUDGE
+    if isinstance(error, ImportError | AttributeError):
+        from runner.cli.hidden import cannot_import
+
+        if hidden := cannot_import(error):
+            click.echo(f"evalcell: {hidden}", err=True)
+            return COULD_NOT_JUDGE
     words = f"{type(error).__name__}: {lines}" if lines else type(error).__name__
     click.echo(f"evalcell failed unexpectedly: {words}; run `evalcell --debug …` and report it", err=True)
     return COULD_NOT_JUDGE

@@ -139,8 +139,7 @@ class Record(metaclass=_Described):
     @classmethod
     def model_validate_json(cls, text: str | bytes | bytearray, **how: Any) -> Self:
         """An instance from JSON. Raises pydantic's ValidationError."""
-        made: Self = _built(cls).validator.validate_json(text, **how)
-        return made
+        return cast(Self, _built(cls).validator.validate_json(text, **how))
 
     def model_dump(self, **how: Any) -> dict[str, Any]:
         """The fields as a dict."""
@@ -196,6 +195,9 @@ class Record(metaclass=_Described):
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         yield from self.__dict__.items()
 
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # pydantic would copy a default for each model that it is left to
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
 
@@ -214,8 +216,6 @@ _set_values, _set_named, _set_extra, _set_private = (
     Record.__dict__[name].__set__
     for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 )
-
-
 _named_of = Record.__dict__["__pydantic_fields_set__"].__get__
 
 

@@ -6,6 +6,8 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sandboxes.json_text import writer
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -15,6 +17,7 @@ PAYLOAD = 64 << 20
 """Most bytes of a payload: a segment, or the rows of a dry run."""
 
 _HEAD = struct.Struct("<II")
+_write = writer(ascii=True, compact=True, nan=True)
 
 
 class FrameError(ValueError):
@@ -32,6 +35,11 @@ class Frame(NamedTuple):
         """The number of the job that it is about; 0 for the worker itself."""
         job = self.header.get("job")
         return job if type(job) is int else 0
+
+
+def encoded(value: object) -> bytes:
+    """A payload of JSON. Names of files may be in it that are no UTF-8."""
+    return _write(value).encode()
 
 
 def pack(header: dict[str, Any], payload: bytes = b"") -> bytes:

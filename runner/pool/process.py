@@ -23,7 +23,6 @@ from runner.text import printable
 from sandboxes.base import LOG
 from sandboxes.guest.supervisor import shortage
 from sandboxes.handle import own_handle
-from sandboxes.json_text import writer
 from sandboxes.shield import begin, finish, wait_for
 
 _FOLDER = str(Path(__file__).parents[2])
@@ -38,8 +37,6 @@ _END = 2.0  # seconds from the end of its pipe to its own
 _GLANCE = 0.25  # seconds between looks at what is held
 _LINE = 4096  # bytes of a line of its log
 _STATUS = 4096  # bytes of a worker's word on itself
-
-_write = writer(ascii=True, compact=True, nan=True)
 
 
 class WorkerProcess:
@@ -67,19 +64,18 @@ class WorkerProcess:
         """The process, if it runs."""
         return None if self._process is None else self._process.pid
 
-    async def submit(self, do: str, asked: object, *, ahead: int = 0) -> Job:
+    async def submit(self, do: str, payload: bytes, *, ahead: int = 0, **about: int) -> Job:
         """
-        Send a request, as JSON, whose parts come `ahead` of being taken.
+        Send a request, whose parts come `ahead` of being taken; what is said `about` it goes into the header.
 
         Raises WorkerLostError, PoolClosedError, and FrameError if it is too large.
         """
         await self._started()
-        payload = _write(asked).encode()
         job = Job(next(self._numbers), ahead, self._taken)
         self._holding.add(job)
         self._jobs[job.number] = job
         try:
-            await self._send({"do": do, "job": job.number}, payload)
+            await self._send({"do": do, "job": job.number, **about}, payload)
         except BaseException:  # it may be on its way, also if nobody waits for that any more
             self._jobs.pop(job.number, None)
             self._write({"do": "cancel", "job": job.number})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.pool.faults import unreadable
-from runner.pool.frames import Frame
+from runner.pool.frames import Frame, encoded
 from runner.pool.jobs import Job
 from runner.pool.process import WorkerProcess
 from runner.pool.types import (
@@ -83,7 +83,7 @@ class RunStream:
         return RunJob(request=request, segments=segments)
 
     async def _attempt(self) -> AsyncGenerator[RunPart]:
-        sent = self._sent = await self._worker.submit("run", self._job.model_dump(mode="json"), ahead=AHEAD)
+        sent = self._sent = await self._worker.submit("run", encoded(self._job.model_dump(mode="json")), ahead=AHEAD)
         try:
             if self._parked:
                 await self._worker.tell(sent, "park")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Mapping
 from urllib.parse import quote
 
-import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -56,6 +56,8 @@ class Guard:
         except ServiceError as error:
             await self._refuse(error, scope, receive, replied)
             return
+        if scope["method"] == "HEAD" and scope["path"].startswith("/v1/") and not scope["path"].endswith("/events"):
+            scope = {**scope, "method": "GET"}  # what serves the reply leaves its body out; events have no end
         await self._app(scope, _Bounded(receive, size, PATIENCE), replied)
 
     def _enter(self, scope: Scope) -> int:
@@ -115,7 +117,7 @@ class _Bounded:
             return await self._receive()  # waits for the client to go
         left = self._began + 2 * self._patience + self._came / _SLOWEST - time.monotonic()
         try:
-            with anyio.fail_after(max(0.0, min(self._patience, left))):
+            async with asyncio.timeout(max(0.0, min(self._patience, left))):
                 message = await self._receive()
         except TimeoutError:
             raise HTTPException(408, "the body comes too slowly; send the request again") from None

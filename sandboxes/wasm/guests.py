@@ -84,10 +84,13 @@ class Guests:
                     instance = states.take(bounds.memory)
                     raw = self._ask(instance, "call", request, bounds)
                 used, whole = True, raw.how == "reply"
-                if not (shared and whole and not _is_doubtful(raw) and _tidy(instance, "call")):
-                    states.give_back(instance, whole)
-                    instance = None
-                yield raw
+                kept = shared and whole and not _is_doubtful(raw) and _tidy(instance, "call")
+                try:
+                    yield raw  # first: to undo what a call wrote takes about as long as the call
+                finally:
+                    if not kept:
+                        states.give_back(instance, whole)
+                        instance = None
         except CallStopped:
             if instance is not None:
                 states.give_back(instance, whole=False)

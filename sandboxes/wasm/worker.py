@@ -73,9 +73,11 @@ def _answer(guests: Guests, header: dict[str, object], payload: bytes, replies: 
         replies.flush()
         return
     flushed = time.monotonic()
-    for raw in guests.run(program, _requests(header, payload), bounds, bool(header["shared"])):
+    requests = _requests(header, payload)
+    last = requests[-1].call if requests else None
+    for raw in guests.run(program, requests, bounds, bool(header["shared"])):
         replies.write(frames.pack_result(raw))
-        if time.monotonic() - flushed > LINGER:
+        if raw.call == last or time.monotonic() - flushed > LINGER:
             replies.flush()
             flushed = time.monotonic()
     replies.flush()

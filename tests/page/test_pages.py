@@ -108,6 +108,21 @@ def test_what_cannot_be_tried_is_said_in_its_place(client: httpx.Client, fields:
     assert 'role="alert"' in page.text
 
 
+def test_a_row_that_failed_says_its_line_once(client: httpx.Client) -> None:
+    fields = {"source": "def evaluate(output):\n    return 1 / 0\n", "dataset": "demo"}
+    page = client.post("/evaluators/try", data=fields, headers={"x-evalcell-part": "tried", "x-evalcell": "1"})
+    (said, *_) = re.findall(r"</strong>( in line .*)</p>", page.text)
+    assert said == " in line 2, column 12: ZeroDivisionError: division by zero"
+
+
+def test_a_lone_version_has_nothing_to_be_compared_with(client: httpx.Client) -> None:
+    for count in (1, 2):
+        source = "def evaluate(output):\n    return " + "1" * count + "\n"
+        assert client.post("/v1/evaluators", json={"name": "lone", "source": source}).status_code == 201
+        text = client.get("/evaluators/lone").text
+        assert text.count('name="old"') == text.count('name="new"') == (0 if count == 1 else 2)
+
+
 def test_a_likely_mapping_is_suggested(client: httpx.Client) -> None:
     fields = {"source": "def evaluate(output, reference): return 1", "rows": '{"prediction": "a", "gold": "b"}'}
     page = client.post("/evaluators/try", data=fields, headers={"x-evalcell-part": "tried", "x-evalcell": "1"})

@@ -136,7 +136,7 @@ def test_a_worker_that_sends_as_much_as_it_may_fills_no_memory(monkeypatch: pyte
 
     async def body() -> int:
         worker = WorkerProcess("floods", {})
-        jobs = [await worker.submit("run", {}, ahead=AHEAD) for _ in range(4)]
+        jobs = [await worker.submit("run", b"{}", ahead=AHEAD) for _ in range(4)]
         count = 0
         for job in jobs:
             for _ in range(3):

@@ -15,9 +15,14 @@ import pytest
 
 from sandboxes import Call, Execution, Limits, SandboxError, SandboxLostError
 from sandboxes.cache import keep
+from sandboxes.protocol import load_request
 from sandboxes.wasm import compiler
 from sandboxes.wasm.boot import FOLDERS, boot
+from sandboxes.wasm.calls import bounds, call_request
 from sandboxes.wasm.engine import Engine
+from sandboxes.wasm.frames import Request
+from sandboxes.wasm.fresh import NewInstances
+from sandboxes.wasm.guests import Guests
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
 from sandboxes.wasm.native_code import compile_guest
@@ -123,6 +128,29 @@ def test_an_image_that_is_closed_is_never_left_out() -> None:
             Instance(engine, image, 64 << 20)
         for instance in (first, base):
             instance.close()
+
+
+def test_a_reply_does_not_wait_until_what_its_call_wrote_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    undone: list[bool] = []
+    give_back = NewInstances.give_back
+
+    def counted(self: NewInstances, instance: Instance, whole: bool) -> None:
+        undone.append(whole)
+        give_back(self, instance, whole)
+
+    monkeypatch.setattr(NewInstances, "give_back", counted)
+    script, limits = python("def evaluate(x):\n    return x\n"), Limits()
+    with Engine(*compile_guest(print)) as engine:
+        guests = Guests(engine, "instance")
+        assert guests.load(1, load_request(script, limits), bounds(limits, loading=True)).how == "reply"
+        asked = call_request(Call(id=1, arguments={"x": 1}), limits)
+        assert isinstance(asked, Request)
+        replies = guests.run(1, [asked, asked], bounds(limits), shared=False)
+        for before in ([], [True]):
+            assert (next(replies).how, undone) == ("reply", before)
+        del replies  # a caller that goes away leaves nothing behind either
+        assert undone == [True, True]
+        guests.close()
 
 
 @pytest.mark.parametrize("size", [0, 8 << 20])

@@ -46,6 +46,31 @@ def test_a_dry_run_of_a_source_on_rows(client: httpx.Client) -> None:
     assert [row["result"]["label"] for row in reply["results"]] == ["True", "False"]
 
 
+def test_a_dry_run_is_the_same_whatever_way_it_takes(client: httpx.Client) -> None:
+    """What is plain JSON, and needs no conversion, is not taken through FastAPI."""
+    body = b'{"source": %s, "rows": [{"output": "\xc3\xa9", "reference": "a"}]}' % json.dumps(SAME).encode()
+    replies = [
+        client.post("/v1/evaluate", content=body, headers={"content-type": kind})
+        for kind in ("application/json", "application/json; charset=utf-8")
+    ]
+    first, second = (reply.json()["results"] for reply in replies)
+    for row in (*first, *second):
+        del row["result"]["duration_ms"]
+    assert first == second
+    assert first[0]["arguments"] == {"output": "é", "reference": "a"}
+    assert len({reply.headers["content-type"] for reply in replies}) == 1
+    wrong = problem(client.post("/v1/evaluate", json={"source": SAME, "rows": 1}), 422, "invalid-request")
+    assert wrong["errors"] == [{"where": "body.rows", "what": "Input should be a valid list"}]
+
+
+@pytest.mark.parametrize("path", ["/v1/evaluators", "/v1/evaluators/json-distance", "/v1/nothing", "/v1/runs"])
+def test_what_answers_get_answers_head(client: httpx.Client, path: str) -> None:
+    head, whole = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    assert head.headers["content-length"] == whole.headers["content-length"]
+    assert client.head("/v1/evaluate").status_code == 405
+
+
 def test_a_script_with_a_fault_has_its_place(client: httpx.Client) -> None:
     found = client.post("/v1/check", json={"source": "def evaluate(output):\n    return 1 +\n"}).json()
     assert [(one["line"], one["column"]) for one in found["problems"]] == [(2, 15)]

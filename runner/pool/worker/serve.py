@@ -20,7 +20,7 @@ from runner.errors import InputError
 from runner.pool import frames
 from runner.pool.faults import Fault
 from runner.pool.frames import Frame
-from runner.pool.types import LOCAL, PoolStatus, RunJob, RunSegment, RunStarted, TryJob
+from runner.pool.types import LOCAL, PoolStatus, RunJob, RunSegment, RunStarted
 from runner.pool.worker.memory import held
 from runner.pool.worker.programs import BYTES, Programs
 from runner.pool.worker.runs import RunTask
@@ -125,7 +125,7 @@ class Worker:
                 self._runs[job].room.release()
         else:
             work = {"try": self._try, "check": self._check, "run": self._score}[do]
-            self._jobs[job] = asyncio.create_task(self._run(job, work(job, frame.payload)))
+            self._jobs[job] = asyncio.create_task(self._run(job, work(frame)))
 
     async def _run(self, job: int, work: Coroutine[Any, Any, bytes]) -> None:
         try:
@@ -144,19 +144,20 @@ class Worker:
             self._jobs.pop(job, None)
         await self._send({**header, "job": job}, payload)
 
-    async def _try(self, _: int, payload: bytes) -> bytes:
-        job = TryJob.model_validate(json.loads(payload))
-        reply = await tried(job, self._sandboxes, short=len(payload) <= _SHORT)
+    async def _try(self, frame: Frame) -> bytes:
+        size, payload = frame.header["request"], frame.payload
+        rows = json.loads(payload[size:])
+        reply = await tried(payload[:size], rows, self._sandboxes, short=len(payload) <= _SHORT)
         return _write(reply.model_dump(mode="json")).encode()
 
-    async def _check(self, _: int, payload: bytes) -> bytes:
-        asked = json.loads(payload)
+    async def _check(self, frame: Frame) -> bytes:
+        asked = json.loads(frame.payload)
         evaluator = Evaluator.model_validate(asked["evaluator"])
         problems = await checked(evaluator, SandboxConfig.model_validate(asked["sandbox"]), self._sandboxes)
         return _write([problem.model_dump(mode="json") for problem in problems]).encode()
 
-    async def _score(self, job: int, payload: bytes) -> bytes:
-        asked = RunJob.model_validate(json.loads(payload))
+    async def _score(self, frame: Frame) -> bytes:
+        job, asked = frame.job, RunJob.model_validate(json.loads(frame.payload))
         task = self._runs[job] = RunTask(asked, self._sandboxes, partial(self._send_part, job))
         try:
             ended = await task.run()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace
+from functools import lru_cache
 from json import JSONDecoder
 from time import perf_counter
 from typing import Any
 
-from runner.pool.types import TriedRow, TryJob, TryReply
+from runner.pool.types import TriedRow, TryReply
 from runner.pool.worker.lease import Lease
 from runner.pool.worker.sandboxes import Sandboxes
-from runner.request import RunRequest, prepare
+from runner.request import Prepared, RunRequest, prepare
 from runner.text import whole
 from runner.types import Evaluator, Result
 from sandboxes.base import Call, Execution, Problem, SandboxConfig
@@ -21,6 +23,8 @@ from sandboxes.json_text import reader, writer
 
 SHOWN = 1 << 20
 """Characters of JSON of a row's arguments and returned value that are shown."""
+_KEPT = 64
+"""Requests that are remembered as they were prepared; they hold their scripts."""
 _DEPTH = 64
 """How deeply these may be nested: some readers take no more."""
 
@@ -30,10 +34,20 @@ _PYTHON = re.compile(r'^ *File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+).*\n( *)
 _TYPESCRIPT = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):(\d+)\)?$", re.M)
 
 
-async def tried(job: TryJob, sandboxes: Sandboxes, *, short: bool = False) -> TryReply:
-    """Score the rows; `short` ones are a list to `score`. Raises what `prepare`, `Prepared.open` and `score` do."""
+@lru_cache(_KEPT)
+def _prepared(request: bytes) -> Prepared:
+    """Of a request as JSON: what it needs does not change. Raises what `prepare` does, each time."""
+    return prepare(RunRequest.model_validate(json.loads(request)))
+
+
+async def tried(request: bytes, given: list[dict[str, Any]], sandboxes: Sandboxes, *, short: bool = False) -> TryReply:
+    """
+    Score the `given` rows; `short` ones are a list to `score`. `request` is a RunRequest's JSON.
+
+    Raises what `prepare`, `Prepared.open` and `score` do.
+    """
     began = perf_counter()
-    prepared = prepare(job.request)
+    prepared = _prepared(request)
     seen: dict[int, tuple[Call, Execution]] = {}
 
     def look(call: Call, execution: Execution) -> None:
@@ -42,7 +56,7 @@ async def tried(job: TryJob, sandboxes: Sandboxes, *, short: bool = False) -> Tr
     lease = Lease(sandboxes, prepared.sandbox, dry=True, look=look)
     prepared = replace(prepared, sandbox=lease)
     rows: list[TriedRow] = []
-    with prepared.open(job.rows) as cases:
+    with prepared.open(given) as cases:
         async with lease, aclosing(prepared.score(list(cases) if short else cases, lease)) as results:
             identity = lease.identity
             async for result in results:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from runner.pool.types import TryReply
 from runner.server.idempotency import Once
-from runner.server.v1.parts import After, Count, Force, Here, Name, StrictRoute, problems, while_there
+from runner.server.v1.parts import After, Count, Force, Here, Name, QuickRoute, StrictRoute, problems, while_there
 from runner.service.errors import ServiceError
 from runner.service.types import (
     Checked,
@@ -44,16 +44,21 @@ async def check(body: CheckRequest, service: Here) -> Checked:
     return await service.check(body)
 
 
-@router.post(
+async def evaluate(body: EvaluateRequest, request: Request, service: Here) -> TryReply:
+    """Score a few rows at once. A client that goes away stops its script."""
+    return await while_there(request, service.evaluate, body)
+
+
+router.add_api_route(
     "/evaluate",
+    evaluate,
+    methods=["POST"],
     responses=problems(
         *("not-found", "not-allowed", "evaluator", "mapping", "unsupported-config", "busy"),
         *("sandbox-lost", "sandbox-unavailable", "worker-lost", "stopping"),
     ),
+    route_class_override=QuickRoute,
 )
-async def evaluate(body: EvaluateRequest, request: Request, service: Here) -> TryReply:
-    """Score a few rows at once. A client that goes away stops its script."""
-    return await while_there(request, service.evaluate, body)
 
 
 @router.post(

@@ -198,3 +198,10 @@ def test_rows_of_a_process_share_an_event_loop_unless_one_leaves_something_on_it
     assert loops[1].is_closed() is not shared
     loops[3].close()
     asyncio.set_event_loop(None)
+
+
+def test_a_ragas_script_has_what_each_metric_that_it_makes_needs() -> None:
+    made = "from ragas.metrics import BleuScore, ExactMatch\n\nnear = BleuScore()\nexact = ExactMatch()\n"
+    assert "sacrebleu" in parse_evaluator(made, "one.py", entry="exact").packages
+    imported = "from ragas.metrics import BleuScore, ExactMatch\n"
+    assert "sacrebleu" not in parse_evaluator(imported, "one.py", entry="ExactMatch").packages

@@ -45,7 +45,8 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         if kind is not None and any(base.rpartition(".")[2] in _MODELS for base in kind.bases):
             raise EvaluatorError(f"{module.where}:{kind.line}: {marked.entry} asks a model, and evalcell calls none")
         return marked
-    brought = only(module, _brought(module), entry, _TITLE)
+    every = _brought(module)
+    brought = only(module, every, entry, _TITLE)
     if brought is None:
         return None
     name, metric = brought
@@ -55,8 +56,10 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
             f"{module.where}: {called} of ragas is not run: it asks a model, or needs more than a row has"
             f"{suggestion(metric, known)}; those that are run: {listed(known, 20)}"
         )
-    packages = packages_of(module, _VENDOR)
-    return Found(name, signature=metric, packages=(*packages, *_OWN[metric]), docstring=module.docstring, sure=True)
+    made = [kind for one, kind in every.items() if one in module.values]  # all of them, when the script loads
+    needed = [package for kind in (metric, *made) for package in _OWN.get(kind, ())]
+    packages = tuple(dict.fromkeys((*packages_of(module, _VENDOR), *needed)))
+    return Found(name, signature=metric, packages=packages, docstring=module.docstring, sure=True)
 
 
 def _brought(module: ScriptModule) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from functools import cache
+from inspect import cleandoc
 from pathlib import Path
 
 from sandboxes.base import Language
@@ -11,6 +13,7 @@ from templates.assembly import assembled
 _HERE = Path(__file__).parent
 _FILES: dict[Language, str] = {"python": "evaluator.py", "typescript": "evaluator.ts"}
 _STARTER = "_starter"
+_QUOTES = '"""'
 _DEMOS = {
     "bleu": "token_cosine",
     "char_ngram_cosine": "token_cosine",
@@ -59,6 +62,17 @@ def source(name: str, language: Language = "python") -> str:
     if not script.is_file():
         raise KeyError(language)
     return assembled(script.read_text("utf-8"), language)
+
+
+def description(name: str) -> str:
+    """
+    What the template's docstring says, without reading the rest of it: to list all takes no time.
+
+    Raises KeyError for an unknown name.
+    """
+    text = path(name).read_text("utf-8")
+    first = text.index(_QUOTES)
+    return cleandoc(literal_eval(text[first : text.index(_QUOTES, first + 3) + 3]))
 
 
 def cases(name: str) -> Path:

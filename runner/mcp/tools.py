@@ -55,7 +55,7 @@ class Tools:
         """
         service = self._service()
         if kind == "templates":
-            found = await service.templates()
+            found = await service.templates_listed()
             return {"items": [{"name": one.name, "description": one.description} for one in found]}
         if kind == "sandboxes":
             return {"items": [one.model_dump(mode="json") for one in await service.fits()]}

@@ -13,9 +13,9 @@ import templates
 from runner.datasets.dataset import SUFFIXES
 from runner.errors import EvaluatorError, InputError
 from runner.evaluators.foreign.registry import find as find_dialect
-from runner.evaluators.load import SCRIPTS, parse_evaluator
+from runner.evaluators.load import SCRIPTS
 from runner.evaluators.resolve import choose
-from runner.service.types import Checked, Recognised, SandboxFit, Template, line
+from runner.service.types import Checked, Recognised, SandboxFit, Template, TemplateInfo, line
 from runner.store.names import made, parted
 from runner.types import Evaluator
 from sandboxes.base import Language, Problem, SandboxConfig
@@ -126,15 +126,21 @@ class Machine:
 
 
 @cache
-def all_templates() -> list[Template]:
+def templates_listed() -> list[TemplateInfo]:
     """The evaluators that come with evalcell."""
-    found = []
-    for name in templates.names():
-        languages = templates.languages(name)
-        sources = {language: templates.source(name, language) for language in languages}
-        read = parse_evaluator(sources[languages[0]], name, language=languages[0])
-        found.append(Template(name=name, description=read.description, languages=languages, sources=sources))
-    return found
+    return [
+        TemplateInfo(name=name, description=templates.description(name), languages=templates.languages(name))
+        for name in templates.names()
+    ]
+
+
+@cache
+def all_templates() -> list[Template]:
+    """The evaluators that come with evalcell, with their sources."""
+    return [
+        Template(**dict(one), sources={language: templates.source(one.name, language) for language in one.languages})
+        for one in templates_listed()
+    ]
 
 
 def recognise(head: bytes, file_name: str) -> Recognised:

@@ -106,12 +106,17 @@ class SandboxFit(Model):
     recommended: bool = False
 
 
-class Template(Model):
-    """An evaluator that comes with evalcell."""
+class TemplateInfo(Model):
+    """An evaluator that comes with evalcell, without its source."""
 
     name: str
     description: str
     languages: tuple[Language, ...]
+
+
+class Template(TemplateInfo):
+    """An evaluator that comes with evalcell."""
+
     sources: dict[Language, str]
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, S
 
 from runner.errors import InputError
 from runner.store.errors import StoreDamagedError, StoreError
-from runner.store.schema import HEAD, metadata
+from runner.store.schema import HEAD, metadata, revisions
 from runner.text import printable
 
 VARIABLE = "EVALCELL_DATABASE_URL"
@@ -131,7 +131,10 @@ class Database:
                 )
             if found is None and set(inspect(connection).get_table_names()) & metadata.tables.keys():
                 raise StoreError(f"{self.name} is no store of evalcell; move it away, or name another database")
-            upgrade(connection)
+            if found is None:
+                _create(connection)
+            else:
+                upgrade(connection)
 
     def close(self) -> None:
         """Close all connections. Safe twice."""
@@ -144,7 +147,7 @@ class Database:
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Bring the tables to a revision, in the transaction that has begun."""
     try:
-        from alembic import command  # here: only a new store, or an earlier version's, needs it
+        from alembic import command  # here: only an earlier version's store needs it
         from alembic.config import Config
     except ImportError:
         raise StoreError("the store needs Alembic; run: pip install 'evalcell[store]'") from None
@@ -153,6 +156,14 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
+
+
+def _create(connection: Connection) -> None:
+    """The newest tables, where there are none: to import Alembic takes longer than all else that a new store needs."""
+    # A table of revisions without one is there if a person has taken it out.
+    revisions.create(connection, checkfirst=True)
+    metadata.create_all(connection, checkfirst=False)
+    connection.execute(revisions.insert().values(version_num=HEAD))
 
 
 def _prepare(connection: sqlite3.Connection, _: Any) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
     String,
     Table,
     Text,
@@ -83,7 +84,7 @@ versions = Table(
     Column("description", Clean, nullable=False),
     Column("dialect", Key(64)),
     Column("entry", Key(200)),
-    Column("dialect_failures", Key(16), nullable=False),
+    Column("dialect_failures", Key(16), nullable=False, server_default="failed"),
     Column("asked_dialect", Key(64)),
     Column("asked_entry", Key(200)),
 )
@@ -163,3 +164,11 @@ replies = Table(
     Column("created", Moment, nullable=False),
     Index("replies_by_time", "created"),
 )
+
+revisions = Table(
+    "alembic_version",
+    MetaData(),  # of its own: Alembic holds this table, and does not compare it
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""Which revision the tables are of, as Alembic makes it where it upgrades them."""

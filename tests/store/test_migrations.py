@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import URL, text
+from sqlalchemy import URL, Connection, inspect, text
 
 from runner.evaluators.load import parse_evaluator
 from runner.store import open_store
@@ -123,11 +125,55 @@ def test_the_tables_are_those_of_the_revisions(address: str | None, folder: Path
     assert REVISIONS[-1] == HEAD == script_directory().get_current_head()
     assert sorted(REVISIONS) == REVISIONS
     database = opened(address, folder)
-    database.migrate()
+    with database.write() as connection:
+        upgrade(connection)
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
     database.close()
+
+
+def test_a_new_store_has_the_same_tables_as_one_that_was_upgraded(address: str | None, folder: Path) -> None:
+    found = []
+    for make in (Database.migrate, upgraded):
+        database = opened(address, folder)
+        make(database)
+        with database.write() as connection:
+            found.append(described(connection))
+            for name in inspect(connection).get_table_names():
+                connection.execute(text(f"DROP TABLE {name}" + (" CASCADE" if address else "")))
+        database.close()
+    assert found[0] == found[1]
+    assert {"revision", "alembic_version", *metadata.tables} == found[0].keys()
+
+
+def upgraded(database: Database) -> None:
+    with database.write() as connection:
+        upgrade(connection)
+
+
+def described(connection: Connection) -> dict[str, object]:
+    """Each table as the database has it, but for the order of its columns; and what tells its revision."""
+    known = inspect(connection)
+    tables: dict[str, object] = {
+        "revision": connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+    }
+    for name in known.get_table_names():
+        columns = {column["name"]: {**column, "type": str(column["type"])} for column in known.get_columns(name)}
+        keys = sorted(map(str, known.get_foreign_keys(name)))
+        indexes = sorted(map(str, known.get_indexes(name)))
+        tables[name] = (columns, str(known.get_pk_constraint(name)), keys, indexes)
+    return tables
+
+
+def test_a_new_store_is_made_without_alembic(folder: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from runner.store import open_store\n"
+        "with open_store(folder=Path(sys.argv[1])) as store: print(store.usage().runs)\n"
+        "print([name for name in sys.modules if name.startswith('alembic')])"
+    )
+    words = [sys.executable, "-c", code, str(folder)]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "0\n[]\n"
 
 
 def test_a_store_of_a_later_evalcell_is_left_alone(address: str | None, folder: Path) -> None:

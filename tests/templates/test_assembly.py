@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 import templates
+from runner.evaluators.resolve import find_evaluator
 from sandboxes.base import Language
 from sandboxes.deno.binary import find_deno
 from sandboxes.errors import SandboxUnavailableError
@@ -236,6 +237,11 @@ def test_a_python_part_imports_the_standard_library_and_other_parts_alone(part: 
     modules = {alias.name for node in imported for alias in node.names} | {node.module or "" for node in named}
     parts = {f"templates.parts.{path.stem}" for path in assembly.PARTS.glob("*.py")}
     assert {module.split(".")[0] for module in modules - parts} <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("name", templates.names())
+def test_a_template_is_described_as_the_script_that_it_makes(name: str) -> None:
+    assert templates.description(name) == find_evaluator(name).description != ""
 
 
 def test_parts_are_no_templates_and_unknown_names_are_refused() -> None:

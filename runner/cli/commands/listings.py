@@ -10,7 +10,7 @@ import templates
 from runner.cli.exit_codes import DONE
 from runner.cli.messages import in_options
 from runner.cli.views import render
-from runner.evaluators.resolve import find_evaluator, find_language, is_reference
+from runner.evaluators.resolve import find_language, is_reference
 from runner.runs.stored import find as find_stored
 from sandboxes.base import Capabilities, Language
 from sandboxes.errors import SandboxError, SandboxUnavailableError
@@ -23,9 +23,9 @@ def list_templates() -> int:
     """A line each."""
     made = render.table("template", "languages", "what it scores")
     for name in templates.names():
-        about = find_evaluator(name).description.strip().splitlines()
+        about = templates.description(name).splitlines()
         languages = ", ".join(templates.languages(name))
-        made.add_row(Text(name), Text(languages), render.text(about[0] if about else ""))
+        made.add_row(Text(name), Text(languages), render.text(about[0]))
     out = render.out()
     out.print(made)
     out.print(Text("evalcell run NAME demo tries one; evalcell show NAME > mine.py copies it"))

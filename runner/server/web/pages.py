@@ -41,7 +41,7 @@ async def home(request: Request, service: Here, after: str | None = None) -> Res
         runs=await service.runs(count=_RECENT),
         evaluators=await service.evaluators(after, _LISTED),
         datasets=await service.datasets(count=_LISTED),
-        templates=await service.templates(),
+        templates=await service.templates_listed(),
     )
 
 

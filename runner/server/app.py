@@ -67,6 +67,7 @@ def create_app(service: Service, entry: Entry | None = None) -> FastAPI:
     )
     app.state.service, app.state.entry, app.state.metrics = service, entry or Entry(), Metrics()
     app.state.locks = WeakValueDictionary[str, asyncio.Lock]()
+    app.include_router(pages.first)
     for part in (health, login, evaluators, datasets, runs, langfuse, pages):
         app.include_router(part.router)
     mcp.mount(app)

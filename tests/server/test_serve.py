@@ -168,3 +168,18 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "token").chmod(0o644)
     with pytest.raises(Exception, match="can be read by others"):
         token.kept(tmp_path)
+
+
+@pytest.mark.rotating("starts of the server", "server", "cli")
+def test_what_a_first_page_does_not_need_is_not_imported_before_it(tmp_path: Path) -> None:
+    server = Served(tmp_path, PYTHONPROFILEIMPORTTIME="1")
+    try:
+        with server.client() as client:
+            assert "json-schema" in client.get("/").text
+    finally:
+        code, said = server.end()
+    imported = {line.rpartition("|")[2].strip() for line in said.splitlines() if line.startswith("import time:")}
+    assert {"fastapi", "sqlalchemy", "jinja2"} <= imported
+    later = {"alembic", "mako", "sqlalchemy.dialects.postgresql", "jsonpath", "mcp", "httpx", "wasmtime", "pygments"}
+    assert code == 0
+    assert not later & imported

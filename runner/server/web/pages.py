@@ -11,6 +11,8 @@ from runner.server.web import comparing, datasets, evaluators, runs, static
 from runner.server.web.render import page
 from runner.service.errors import KINDS, ServiceError
 
+first = APIRouter(include_in_schema=False, route_class=PageRoute)
+"""What a browser asks for at the start. FastAPI takes its time over each router that it looks into, once."""
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 for part in (evaluators, datasets, runs, comparing):
     router.include_router(part.router)
@@ -19,7 +21,7 @@ _LISTED = 20
 _RECENT = 8
 
 
-@router.get("/static/{name}")
+@first.get("/static/{name}")
 async def static_file(request: Request, name: str) -> Response:
     """A file of the bundle; its name has its hash, so a browser may keep it for ever."""
     found = static.find(name)
@@ -31,7 +33,7 @@ async def static_file(request: Request, name: str) -> Response:
     return Response(found.content, 200, headers, found.content_type)
 
 
-@router.get("/")
+@first.get("/")
 async def home(request: Request, service: Here, after: str | None = None) -> Response:
     """What there is: the last runs, evaluators, datasets, and templates to begin with."""
     return page(
@@ -45,7 +47,7 @@ async def home(request: Request, service: Here, after: str | None = None) -> Res
     )
 
 
-@router.get("/login")
+@first.get("/login")
 async def login(request: Request) -> Response:
     """The form for the token; the link that the server printed has it filled in already."""
     wanted = request.query_params.get("next", "/")

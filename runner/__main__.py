@@ -47,7 +47,7 @@ def main() -> NoReturn:
     except Exception as error:
         from runner.cli.hidden import cannot_import
 
-        if "--debug" in sys.argv or (why := cannot_import(error)) is None:
+        if "--debug" in sys.argv or (why := cannot_import(error, starting=True)) is None:
             raise
         sys.stderr.write(f"evalcell: {why}\n")
         sys.exit(3)

@@ -6,8 +6,13 @@ import os
 import sys
 
 
-def cannot_import(error: Exception) -> str | None:
-    """Where another's module has taken the place of one that evalcell needs: that, and what to do."""
+def cannot_import(error: Exception, *, starting: bool) -> str | None:
+    """
+    Where another's module has taken the place of one that evalcell needs: that, and what to do.
+
+    While it is starting, whatever stands in the way is in the traceback. Later a fault of ours may be: then only a
+    module that has the name of one of Python's counts.
+    """
     if not os.path.exists(__file__):
         return "it cannot run from inside a zip file, as its packages have native code; install it, or unpack the file"
     places = [os.path.realpath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -15,7 +20,7 @@ def cannot_import(error: Exception) -> str | None:
     places = [path for path in places if path != ours]
     used = {getattr(module, "__file__", None) or "": name for name, module in list(sys.modules.items())}
     used[str(getattr(error, "filename", ""))] = ""  # of a SyntaxError
-    trace = error.__traceback__
+    trace = error.__traceback__ if starting else None
     while trace is not None:
         used[trace.tb_frame.f_code.co_filename] = ""
         trace = trace.tb_next

@@ -85,7 +85,7 @@ def _report(error: Exception, given: Sequence[str]) -> int:
     if isinstance(error, ImportError | AttributeError):
         from runner.cli.hidden import cannot_import
 
-        if hidden := cannot_import(error):
+        if hidden := cannot_import(error, starting=False):
             click.echo(f"evalcell: {hidden}", err=True)
             return COULD_NOT_JUDGE
     words = f"{type(error).__name__}: {lines}" if lines else type(error).__name__

@@ -115,7 +115,10 @@ class Pool:
         Raises BusyError, WorkerLostError and PoolClosedError; InputError for rows that are too large together;
         InputError, UnsupportedConfigError and SandboxError as `runner.evaluate` does.
         """
-        request, rows = job.request.model_dump_json().encode(), encoded(job.rows)
+        try:
+            request, rows = job.request.model_dump_json().encode(), encoded(job.rows)
+        except (ValueError, RecursionError):
+            raise InputError("a row, or a literal of the mapping, is nested too deeply; flatten it") from None
         # Apart: most dry runs differ from the one before in their rows alone, if at all.
         reply = await self._ask("try", job.request.sandbox, request + rows, request=len(request))
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -31,6 +32,9 @@ _MOST_PATH = 2048
 _SLOWEST = 1024
 """Bytes a second that a body must come with, in the long run."""
 
+_EVENTS = re.compile(r"/v1/runs/[^/]*/events")
+"""They have no end, of which a head could tell."""
+
 
 class Guard:
     """Asks each request who it is before anything else sees it, and bounds what it sends and how slowly."""
@@ -56,8 +60,8 @@ class Guard:
         except ServiceError as error:
             await self._refuse(error, scope, receive, replied)
             return
-        if scope["method"] == "HEAD" and scope["path"].startswith("/v1/") and not scope["path"].endswith("/events"):
-            scope = {**scope, "method": "GET"}  # what serves the reply leaves its body out; events have no end
+        if scope["method"] == "HEAD" and scope["path"].startswith("/v1/") and not _EVENTS.fullmatch(scope["path"]):
+            scope = {**scope, "method": "GET"}  # what serves the reply leaves its body out
         await self._app(scope, _Bounded(receive, size, PATIENCE), replied)
 
     def _enter(self, scope: Scope) -> int:

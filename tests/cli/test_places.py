@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from runner.cli.hidden import cannot_import
 from tests.disks import needs_mounts
 from tests.groups import limited
 
@@ -137,6 +139,18 @@ def test_a_module_that_hides_pythons_own(tmp_path: Path, content: str) -> None:
     (tmp_path / "json.py").write_text(content)
     done = sh(RUN, PYTHONPATH=f"{ROOT}:{tmp_path}")
     refused(done, f"{tmp_path}/json.py, found by PYTHONPATH, hides a module", "env -u PYTHONPATH evalcell")
+
+
+def test_a_fault_of_our_own_is_no_module_that_hides_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(click.__file__).parents[1]))
+    fails = click.Command("fails", callback=lambda: throw(AttributeError("ours")))
+    with pytest.raises(AttributeError) as raised:
+        fails.main([], standalone_mode=False)
+    assert cannot_import(raised.value, starting=False) is None
+
+
+def throw(error: Exception) -> None:
+    raise error
 
 
 def test_a_folder_of_packages() -> None:

@@ -13,6 +13,7 @@ from runner.pool.pool import Pool
 from runner.pool.types import RunEnded, RunJob, RunSegment, RunStarted, TryJob
 from runner.request import RunRequest
 from runner.store.segments import Segment, check
+from runner.types import InputMapping
 from sandboxes.base import Limits, SandboxConfig
 
 T = TypeVar("T")
@@ -41,11 +42,15 @@ def with_pool(body: Callable[[Pool], Awaitable[T]], **settings: Any) -> T:
 
 
 def dry_run(
-    source: str, *rows: dict[str, Any], limits: Limits | None = None, sandbox: SandboxConfig | None = None
+    source: str,
+    *rows: dict[str, Any],
+    limits: Limits | None = None,
+    sandbox: SandboxConfig | None = None,
+    literals: dict[str, Any] | None = None,
 ) -> TryJob:
-    return TryJob(
-        request=request(source, limits=limits or Limits(), sandbox=sandbox or SandboxConfig()), rows=list(rows)
-    )
+    mapping = InputMapping(literals=literals or {})
+    asked = request(source, limits=limits or Limits(), sandbox=sandbox or SandboxConfig(), mapping=mapping)
+    return TryJob(request=asked, rows=list(rows))
 
 
 def request(source: str, **fields: Any) -> RunRequest:

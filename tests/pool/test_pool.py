@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from runner.errors import ColumnsError, InputError
 from runner.pool.pool import Pool
 from runner.pool.types import BusyError, PoolClosedError
+from runner.pool.worker.tries import prepared_of
 from sandboxes.base import SandboxConfig
 from sandboxes.errors import UnsupportedConfigError
 from tests.pool.jobs import HOUR, LOOPS, dry_run, with_pool
@@ -50,9 +52,23 @@ def test_the_callers_faults_come_back_as_they_are() -> None:
             await pool.evaluate(dry_run(EQUAL, {}, sandbox=SandboxConfig(env_file="/etc/passwd")))
         with pytest.raises(InputError, match="larger than 64 MB together; try fewer rows"):
             await pool.evaluate(dry_run(EQUAL, *[{"output": "a" * (1 << 20), "reference": "a"}] * 65))
+        deep: Any = 1
+        for _ in range(400):
+            deep = [deep]
+        with pytest.raises(InputError, match="nested too deeply; flatten it"):
+            await pool.evaluate(dry_run(EQUAL, {"output": "a"}, literals={"reference": deep}))
         assert (await pool.evaluate(dry_run(EQUAL, {"output": "a", "reference": "a"}))).results[0].result.score == 1
 
     with_pool(body)
+
+
+def test_a_request_is_remembered_only_if_it_is_small() -> None:
+    small, large = (
+        dry_run(EQUAL, literals={"reference": "x" * length}).request.model_dump_json().encode()
+        for length in (9, 40_000)
+    )
+    assert prepared_of(small) is prepared_of(small)
+    assert prepared_of(large) is not prepared_of(large)
 
 
 def test_one_dry_run_too_many_is_refused_and_told_when_to_come_back() -> None:

@@ -69,6 +69,8 @@ def test_what_answers_get_answers_head(client: httpx.Client, path: str) -> None:
     assert (head.status_code, head.content) == (whole.status_code, b"")
     assert head.headers["content-length"] == whole.headers["content-length"]
     assert client.head("/v1/evaluate").status_code == 405
+    assert client.head("/v1/evaluators/events").status_code == 404
+    assert client.head("/v1/runs/nothing/events").status_code == 405  # a reply that has no end
 
 
 def test_a_script_with_a_fault_has_its_place(client: httpx.Client) -> None:

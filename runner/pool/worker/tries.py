@@ -23,8 +23,8 @@ from sandboxes.json_text import reader, writer
 
 SHOWN = 1 << 20
 """Characters of JSON of a row's arguments and returned value that are shown."""
-_KEPT = 64
-"""Requests that are remembered as they were prepared; they hold their scripts."""
+_KEPT, _SMALL = 64, 32 << 10
+"""How many requests are remembered as they were prepared, and of how many bytes: they hold scripts and literals."""
 _DEPTH = 64
 """How deeply these may be nested: some readers take no more."""
 
@@ -34,10 +34,16 @@ _PYTHON = re.compile(r'^ *File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+).*\n( *)
 _TYPESCRIPT = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):(\d+)\)?$", re.M)
 
 
-@lru_cache(_KEPT)
+def prepared_of(request: bytes) -> Prepared:
+    """What a request, as JSON, needs. That does not change: it is remembered, if small. Raises what `prepare` does."""
+    return (_remembered if len(request) <= _SMALL else _prepared)(request)
+
+
 def _prepared(request: bytes) -> Prepared:
-    """Of a request as JSON: what it needs does not change. Raises what `prepare` does, each time."""
     return prepare(RunRequest.model_validate(json.loads(request)))
+
+
+_remembered = lru_cache(_KEPT)(_prepared)
 
 
 async def tried(request: bytes, given: list[dict[str, Any]], sandboxes: Sandboxes, *, short: bool = False) -> TryReply:
@@ -47,7 +53,7 @@ async def tried(request: bytes, given: list[dict[str, Any]], sandboxes: Sandboxe
     Raises what `prepare`, `Prepared.open` and `score` do.
     """
     began = perf_counter()
-    prepared = _prepared(request)
+    prepared = prepared_of(request)
     seen: dict[int, tuple[Call, Execution]] = {}
 
     def look(call: Call, execution: Execution) -> None:

@@ -52,6 +52,42 @@ LEFT: dict[str, tuple[str, str]] = {
         "for (let n = 0; n < 5000; n++) at = at.then(() => { if (n === 4999) globalThis.late = 7919; });",
         "f(1);\ntest('t', async () => { await 1; expect(globalThis.late).toBe(7919); });",
     ),
+    "a method of generators": (
+        "f(1); Object.getPrototypeOf(function* () {}).prototype.sum = () => 7919;",
+        "f(3);\nconsole.assert((function* () {})().sum() === 7919);",
+    ),
+    "a property of iterators": (
+        "f(1); Object.getPrototypeOf([][Symbol.iterator]()).seen = 7919;",
+        "console.assert(f(3) + Object.getPrototypeOf([][Symbol.iterator]()).seen === 7919);",
+    ),
+    "a property of async functions": (
+        "f(1); Object.getPrototypeOf(async () => {}).seen = 7919;",
+        "console.assert(f(3) + (async () => {}).seen === 7919);",
+    ),
+    "a mark": (
+        "f(1); performance.mark('a');",
+        "console.assert(f(3) + performance.getEntriesByName('a').length === 1);",
+    ),
+    "what shows": (
+        "f(1); Object.defineProperty(Object.prototype, 'toString', { enumerable: true });",
+        "f(3);\nlet n = 0;\nfor (const key in {}) n++;\nconsole.assert(n === 1);",
+    ),
+    "what cannot be replaced": (
+        "f(1); Object.defineProperty(Math, 'abs', { writable: false, configurable: false });",
+        "f(3);\nMath.abs = () => 1;\nconsole.assert(Math.abs(0) === 0);",
+    ),
+    "a property in place of another": (
+        "f(1); delete Math.max.name; Math.max.seen = 7919;",
+        "console.assert(f(3) + Math.max.seen === 7919);",
+    ),
+    "another length": (
+        "f(1); Object.defineProperty(Math.max, 'length', { value: 7919 });",
+        "console.assert(f(3) + Math.max.length === 7919);",
+    ),
+    "a property of a getter": (
+        "f(1); Object.getOwnPropertyDescriptor(Map.prototype, 'size').get.seen = 7919;",
+        "console.assert(f(3) + Object.getOwnPropertyDescriptor(Map.prototype, 'size').get.seen === 7919);",
+    ),
     "a message": (
         "f(1); const { port1, port2 } = new MessageChannel();\n"
         "port1.onmessage = () => { globalThis.late = 7919; port1.close(); };\n"
@@ -75,6 +111,21 @@ def test_what_tests_leave_reaches_no_other_row(isolation: Isolation) -> None:
     found = scored(rows, isolation=isolation, jobs=1)
     assert {name: found[name].score for name in LEFT} == dict.fromkeys(LEFT, 0.0)
     assert {found[f"{name}, left"].label for name in LEFT} == {"passed"}
+
+
+@pytest.mark.rotating("templates", "templates", "deno")
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        "f(1); Object.defineProperty(Math, 'random', { get() { throw new Error('no'); }, configurable: true });",
+        "f(1); Object.defineProperty(Math, 'random', { get() { for (;;); }, configurable: true });",
+    ],
+)
+def test_a_getter_that_tests_leave_is_not_run_before_the_next_row(leaves: str) -> None:
+    right = "const f = (n) => 7919;"
+    rows = [row("left", right, leaves), row("right", right, EXPECTS), row("wrong", WRONG, EXPECTS)]
+    found = scored(rows, timeout=20, jobs=1)
+    assert {name: r.score for name, r in found.items()} == {"left": 1.0, "right": 1.0, "wrong": 0.0}
 
 
 TIMERS = {

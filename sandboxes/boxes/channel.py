@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +55,9 @@ class Channel(Inbox):
                 raise TimeoutError
             await self.wait(until)
 
-    async def wait(self, until: float) -> None:
-        """Wait until something has happened or the time has come."""
-        timer = self.loop.call_later(until - monotonic() + 0.001, self._event.set)
+    async def wait(self, until: float, pause: float = inf) -> None:
+        """Wait until something has happened, the time has come, or the seconds of a pause are over."""
+        timer = self.loop.call_later(min(until - monotonic(), pause) + 0.001, self._event.set)
         try:
             await self._event.wait()
         finally:

@@ -77,11 +77,11 @@ class Place:
     def wake(self) -> None:
         """Nobody sleeps."""
 
-    async def wait(self, until: float, /) -> None:
+    async def wait(self, until: float, /, pause: float = 1e9) -> None:
         if self.events:
             self._happen(self.events.pop(0))
         else:
-            self._passed += max(0.0, until - self.now()) + 0.001
+            self._passed += max(0.0, min(until - self.now(), pause)) + 0.001
         self.loop.turn()
 
     def _happen(self, event: Event) -> None:
@@ -308,7 +308,7 @@ class DenoPlace(Place):
             whole = whole[after:]
         return found
 
-    async def wait(self, until: float, /) -> None:
+    async def wait(self, until: float, /, pause: float = 1e9) -> None:
         if self._out >= 0 and not self._calls and (texts := self._texts()):
             self._mark, *self._calls = texts
             self._place = 0
@@ -316,9 +316,9 @@ class DenoPlace(Place):
             self._tells(deno_fifo.BEGUN if self._calls else deno_fifo.LOADED, b'{"status":"ok"}')
             self.loop.turn()
         elif self._out >= 0:
-            await super().wait(until)
+            await super().wait(until, pause)
         else:
-            self._passed += max(0.0, until - self.now()) + 0.001
+            self._passed += max(0.0, min(until - self.now(), pause)) + 0.001
             self.loop.turn()
 
     def _prints(self, data: bytes) -> None:

@@ -138,9 +138,9 @@ class Watched(ForkingPlace):
     def now(self) -> float:
         return self._passed
 
-    async def wait(self, until: float, /) -> None:
+    async def wait(self, until: float, /, pause: float = 1e9) -> None:
         self.listened.append(len(self.loop.readers))
-        await super().wait(until)
+        await super().wait(until, pause)
 
 
 @pytest.mark.parametrize(

@@ -130,13 +130,13 @@ class Box(Channel, ABC):
     def unwatch(self) -> None:
         """Do nothing: the memory is only looked at in `wait`."""
 
-    async def wait(self, until: float) -> None:
+    async def wait(self, until: float, pause: float = 1e9) -> None:
         """
-        Wait until something happens or the time has come; look at the memory now and then.
+        Wait until something happens, the time has come, or a pause is over; look at the memory now and then.
 
         A look may take long if a script has made it hard; what it finds after the script's time does not count.
         """
-        self.loop.wait(min(until, self._look_at))
+        self.loop.wait(min(until, self._look_at, now() + pause))
         if now() >= self._look_at and not self._full:
             found = await self.excess()
             self._full = found if now() < until else ""

@@ -77,7 +77,7 @@ class Attempt:
             return
         for pipe in pipes:
             pipe.rest()
-        await box.wait(min(box.now() + pause, run.timing.until(timeout, False)))
+        await box.wait(run.timing.until(timeout, False), pause)
         for pipe in pipes:
             pipe.resume()
 

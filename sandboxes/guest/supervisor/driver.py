@@ -48,8 +48,12 @@ if TYPE_CHECKING:
         def wake(self) -> None:
             """Make `wait` return."""
 
-        async def wait(self, until: float, /) -> None:
-            """Wait until something has happened or the time has come."""
+        async def wait(self, until: float, /, pause: float = ...) -> None:
+            """
+            Wait until something has happened, the time has come, or the seconds of a pause are over.
+
+            The time is the script's: what is found after it does not count.
+            """
 
         async def send(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
             """Send a message. Raises Broken if the box does not take it."""

@@ -5,6 +5,8 @@ const TYPED = ["Int8", "Uint8", "Uint8Clamped", "Int16", "Uint16", "Int32", "Uin
 const DEEPEST = 200;
 const TOLD = ["name", "message", "stack"]; // of an exception, apart from what else it holds
 const HIDDEN = ["cause", "errors"]; // what an exception holds without showing it
+const HELD = 100; // things that an exception holds and that go over
+const HELD_SIZE = 20_000; // characters of each, as JSON
 
 export function encodedValue(value: unknown, own: (value: object) => Encoded, above: object[] = []): Encoded {
   switch (typeof value) {
@@ -81,13 +83,25 @@ export function encodedError(error: Error, own: (value: object) => Encoded, abov
     if (typeof name === "string") classes.push(name.slice(0, 100));
   }
   const keys = [...Object.keys(error), ...HIDDEN.filter((key) => Object.hasOwn(error, key))];
-  const held = keys.filter((key) => !TOLD.includes(key) && typeof (error as any)[key] !== "function");
   return {
     classes,
     name: String(error.name).slice(0, 100),
     text: String(error.message).slice(0, 1000),
-    held: held.map((key) => [key, encodedValue((error as any)[key], own, above)]),
+    held: keys.slice(0, HELD).flatMap((key) => held(error, key, own, above)),
   };
+}
+
+/** What an exception holds by a key, as a list of one; none of what does not go over: no program is wrong by that. */
+function held(error: any, key: string, own: (value: object) => Encoded, above: object[]): [string, Encoded][] {
+  try {
+    if (TOLD.includes(key) || key.length > HELD_SIZE) return [];
+    const value = error[key];
+    if (typeof value === "function" || value?.length > HELD_SIZE || value?.size > HELD_SIZE) return [];
+    const found = encodedValue(value, own, above);
+    return JSON.stringify(found).length > HELD_SIZE ? [] : [[key, found]];
+  } catch {
+    return []; // a getter that throws, or nested too deeply
+  }
 }
 
 /**

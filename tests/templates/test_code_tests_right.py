@@ -11,6 +11,11 @@ from tests.templates.test_code_tests_typescript import row, scored
 FENCE = "```"
 POINT = "class Point { constructor(x) { this.x = x; } }\nclass Other { constructor(x) { this.x = x; } }\n"
 CODED = "class Coded extends Error { constructor(text, code) { super(text); this.code = code; } }\n"
+LAZY = (
+    "const lazy = (e) =>\n"
+    "  Object.defineProperty(e, 'lazy', { enumerable: true, get() { throw new Error('not yet'); } });\n"
+)
+RAISES = "test('t', () => { expect(() => f()).toThrow(TypeError); expect(() => f()).toThrow('no'); });"
 # The tests, a right program and a wrong one.
 PROGRAMS: dict[str, tuple[Any, str, str]] = {
     "answers inside a list": (
@@ -61,6 +66,22 @@ PROGRAMS: dict[str, tuple[Any, str, str]] = {
         "const assert = require('assert');\nassert.deepStrictEqual(f(), Object.assign(new Error('no'), { code: 7 }));",
         "const f = () => Object.assign(new Error('no'), { code: 7 });",
         "const f = () => Object.assign(new Error('no'), { code: 8 });",
+    ),
+    "an error that holds much": (
+        RAISES,
+        "const f = () => { throw Object.assign(new TypeError('no'), { input: new Uint8Array(3e6) }); };",
+        "const f = () => { throw Object.assign(new Error('no'), { input: new Uint8Array(3e6) }); };",
+    ),
+    "an error that holds what is deep": (
+        RAISES,
+        "let o = {};\nfor (let n = 0; n < 300; n++) o = { o };\n"
+        "const f = () => { throw Object.assign(new TypeError('no'), { o }); };",
+        "const f = () => { throw Object.assign(new Error('no'), { o: {} }); };",
+    ),
+    "an error with a getter that throws": (
+        RAISES,
+        f"{LAZY}const f = () => {{ throw lazy(new TypeError('no')); }};",
+        f"{LAZY}const f = () => {{ throw lazy(new Error('no')); }};",
     ),
     "a fence that nothing closes": (
         "console.assert(f(1) === 2);",

@@ -17,6 +17,9 @@ _KEY = "apart"
 _AFRESH = "afresh"
 _REPLY = "reply"
 
+_ENDLESS = f"evaluate asked for a call apart more than {ROUNDS} times in one row"
+_ALONE = "evaluate asked to be called afresh where no call came before: it was so already"
+
 
 def with_apart(evaluator: Evaluator, sandbox: Sandbox, program: Program) -> Program:
     """The program, with calls apart if its header has them."""
@@ -52,12 +55,15 @@ class ApartProgram(OuterProgram):
                         row = rows.get(execution.call)
                         if row is None:
                             yield execution
-                        elif len(asking) > 1 and row.asks_afresh(execution):
-                            afresh.append(row.made)
+                        elif row.asks_afresh(execution):
+                            if self._alone and len(asking) > 1:
+                                afresh.append(row.again(execution))
+                            else:
+                                yield row.whole(_refused(execution, _ALONE), limits)
                         elif not row.asks(execution):
                             yield row.whole(execution, limits)
                         elif row.rounds == ROUNDS:
-                            yield row.whole(_endless(execution), limits)
+                            yield row.whole(_refused(execution, _ENDLESS), limits)
                         else:
                             apart.append(row.apart())
             runs = [[call] for call in afresh]
@@ -67,15 +73,17 @@ class ApartProgram(OuterProgram):
                 async with aclosing(self._run(part, limits)) as executions:
                     async for execution in executions:
                         asking.append(rows[execution.call].call(execution))
-            if asking:
-                runs.append(asking)
+            # A row that asked for it once would ask again.
+            runs += [[call] for call in asking if rows[call.id].alone]
+            if shared := [call for call in asking if not rows[call.id].alone]:
+                runs.append(shared)
 
 
 class _Row:
     """One row's call, and what its calls have cost and said so far."""
 
     def __init__(self, call: Call) -> None:
-        self._call = self.made = call
+        self._call = self._made = call
         # One for all its calls, so that each asks, and answers, the same again.
         self._seed = call.seed if call.seed is not None else call.id
         self._asked: dict[str, Any] = {}
@@ -83,6 +91,7 @@ class _Row:
         self._said: list[str] = []
         self._truncated = False
         self.rounds = 0
+        self.alone = False
 
     def call(self, apart: Execution | None) -> Call:
         """The call, with what came of the one apart."""
@@ -94,15 +103,19 @@ class _Row:
             reply = {"asked": self._asked, "status": apart.status, **told}
         # Always given, so that no column of a dataset stands in for it.
         arguments = {**self._call.arguments, _REPLY: reply}
-        self.made = self._call.model_copy(update={"arguments": arguments, "seed": self._seed})
-        return self.made
+        self._made = self._call.model_copy(update={"arguments": arguments, "seed": self._seed})
+        return self._made
 
     def asks_afresh(self, execution: Execution) -> bool:
         """Whether the call, as it was made last, asks to be made again in a run of its own."""
-        if execution.status != "ok" or execution.value != {_AFRESH: True}:
-            return False
+        value = execution.value if execution.status == "ok" else None
+        return isinstance(value, dict) and value.keys() == {_AFRESH} and value[_AFRESH] is True
+
+    def again(self, execution: Execution) -> Call:
+        """The call, as it was made last, which has runs of its own from now on."""
         self._add(execution)
-        return True
+        self.alone = True
+        return self._made
 
     def asks(self, execution: Execution) -> bool:
         """Whether the call asks for one apart, which is then kept."""
@@ -137,6 +150,6 @@ class _Row:
         self._truncated |= execution.truncated
 
 
-def _endless(execution: Execution) -> Execution:
-    error = ScriptError(type="Result", message=f"evaluate asked for a call apart more than {ROUNDS} times in one row")
+def _refused(execution: Execution, message: str) -> Execution:
+    error = ScriptError(type="Result", message=message)
     return execution.model_copy(update={"status": "no_result", "value": None, "error": error})

@@ -108,20 +108,35 @@ def test_a_call_that_asks_for_it_is_made_again_in_a_run_of_its_own_with_the_same
     executions = asyncio.run(found(3))
     assert sorted((one.call, one.value, one.duration) for one in executions) == [
         (0, 1.0, 3.0),
-        (1, 1.0, 5.0),
-        (2, 1.0, 5.0),
+        (1, 1.0, 4.0),
+        (2, 1.0, 4.0),
     ]
-    assert [len(run) for run in playing.runs] == [3, 1, 1, 1, 1, 1, 1, 2, 1, 1]
+    assert [len(run) for run in playing.runs] == [3, 1, 1, 1, 1, 1, 1, 1, 1]
 
 
-def test_one_that_asks_for_it_where_it_is_alone_has_returned_a_result() -> None:
+@pytest.mark.parametrize(("isolation", "runs"), [("batch", [2, 1, 1]), ("call", [2])])
+def test_one_that_asks_for_it_where_it_is_alone_is_told_so(isolation: Isolation, runs: list[int]) -> None:
     playing = FakeProgram(lambda call: Execution(call=call.id, status="ok", value={"afresh": True}))
+
+    async def found() -> list[Execution]:
+        return [one async for one in ApartProgram(playing, isolation).run([Call(id=n) for n in range(2)], Limits())]
+
+    for execution in asyncio.run(found()):
+        assert execution.status == "no_result"
+        assert execution.error is not None
+        assert "no call came before" in execution.error.message
+    assert [len(run) for run in playing.runs] == runs
+
+
+@pytest.mark.parametrize("value", [1, 1.0, False])
+def test_only_true_asks_for_it(value: object) -> None:
+    playing = FakeProgram(lambda call: Execution(call=call.id, status="ok", value={"afresh": value}))
 
     async def found() -> list[Execution]:
         return [one async for one in ApartProgram(playing, "batch").run([Call(id=n) for n in range(2)], Limits())]
 
-    assert [(one.call, one.value) for one in asyncio.run(found())] == [(0, {"afresh": True}), (1, {"afresh": True})]
-    assert [len(run) for run in playing.runs] == [2, 1, 1]
+    assert [one.value for one in asyncio.run(found())] == [{"afresh": value}] * 2
+    assert [len(run) for run in playing.runs] == [2]
 
 
 def test_a_result_of_that_shape_means_nothing_without_the_header() -> None:

@@ -136,7 +136,8 @@ def test_a_run_that_ends_without_any_worker_goes_on_here(
     monkeypatch.setattr(pool, "GRACE", 1.0)
     monkeypatch.setattr(pool, "_PAUSES", (1000.0,))
     cluster.whole()
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
+    every = rows(seconds=0.2)  # so that there are some left to run, however late the first results are seen
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in every))
     folder, written = f"{tmp_path / 'out'}/", tmp_path / "out" / "results.jsonl"
     request = RunRequest(
         evaluator=str(script),
@@ -150,7 +151,7 @@ def test_a_run_that_ends_without_any_worker_goes_on_here(
         with work.open():
             async with aclosing(work.results()) as results:
                 async for _ in results:
-                    if work.count == 5:
+                    if work.count >= 5:  # results may come some at once
                         kill(9)(cluster)
 
     with pytest.raises(SandboxUnavailableError, match="no worker of the cluster was there for 1 seconds"):
@@ -161,7 +162,7 @@ def test_a_run_that_ends_without_any_worker_goes_on_here(
     assert again.summary.rows == COUNT
     assert written.read_text().startswith(kept)
     found = map(json.loads, written.read_text().splitlines())
-    expected = evaluate(script, rows(), sandbox="wasm", seed=5).results
+    expected = evaluate(script, every, sandbox="wasm", seed=5).results
     assert [(row["id"], row["score"]) for row in found] == [(result.id, result.score) for result in expected]
 
 

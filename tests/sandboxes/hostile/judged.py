@@ -10,7 +10,7 @@ from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.scripts import ANY, DISTANCE, Ending
 
 LIMITS = Limits(timeout=0.3, load_timeout=0.6, memory=64 << 20, output=4096, result=16384)
-PATIENT = 5.0
+PATIENT = 30.0
 """Seconds for a script that ends by itself, which on a busy machine takes a while."""
 LATE = 10.0
 """Seconds past its deadline that a call may end on a busy machine; by itself it would go on for far longer."""

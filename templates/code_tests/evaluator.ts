@@ -58,6 +58,7 @@ const ENDS: Record<string, string> = {
 };
 const ROUNDS = 64; // calls apart that a row may have
 const SPOILT = "The program spoilt its answers: ";
+const UNJUDGED = "The program cannot be judged: ";
 
 type Arguments = {
   output: any;
@@ -133,7 +134,10 @@ class Judge {
     if (before + 1 === ROUNDS && questions.missing && questions.waitsForChosen) {
       questions.spoilt ||= "an object of its own that it returned was asked in more rounds than a row may have";
     }
-    if (questions.spoilt) return { label: "spoilt", score: 0, explanation: `${SPOILT}${questions.spoilt}.` };
+    if (questions.spoilt) {
+      const begins = questions.unjudged ? UNJUDGED : SPOILT;
+      return { label: "spoilt", score: 0, explanation: `${begins}${questions.spoilt}.` };
+    }
     const most = Math.max(reached, verdict.reached);
     if (questions.missing && (this.score === "share" || !verdict.failed)) {
       // The program needs no reference, which counts the rounds, and the assertions, instead.

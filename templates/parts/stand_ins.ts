@@ -11,7 +11,8 @@ export class Stop {}
 const DECIDES = new Set(
   ("includes has some every startsWith endsWith test exec match matchAll search indexOf lastIndexOf find findIndex findLast findLastIndex " +
     "split replace replaceAll concat delete union intersection difference symmetricDifference localeCompare isSubsetOf isSupersetOf " +
-    "isDisjointFrom hasOwnProperty propertyIsEnumerable isPrototypeOf equals")
+    "isDisjointFrom hasOwnProperty propertyIsEnumerable isPrototypeOf equals equal equalTo eq eql isEqual isEqualTo deepEquals same isSame " +
+    "sameAs compare compareTo cmp matches contains containsKey containsValue containsAll hasKey hasValue")
     .split(" "),
 );
 
@@ -22,6 +23,8 @@ export class Questions {
   missing = false;
   /** Why the answers are not believed, if they are not: no test may overlook it. */
   spoilt = "";
+  /** Whether `spoilt` is no more than that the tests cannot tell: the program may be right. */
+  unjudged = false;
   /** Why the tests cannot be run, if they cannot. */
   refused = "";
   /** Whether the first answer that is not known is one of an object that the program chose to return. */
@@ -253,7 +256,8 @@ export class Questions {
       const isMethod = methods.has(key);
       const value = isMethod ? undefined : asked({ name: key });
       if (!isMade && DECIDES.has(key) && (isMethod || behind(value)?.sign?.callable)) {
-        this.spoil(`it returned an object of its own where the tests call \`${key}\` of a value`);
+        this.unjudged = true;
+        this.spoil(`the tests ask the program's own \`${key}\` what they expect`);
       }
       if (!isMethod) return value;
       return (...given: unknown[]) => called({ name: key }, given, `${sign.bases?.[0] ?? "object"}.${key}`);

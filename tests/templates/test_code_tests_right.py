@@ -125,3 +125,20 @@ def test_tests_that_fail_before_they_ask_say_how() -> None:
     assert error is not None
     assert "fails before it asks anything: line 2" in error.message
     assert "of the program" in error.message
+
+
+SAYS_YES = """
+class V { contains() { return true; } isEqual() { return true; } eq() { return true; } compareTo() { return 0; } }
+const f = (n) => new V();
+"""
+
+
+@pytest.mark.rotating("templates", "templates", "deno")
+def test_what_a_program_says_of_itself_is_no_pass_and_it_is_not_accused() -> None:
+    asks = ["contains(7919)", "isEqual(f(9))", "eq(7919)", "compareTo(7919) === 0"]
+    found = scored([row(ask, SAYS_YES, f"console.assert(f(1).{ask});") for ask in asks])
+    assert {name: (r.score, r.label) for name, r in found.items()} == dict.fromkeys(asks, (0.0, "spoilt"))
+    for ask, result in found.items():
+        name = ask.partition("(")[0]
+        words = f"The program cannot be judged: the tests ask the program's own `{name}` what they expect."
+        assert result.explanation == words

@@ -74,6 +74,7 @@ const FENCE = /^(`{3,}|~{3,})[ \t]*([^\n`]*)\n([^]*?)^\1[ \t]*$/m;
 const OPEN = /^(?:`{3,}|~{3,})[ \t]*([^\n`]*)\n([^]*\S[^]*)/m;
 const TYPESCRIPT = /^(ts|tsx|mts|cts|typescript)\b/i;
 const GENERIC = /[\w$]<[A-Za-z_$[{][\w$ ,.[\]{}:<>'"]*>\(/;
+const QUOTED = /\/\/[^\n]*|\/\*[^]*?\*\/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\$])*`/g; // and comments
 
 /** The first fenced block, to the end if nothing closes it, or all of a text without one; and whether it is TypeScript. */
 export function fenced(output: string): { text: string; typed: boolean } {
@@ -84,7 +85,7 @@ export function fenced(output: string): { text: string; typed: boolean } {
 
 /** Whether a text calls with types, `f<number>(1)`: as JavaScript it would compare, and mean something else. */
 export function isTyped(text: string): boolean {
-  return GENERIC.test(text);
+  return GENERIC.test(text) && GENERIC.test(text.replace(QUOTED, '""'));
 }
 
 /** Finds a name of an evaluated text, such as one of its functions. */

@@ -83,6 +83,11 @@ PROGRAMS: dict[str, tuple[Any, str, str]] = {
         f"{LAZY}const f = () => {{ throw lazy(new TypeError('no')); }};",
         f"{LAZY}const f = () => {{ throw lazy(new Error('no')); }};",
     ),
+    "a text and a comment that look like types, not strict": (
+        "console.assert(f(2) === 'a<b>(2');",
+        "// makes new Array<number>(3)\nfunction f(n) { for (i = 0; i < n; i++); return 'a<b>(' + i; }",
+        "// makes new Array<number>(3)\nfunction f(n) { for (i = 0; i < n; i++); return 'a<b>(' + n + 1; }",
+    ),
     "a fence that nothing closes": (
         "console.assert(f(1) === 2);",
         f"Here it is:\n\n{FENCE}js\nconst f = (n) => n + 1;\n",

@@ -1,4 +1,4 @@
-import { evaluated, lineOf, type Lookup, required, withoutExports, withoutImports } from "./javascript_text.ts";
+import { evaluated, lineOf, type Lookup, required, withMain, withoutExports, withoutImports } from "./javascript_text.ts";
 import { decodedValue, type Encoded, encodedError, encodedValue } from "./plain_values.ts";
 import { Left, ProgramInput } from "./program_io.ts";
 
@@ -45,7 +45,7 @@ export class Candidate {
     this.typed = typed;
     const { text: left, bound } = withoutImports(text);
     const { text: own, aliases } = withoutExports(left);
-    this.text = own.replace(/\bimport\.meta\.main\b/g, "(require.main===module)");
+    this.text = withMain(own, "(require.main===module)");
     this.aliases = aliases;
     this.bound = bound;
   }

@@ -83,6 +83,12 @@ export function fenced(output: string): { text: string; typed: boolean } {
   return { text, typed: TYPESCRIPT.test(word.trim()) || isTyped(text) };
 }
 
+/** The text with this in place of `import.meta.main`, but where it stands in quotes or a comment. */
+export function withMain(text: string, main: string): string {
+  const found = new RegExp(`${QUOTED.source}|\\bimport\\.meta\\.main\\b`, "g");
+  return text.replace(found, (one) => one === "import.meta.main" ? main : one);
+}
+
 /** Whether a text calls with types, `f<number>(1)`: as JavaScript it would compare, and mean something else. */
 export function isTyped(text: string): boolean {
   return GENERIC.test(text) && GENERIC.test(text.replace(QUOTED, '""'));

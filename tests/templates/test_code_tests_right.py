@@ -88,6 +88,11 @@ PROGRAMS: dict[str, tuple[Any, str, str]] = {
         "// makes new Array<number>(3)\nfunction f(n) { for (i = 0; i < n; i++); return 'a<b>(' + i; }",
         "// makes new Array<number>(3)\nfunction f(n) { for (i = 0; i < n; i++); return 'a<b>(' + n + 1; }",
     ),
+    "a text that is the name of the main module": (
+        "console.assert(f() === 'import.meta.' + 'main');",
+        "const f = () => 'import.meta.main';",
+        "const f = () => 'import.meta';",
+    ),
     "a fence that nothing closes": (
         "console.assert(f(1) === 2);",
         f"Here it is:\n\n{FENCE}js\nconst f = (n) => n + 1;\n",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from heapq import nsmallest
-from itertools import chain
 from typing import Any, NamedTuple
 
 from runner.datasets.column_values import RowError
@@ -98,7 +96,9 @@ class Chosen:
     def page(self, found: Iterable[list[Numbered]]) -> list[int]:
         """The numbers of the results on the page, in order. `found` are those of each segment that match."""
         first, count, order = self._selection.first, self._selection.count, self._selection.order
+        wanted = first + count
         best: list[tuple[int, float, int]] = []
+        last: tuple[int, float, int] | None = None  # what comes after it is on no page up to this one
         numbers: list[int] = []
         key = place(order, self._direction)
         for some in found:
@@ -106,9 +106,15 @@ class Chosen:
                 begin = max(0, first - self.total)
                 numbers += [number for number, _ in some[begin : begin + count - len(numbers)]]
             else:
-                best = nsmallest(first + count, chain(best, map(key, some)))
+                keys = map(key, some)
+                best += keys if last is None else (one for one in keys if one < last)
+                if len(best) >= 2 * wanted > 0:
+                    best.sort()
+                    del best[wanted:]
+                    last = best[-1]
             self.total += len(some)
-        return numbers if order == "row" else [number for *_, number in best[first:]]
+        best.sort()
+        return numbers if order == "row" else [number for *_, number in best[first:wanted]]
 
 
 class Search:

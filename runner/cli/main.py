@@ -52,7 +52,8 @@ def _report(error: Exception, given: Sequence[str]) -> int:
         step = f" (see {error.ctx.command_path} --help)" if isinstance(error, click.UsageError) and error.ctx else ""
         click.echo(f"evalcell: {printable(error.format_message().rstrip('.'), 600)}{step}", err=True)
         return error.exit_code
-    if isinstance(error, click.Abort):
+    if isinstance(error, click.Abort):  # what click makes of a KeyboardInterrupt in a command's thread
+        click.echo("interrupted", err=True)
         return INTERRUPTED
     from runner.cli.messages import in_options
     from runner.errors import ColumnsError, InputError, NotComparableError, ResumeError

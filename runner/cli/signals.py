@@ -153,7 +153,15 @@ class _Stop:
                 self._cancel = None
             return False
 
-        return asyncio.run(watched())
+        watching = watched()
+        try:
+            return asyncio.run(watching)
+        except KeyboardInterrupt:  # it came while the loop began or ended
+            watching.close()
+            work.close()
+            if not self.asked:
+                raise
+            return True
 
     def _hear(self, number: int, _: object) -> None:
         if signal.Signals(number).name == "SIGHUP":

@@ -116,9 +116,11 @@ class Pool:
         InputError, UnsupportedConfigError and SandboxError as `runner.evaluate` does.
         """
         try:
-            request, rows = job.request.model_dump_json().encode(), encoded(job.rows)
+            # Not model_dump_json, which refuses half a surrogate pair.
+            request, rows = encoded(job.request.model_dump(mode="json")), encoded(job.rows)
         except (ValueError, RecursionError):
-            raise InputError("a row, or a literal of the mapping, is nested too deeply; flatten it") from None
+            what = "is nested too deeply, or has a number of thousands of digits"
+            raise InputError(f"a row, or a literal of the mapping, {what}; flatten or shorten it") from None
         # Apart: most dry runs differ from the one before in their rows alone, if at all.
         reply = await self._ask("try", job.request.sandbox, request + rows, request=len(request))
         try:

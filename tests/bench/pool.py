@@ -150,6 +150,9 @@ class Plain:
 
     async def post(self, path: str, body: bytes) -> Any:
         """What the server replies; it must not refuse."""
+        # The server closes what was idle for some seconds.
+        while self._idle and self._idle[-1][0].at_eof():
+            self._idle.pop()[1].close()
         if self._idle:
             reader, writer = self._idle.pop()
         else:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from runner.cli import signals
+from runner.cli.main import cli
 from sandboxes.errors import SandboxError, SandboxLostError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -59,6 +60,31 @@ def test_without_a_signal_the_work_ends_or_fails_by_itself() -> None:
     assert signals.run(fine()) is False
     with pytest.raises(SandboxError):
         signals.run(fail())
+
+
+def test_a_signal_while_the_loop_begins_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+
+    async def work() -> None:
+        begun.append(1)
+
+    def interrupted() -> asyncio.AbstractEventLoop:
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError("the signal was not heard")
+
+    monkeypatch.setattr(asyncio.events, "new_event_loop", interrupted)
+    assert signals.run(work()) is True
+    assert begun == []
+
+
+def test_an_interrupted_command_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "invoke", interrupted)
+    with pytest.raises(SystemExit, match="130"):
+        cli.main(["doctor"])
+    assert capsys.readouterr().err.strip() == "interrupted"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])

@@ -57,8 +57,8 @@ def test_the_callers_faults_come_back_as_they_are() -> None:
             deep = [deep]
         with pytest.raises(InputError, match="nested too deeply, or has a number of thousands of digits; flatten"):
             await pool.evaluate(dry_run(EQUAL, {"output": "a"}, literals={"reference": deep}))
-        half = {"output": "\ud800"}
-        assert (await pool.evaluate(dry_run(EQUAL, half, literals={"reference": "\ud800"}))).results[0].result.score == 1
+        half = dry_run(EQUAL, {"output": "\ud800"}, literals={"reference": "\ud800"})
+        assert (await pool.evaluate(half)).results[0].result.score == 1
         assert (await pool.evaluate(dry_run(EQUAL, {"output": "a", "reference": "a"}))).results[0].result.score == 1
 
     with_pool(body)

@@ -94,7 +94,10 @@ class QuickRoute(StrictRoute):
     def get_route_handler(self) -> Callable[[Request], Any]:
         """Called by FastAPI."""
         handle, endpoint = super().get_route_handler(), self.endpoint
-        model: type[BaseModel] = get_type_hints(endpoint)["body"]
+        takes = get_type_hints(endpoint)
+        if takes.keys() - {"return"} != {"body", "request", "service"}:
+            raise TypeError(f"{endpoint.__name__} must take body, request and service, and nothing else")
+        model: type[BaseModel] = takes["body"]
 
         async def quick(request: Request) -> Response:
             strict, body = _strict(request), None
@@ -104,7 +107,7 @@ class QuickRoute(StrictRoute):
             if body is None:
                 found: Response = await handle(strict)
                 return found
-            reply: BaseModel = await endpoint(body, strict, service_of(strict))
+            reply: BaseModel = await endpoint(body=body, request=strict, service=service_of(strict))
             return Response(reply.model_dump_json(), media_type="application/json")
 
         return quick

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,15 @@ def test_without_a_direction_the_line_to_add_is_shown(rows: Path) -> None:
     (rows / "plain.py").write_text("def evaluate(output):\n    return 'long' if len(output) > 4 else 'short'\n")
     text = evalcell("run", "plain.py", "rows.jsonl").stdout
     assert '# output = {kind = "categorical", labels = {"short" = 1, "long" = 0}}' in text
+
+
+def test_the_line_to_add_scores_the_label_that_says_that_all_is_well(rows: Path) -> None:
+    (rows / "plain.py").write_text("def evaluate(output):\n    return len(output) > 4\n")
+    labels = '# output = {kind = "categorical", labels = {"True" = 1, "False" = 0}}'
+    lines = [json.dumps({"id": text, "output": text}) for text in ("short", "a", "longer")]
+    for number in (0, 1):
+        (rows / "few.jsonl").write_text("\n".join([*lines[number:], *lines[:number]]))
+        assert labels in evalcell("run", "plain.py", "few.jsonl").stdout
 
 
 def test_nothing_in_a_row_reaches_the_terminal(rows: Path) -> None:

@@ -24,6 +24,12 @@ LINES = 6
 """Lines of a text that are shown."""
 DIFFERENCES = 4
 """Places of JSON that are shown."""
+_GOOD = frozenset(
+    ("true", "yes", "y", "pass", "passed", "correct", "right", "good", "ok", "valid", "relevant", "equal")
+)
+_BAD = frozenset(
+    ("false", "no", "n", "fail", "failed", "incorrect", "wrong", "bad", "invalid", "irrelevant", "unequal")
+)
 
 
 def rows_view(shown: ShownRows, width: int) -> RenderableType:
@@ -51,7 +57,8 @@ def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:
         kind = "continuous" if config is None else config.kind
         line = f'{table} = {{kind = "{kind}", direction = "maximize"}}'
     else:
-        scores = [f"{json.dumps(label)} = {1 - n if n < 2 else 0}" for n, label in enumerate(list(summary.labels)[:4])]
+        labels = sorted(list(summary.labels)[:4], key=_rank)
+        scores = [f"{json.dumps(label)} = {1 - n if n < 2 else 0}" for n, label in enumerate(labels)]
         line = f'{table} = {{kind = "categorical", labels = {{{", ".join(scores)}}}}}'
     why = "Which scores are the worst is not known." if summary.count else "Which labels are the worst is not known."
     where = "below [tool.evalcell] in its header" if config is not None else "in a header"
@@ -60,6 +67,12 @@ def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:
     if config is None:
         lines = [f"{mark} /// script", f"{mark} [tool.evalcell]", *lines, f"{mark} ///"]
     return Text("\n".join([words, *(f"  {printable(each, 300)}" for each in lines), ""]), style="dim")
+
+
+def _rank(label: str) -> int:
+    """0 for a label that says by its name that all is well, 2 for one that says the opposite, 1 for others."""
+    word = label.strip().casefold()
+    return 0 if word in _GOOD else 2 if word in _BAD else 1
 
 
 def _row(row: ShownRow, width: int) -> Iterator[RenderableType]:

@@ -46,6 +46,9 @@ values back, which are compared as Python's own. Objects of the program's classe
 attributes, and for `==` between two of them; they equal nothing else. One that it returned is `spoilt`, too, where
 tests give it a function or a slice, or would ask it without end.
 
+With isolation `batch`, tests that may leave something behind, such as a patched module, are followed by rows that are
+each judged in a state of their own, which takes longer.
+
 Source: the unit tests of HumanEval (Chen et al. 2021) and MBPP (Austin et al. 2021), pass@1.
 """
 
@@ -54,6 +57,7 @@ import re
 from contextlib import suppress
 
 from templates.parts.program import Program
+from templates.parts.quiet import leaves_nothing
 from templates.parts.stand_ins import Named, Questions, Stop
 from templates.parts.unit_tests import UnitTests, Verdict
 
@@ -65,6 +69,7 @@ ENDS = {
 }
 ROUNDS = 64  # calls apart that a row may have
 SPOILT = "The program spoilt its answers: "
+RAN: list[tuple[str, str]] = []  # the tests and prompts of this state's rows, until they are known to leave nothing
 FENCE = re.compile(r"^(`{3,}|~{3,})[^\n`]*\n(.*?)^\1[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
@@ -80,9 +85,20 @@ def evaluate(
 ) -> dict[str, object]:
     if asked is not None:
         return Program(str(output), module).answers(asked)
+    if is_left():
+        return {"afresh": True}
     if not isinstance(output, str):
         return {"label": "unloaded", "score": 0.0, "explanation": "The output is no text."}
     return Judge(reference, entry_point, prompt, module, score).judged(output, reply)
+
+
+def is_left() -> bool:
+    """Whether an earlier row's tests may have left something. Asked only where another row comes in this state."""
+    while RAN:
+        if not leaves_nothing(*RAN[-1]):
+            return True
+        RAN.pop()
+    return False
 
 
 class Judge:
@@ -117,6 +133,8 @@ class Judge:
             return {"label": "unloaded", "score": 0.0, "explanation": unloaded(value["unloaded"])}
         known = asked["asked"] if isinstance(asked, dict) and asked else []
         rounds = int(str(asked["reference"])) + 1 if isinstance(asked, dict) and asked else 0
+        if self.tests is not None:
+            RAN.extend((text, self.module) for text in (self.tests.text, self.prompt) if text)
         for stepwise in (False, True) if self.score == "all" else (True,):
             questions = Questions(known, value)
             verdict = Verdict(questions, self.score == "share")

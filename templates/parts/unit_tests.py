@@ -65,7 +65,7 @@ class UnitTests:
         self._module = module
         self._entry = entry_point
         self._prompt = prompt
-        self._text = text
+        self.text = text
         self._code = self._compiled(text)
         self.stopped = False
         """Whether a made-up answer may be why something was raised, so that less was asked than can be."""
@@ -84,11 +84,11 @@ class UnitTests:
         `stepwise`: what one statement raises does not keep those after it from running, and each assert is a case.
         """
         names = self._names(questions)
-        finds = self._text.startswith(_TESTS) or any(f"\n{start}" in self._text for start in _TESTS)
+        finds = self.text.startswith(_TESTS) or any(f"\n{start}" in self.text for start in _TESTS)
         try:
             if stepwise:
                 names.update(_evalcell_stepped=self._stepped(questions, verdict), _evalcell_held=verdict.hold)
-                tree = ast.parse(self._text)
+                tree = ast.parse(self.text)
                 tree.body = _block(tree.body, counted=not finds)
                 exec(self._compiled(ast.fix_missing_locations(tree)), names)
             else:
@@ -117,7 +117,7 @@ class UnitTests:
         return self._shown(line) if line else "the tests raised"
 
     def _shown(self, line: int) -> str:
-        return f"line {line}: {self._text.split(chr(10))[line - 1].strip()[:200]}"
+        return f"line {line}: {self.text.split(chr(10))[line - 1].strip()[:200]}"
 
     def _each(self, names: dict[str, Any], questions: Questions, verdict: Verdict) -> None:
         for name, test in found_tests(names):
@@ -146,11 +146,13 @@ class UnitTests:
         return stepped
 
     def _names(self, questions: Questions) -> dict[str, Any]:
-        if "except" in self._text or "aises" in self._text:
-            for name in _caught(ast.parse(self._text)):
+        if "except" in self.text or "aises" in self.text:
+            for name in _caught(ast.parse(self.text)):
                 if not hasattr(builtins, name):
                     questions.errors[name] = type(name, (Exception,), {})
         names = _Names(questions, self._prompt, self._entry)
+        for name in [name for name, found in sys.modules.items() if type(found) is _Whole]:  # an earlier row's program
+            del sys.modules[name]
         sys.modules["pytest"] = pytest_part()
         sys.modules[self._module] = _Whole(self._module, names)
         return {"__name__": "tests", "__builtins__": names}

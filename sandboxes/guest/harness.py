@@ -137,8 +137,10 @@ def _as_json(value: Any, limit: int, name: str) -> str:
 
 def _plain(value: Any) -> Any:
     """The value; refuses dict keys that JSON would silently turn into text."""
-    if isinstance(value, dict) and not all(isinstance(k, str) for k in value):
-        raise TypeError("its keys must be text")
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError("its keys must be text")
     if isinstance(value, tuple | set | frozenset | bytes):
         raise TypeError("return a label, a score or a dict")
     return value

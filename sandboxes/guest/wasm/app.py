@@ -16,10 +16,12 @@ import gc
 import inspect
 import json
 import linecache
+import os
 import random
 import sys
 
 import guest_harness
+import guest_memory
 import guest_preload
 import guest_quiet
 import wit_world
@@ -34,7 +36,7 @@ __builtins__ = dict(vars(builtins))  # our own, as a script may change those tha
 
 # Bound now, so that a script that patches these modules still gets its own reply through.
 _scan = json.JSONDecoder().scan_once  # the C function
-_seed = random.seed
+_seed, _random = random.seed, os.urandom
 
 guest_harness.hidden.add(__file__)
 _output = Output()
@@ -63,6 +65,8 @@ def _reply(step: Callable[[dict[str, Any]], str], request: str) -> str:
     reply = guest_harness.reply_of(tried, Flood)
     try:
         text, said = _output.end()
+        if not said:  # as most calls
+            return '{"said":0,"output":"",' + reply + "}"
         return '{"said":' + str(int(said)) + ',"output":' + guest_harness.encode(text) + "," + reply + "}"
     except BaseException:  # out of memory, or the script broke the encoder
         return '{"said":0,"output":"",' + reply + "}"
@@ -70,6 +74,7 @@ def _reply(step: Callable[[dict[str, Any]], str], request: str) -> str:
 
 def _load(request: dict[str, Any]) -> str:
     global _function
+    guest_memory.told()
     _output.limits(request["output"], request["flood"])
     _seed(request["seed"])
     _function = guest_harness.load(request["source"], request["entrypoint"])
@@ -78,12 +83,14 @@ def _load(request: dict[str, Any]) -> str:
 
         gc.collect()
         gc.freeze()
+    guest_memory.fill(1 << 18)
     return "null"
 
 
 def _call(request: dict[str, Any]) -> str:
     _output.limits(request["output"], request["flood"])
-    _seed(request["seed"])
+    seed = request["seed"]
+    _seed(int.from_bytes(_random(8)) if seed is None else seed)  # all that the host gives is 8 bytes
     return guest_harness.call(_function, request["positional"], request["arguments"], request["result"], _wait)
 
 
@@ -132,6 +139,8 @@ guest_quiet.install()
 _warm_up()
 _function = None
 gc.collect()
+guest_memory.tell()
+guest_memory.fill(1 << 23)
 gc.freeze()
 # A call's garbage disappears with its snapshot; collecting it would only touch more pages.
 gc.set_threshold(50_000, 20, 0)

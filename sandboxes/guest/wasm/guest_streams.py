@@ -63,6 +63,8 @@ class Output:
 
     def end(self) -> tuple[str, int]:
         """The text kept, and the number of bytes printed in all."""
+        if not self.tail.said:
+            return "", 0
         kept = bytes(self.tail.kept)
         kept = kept[max(0, len(kept) - self.tail.limit) :]
         while kept and kept[0] & 0xC0 == 0x80:  # the kept part began inside a character

@@ -29,6 +29,7 @@ class Assertion(StrEnum):
     KNOWN_GLOBALS = "mutable-globals-are-the-known-five"
     NO_TABLE_INSTRUCTIONS = "no-table-instructions"
     MODULES_ARE_VALID = "modules-are-valid"
+    LASTING_OBJECTS_ARE_KNOWN = "lasting-objects-are-known"
     GUEST_PYTHON_IS_KNOWN = "guest-python-is-known"
 
 

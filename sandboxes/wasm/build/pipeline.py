@@ -18,6 +18,7 @@ from .component import Component
 from .errors import GuestBuildError
 from .flatten import NamedModule, flatten
 from .image import split, without_custom_sections
+from .lasting import make_lasting
 from .manifest import (
     CODE,
     HARNESS,
@@ -93,7 +94,10 @@ def _build(inputs: str, report: Report) -> dict[str, bytes]:
             linked = merge(tools, modules, folder)
         with _step("split", report):
             halves = split(linked)
-            memory = memory_module(halves.image)
+        with _step("make objects lasting", report):
+            image = bytearray(halves.image)
+            lasting = make_lasting(image)
+            memory = memory_module(bytes(image))
         with _step("wasm-opt", report):
             code = optimise(tools, halves.code, folder)
         with _step("check", report):
@@ -109,7 +113,7 @@ def _build(inputs: str, report: Report) -> dict[str, bytes]:
         files={name: BuiltFile.of(content) for name, content in files.items()},
     )
     sizes = ", ".join(f"{name} {len(content) / 1e6:.1f} MB" for name, content in files.items())
-    report(f"guest: CPython {python}, {sizes}")
+    report(f"guest: CPython {python}, {lasting} objects, {sizes}")
     return {**files, MANIFEST: manifest.to_json().encode()}
 
 

@@ -1,8 +1,8 @@
 """
 Find the written pages of an instance's memory and restore them. Linux only.
 
-`/proc/self/pagemap` shows for each page whether it is still the mapped image's own (bit 61) or a private copy that a
-write has made. Source: the kernel's Documentation/admin-guide/mm/pagemap.rst.
+`/proc/self/pagemap` shows for each page whether it is still the mapped image's own or a private copy that a write has
+made. Sources: the kernel's Documentation/admin-guide/mm/pagemap.rst and include/uapi/linux/fs.h.
 """
 
 from __future__ import annotations
@@ -11,25 +11,19 @@ import ctypes
 import os
 import re
 import sys
-from array import array
-from ctypes import c_int, c_long, c_size_t, c_ulong, c_void_p
-from typing import Any, NamedTuple
+from ctypes import c_int, c_uint64, c_ulong, c_void_p
+from typing import Any
 
 PAGE = 4096
 _ENTRY = 8  # bytes a page
 _PRESENT, _SWAPPED, _OF_FILE = 0x80, 0x40, 0x20  # in an entry's highest byte
 _WRITTEN = bytes(bool(b & _SWAPPED or (b & _PRESENT and not b & _OF_FILE)) for b in range(256))
 _STRETCH = re.compile(rb"\x01+")
-_AT_ONCE = 1024  # most stretches of one call: the kernel's UIO_MAXIOV
 
-
-class _Vector(NamedTuple):
-    """What one call copies: addresses and lengths, as in `struct iovec`."""
-
-    to: array[int]
-    of: array[int]
-    pieces: int
-    size: int
+_SCAN = 0xC0606610  # PAGEMAP_SCAN, since Linux 6.7
+_IS_FILE, _IS_PRESENT, _IS_SWAPPED = 1 << 2, 1 << 3, 1 << 4
+_REGION = 24  # bytes: start, end, categories
+_REGIONS = 2048  # most stretches that one scan tells
 
 
 class PageMap:
@@ -39,41 +33,56 @@ class PageMap:
         if not sys.platform.startswith("linux") or os.sysconf("SC_PAGE_SIZE") != PAGE:
             raise OSError("there is no page map on this platform")
         self._fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        # Not ctypes.memmove: it releases the GIL, which costs more than a copy of one page.
-        library = ctypes.PyDLL(None)
-        self._move = library.memmove
-        self._move.argtypes = (c_void_p, c_void_p, c_size_t)
-        self._move.restype = None
-        self._gather: Any = getattr(library, "process_vm_readv", None)
-        if self._gather is not None:
-            self._gather.argtypes = (c_int, c_void_p, c_ulong, c_void_p, c_ulong, c_ulong)
-            self._gather.restype = c_long
-        self._planned: tuple[int, int, bytes] | None = None
-        self._vectors: list[_Vector] = []
+        # It keeps the GIL: to release and take it again may cost more than the scan.
+        self._scan: Any = ctypes.PyDLL(None).ioctl
+        self._scan.argtypes = (c_int, c_ulong, c_void_p)
+        self._scan.restype = c_int
+        self._regions = (c_uint64 * (3 * _REGIONS))()
+        self._told = ctypes.addressof(self._regions)
+        # struct pm_scan_arg: size, flags, start, end, where it stopped, regions and how many, most pages; categories:
+        # told inverted, all of, one of, returned
+        self._asked = (c_uint64 * 12)()
+        self._asked[0], self._asked[5], self._asked[6] = ctypes.sizeof(self._asked), self._told, _REGIONS
+        self._asked[8:12] = [_IS_FILE, _IS_FILE, _IS_PRESENT | _IS_SWAPPED, _IS_FILE]
+        self._planned: tuple[int, int, bytes | None, bytes] | None = None
+        self._copies: list[tuple[memoryview, memoryview]] = []
+        self._pages = 0
 
     def restore(self, address: int, pristine: int, size: int) -> int:
         """Copy every written page of `size` bytes at `address` back from `pristine`; the number of pages."""
+        regions = self._scanned(address, size)
+        written = self._read(address, size) if regions is None else b""
+        found = address, pristine, regions, written
+        if self._planned != found:  # most calls write the same pages
+            stretches = _of_pages(written) if regions is None else _of_regions(regions, address)
+            self._copies = [(_view(address + at, length), _view(pristine + at, length)) for at, length in stretches]
+            self._pages = sum(length for _, length in stretches) // PAGE
+            self._planned = found
+        for to, of in self._copies:  # it takes half as long as process_vm_readv, or a call of memmove for each
+            to[:] = of
+        return self._pages
+
+    def _scanned(self, address: int, size: int) -> bytes | None:
+        """The regions of written pages, as the kernel tells them; None if it cannot."""
+        if self._scan is None:
+            return None
+        end = address + size
+        self._asked[2], self._asked[3], self._asked[4] = address, end, 0
+        found = self._scan(self._fd, _SCAN, ctypes.addressof(self._asked))
+        if found < 0:  # an older kernel, or a container's filter
+            self._scan = None
+            return None
+        if self._asked[4] != end:
+            return None
+        return ctypes.string_at(self._told, found * _REGION)
+
+    def _read(self, address: int, size: int) -> bytes:
+        """A byte for each page: 1 if it was written."""
         pages = size // PAGE
         entries = os.pread(self._fd, pages * _ENTRY, address // PAGE * _ENTRY)
         if len(entries) != pages * _ENTRY:
             raise OSError("the page map is shorter than the memory")
-        written = entries[_ENTRY - 1 :: _ENTRY].translate(_WRITTEN)
-        if self._planned != (address, pristine, written):  # most calls write the same pages
-            self._vectors = _vectors(address, pristine, written)
-            self._planned = address, pristine, written
-        for vector in self._vectors:
-            self._copy(vector)
-        return sum(vector.size for vector in self._vectors) // PAGE
-
-    def _copy(self, vector: _Vector) -> None:
-        """Copy one stretch at a time if the kernel, or a container's filter, does not copy all at once."""
-        if self._gather is not None:
-            to, of = vector.to.buffer_info()[0], vector.of.buffer_info()[0]
-            if self._gather(os.getpid(), to, vector.pieces, of, vector.pieces, 0) == vector.size:
-                return
-            self._gather = None
-        for place in range(0, 2 * vector.pieces, 2):
-            self._move(vector.to[place], vector.of[place], vector.of[place + 1])
+        return entries[_ENTRY - 1 :: _ENTRY].translate(_WRITTEN)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -81,19 +90,20 @@ class PageMap:
             self._fd = -1
 
 
-def _vectors(address: int, pristine: int, written: bytes) -> list[_Vector]:
-    """The copies for the pages whose byte in `written` is 1."""
-    vectors = []
+def _of_regions(told: bytes, address: int) -> list[tuple[int, int]]:
+    """Where the stretches begin, from `address`, and their lengths."""
+    numbers = memoryview(told).cast("Q")
+    return [(numbers[at] - address, numbers[at + 1] - numbers[at]) for at in range(0, len(numbers), 3)]
+
+
+def _of_pages(written: bytes) -> list[tuple[int, int]]:
     stretches = [found.span() for found in _STRETCH.finditer(written)]
-    for at in range(0, len(stretches), _AT_ONCE):
-        to, of, size = array("L"), array("L"), 0
-        for start, end in stretches[at : at + _AT_ONCE]:
-            length = (end - start) * PAGE
-            to.extend((address + start * PAGE, length))
-            of.extend((pristine + start * PAGE, length))
-            size += length
-        vectors.append(_Vector(to, of, len(to) // 2, size))
-    return vectors
+    return [(start * PAGE, (end - start) * PAGE) for start, end in stretches]
+
+
+def _view(address: int, length: int) -> memoryview:
+    """Of memory that nothing here keeps: not to be used once its mapping has ended."""
+    return memoryview((ctypes.c_char * length).from_address(address)).cast("B")
 
 
 def restores_pages() -> bool:

@@ -1,4 +1,4 @@
-"""Written pages are put back, whether the kernel copies them all at once or not."""
+"""Written pages are found and put back, whether the kernel scans for them or only has a map."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from collections.abc import Callable
 import pytest
 
 from sandboxes import Call
+from sandboxes.wasm.restore import _REGIONS as REGIONS
 from sandboxes.wasm.restore import PAGE, PageMap, restores_pages
 from tests.sandboxes.backends import BACKENDS, evaluate
 
 pytestmark = pytest.mark.skipif(not restores_pages(), reason="there is no page map here")
 
-PAGES = 4096
+PAGES = 4200
 
 
 class Memory(mmap.mmap):
@@ -41,32 +42,32 @@ def memories(content: bytes) -> tuple[Memory, Memory]:
     return made[0], made[1]
 
 
-def at_once(page_map: PageMap) -> None:
+def scanned(page_map: PageMap) -> None:
     pass
 
 
+def read(page_map: PageMap) -> None:
+    """As before Linux 6.7."""
+    page_map._scan = None
+
+
 def refused(page_map: PageMap) -> None:
-    """As EPERM and ENOSYS are told."""
-    page_map._gather = lambda *_: -1
-
-
-def missing(page_map: PageMap) -> None:
-    page_map._gather = None
+    """As EPERM and ENOTTY are told."""
+    page_map._scan = lambda *_: -1
 
 
 def cut_short(page_map: PageMap) -> None:
-    """The kernel copies the first stretch alone."""
-    copies = page_map._gather
-    page_map._gather = lambda pid, to, n, of, m, flags: copies(pid, to, 1, of, 1, flags)
+    """There is room for few regions: more than one are told in part."""
+    page_map._asked[6] = 1
 
 
-WAYS = [at_once, refused, missing, cut_short]
+WAYS = [scanned, read, refused, cut_short]
 PATTERNS = {
     "none": [],
     "one": [7],
     "first and last": [0, PAGES - 1],
     "stretches": [*range(5, 90), *range(100, 103)],
-    "more pieces than one call takes": list(range(0, PAGES, 2)),
+    "more pieces than one scan tells": list(range(0, 2 * REGIONS + 8, 2)),
     "all": list(range(PAGES)),
 }
 
@@ -106,7 +107,7 @@ def test_other_memories_are_told_apart(memories: tuple[Memory, Memory], content:
 
 
 @pytest.mark.parametrize("way", [refused, cut_short])
-def test_a_call_is_as_fresh_where_it_is_not_done_at_once(
+def test_a_call_is_as_fresh_where_the_kernel_does_not_scan(
     way: Callable[[PageMap], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Other(PageMap):

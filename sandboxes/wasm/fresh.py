@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
-from sandboxes.wasm.native import I32
 from sandboxes.wasm.reset import Reset
 from sandboxes.wasm.restore import PageMap
 
@@ -92,8 +91,8 @@ class RestoredPages(Fresh):
             instance.close()
 
     def _restore(self, instance: Instance) -> int:
-        instance.set("__stack_pointer", self._pristine.stack_pointer, I32)
-        return self._pages.restore(instance.base, self._pristine.base, instance.size)
+        instance.set("__stack_pointer", self._pristine.stack_pointer)
+        return self._pages.restore(instance.base, self._pristine.base, self.image.size)
 
     def _drop(self) -> None:
         if self._spare:

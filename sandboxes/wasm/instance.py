@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import struct
 import time
 from collections.abc import Callable
-from ctypes import byref, c_uint64, c_void_p
+from ctypes import byref, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 from sandboxes.wasm import native
@@ -17,7 +18,10 @@ from sandboxes.wasm.image import Image
 from sandboxes.wasm.native import I32, I64, OF, GuestTrap
 
 FUNCTIONS = ("load", "call", "cabi_realloc", "cabi_post_load", "cabi_post_call")
-GLOBALS = ("host_wall_s", "host_wall_ns", "host_mono", "host_rng", "__stack_pointer")
+GLOBALS = {"host_wall_s": I64, "host_wall_ns": I32, "host_mono": I64, "host_rng": I64, "__stack_pointer": I32}
+
+_REPLY = struct.Struct("<II")
+"""Where a reply's text is, and its bytes."""
 
 
 class CallStopped(Exception):
@@ -60,6 +64,18 @@ def _at_tick(context: int, number: int, delta: Any, kind: Any) -> int:
 _callback = native.EpochCallback(_at_tick)
 
 
+class _Cell:
+    """A place for a global's value, and the addresses of both."""
+
+    def __init__(self, at: int, kind: int) -> None:
+        self.at = at
+        self._val = native.Val()
+        self._val.kind = ctypes.c_uint8(kind)
+        self.address = ctypes.addressof(self._val)
+        width = c_int64 if kind == I64 else c_int32
+        self.number = width.from_address(self.address + native.Val.of.offset)
+
+
 class Instance:
     """
     A guest started from a memory image, or from the guest's own.
@@ -91,12 +107,18 @@ class Instance:
         self._memory_extern = self._export(held, b"memory")
         self._memory = c_void_p(ctypes.addressof(self._memory_extern) + OF)
         code = self._instantiate(self._engine.code_address, self._memory_extern)
-        self._externs = {n: self._export(code, n.encode()) for n in FUNCTIONS + GLOBALS}
-        self._at = {n: c_void_p(ctypes.addressof(x) + OF) for n, x in self._externs.items()}
+        self._externs = {n: self._export(code, n.encode()) for n in (*FUNCTIONS, *GLOBALS)}
+        self._at = {n: ctypes.addressof(x) + OF for n, x in self._externs.items()}
+        # Addresses are made once: each object of ctypes takes as long as some steps of a call.
+        self._cells = {n: _Cell(self._at[n], GLOBALS[n]) for n in GLOBALS}
         self._raw = native.RawArray()
-        self._val = native.Val()
+        self._raw_at = ctypes.addressof(self._raw)
+        self._arguments = [c_int64.from_buffer(raw) for raw in self._raw]
+        self._result = c_uint32.from_buffer(self._raw)
         self._trap = c_void_p()
+        self._trap_at = ctypes.addressof(self._trap)
         self._base: int = native.memory_data(self._context, self._memory)
+        self._seen = memoryview(b"")
         if image:
             self._grow(image.size)
             image.map(self._base)
@@ -136,37 +158,44 @@ class Instance:
         whole = (ctypes.c_char * self.size).from_address(self._base)
         return memoryview(whole).cast("B")
 
+    def _holds(self, start: int, length: int) -> bool:
+        """Whether all of it is inside; the guest may give both numbers. What is inside is in `_seen`."""
+        if start < 0 or length < 0:
+            return False
+        if start + length > len(self._seen):  # the guest's memory never shrinks
+            self._seen = self.memory()
+        return start + length <= len(self._seen)
+
     def read(self, start: int, length: int) -> bytes:
-        """Read from the guest's memory. Raises ReplyError unless all is inside; the guest may give both numbers."""
-        if start < 0 or length < 0 or start + length > self.size:
+        """Read from the guest's memory. Raises ReplyError unless all is inside."""
+        if not self._holds(start, length):
             raise ReplyError("it pointed outside of its memory")
-        return ctypes.string_at(self._base + start, length)
+        return bytes(self._seen[start : start + length])
 
     def write(self, start: int, data: bytes) -> None:
         """Write to the guest's memory. Raises ReplyError unless all of it fits."""
-        if start < 0 or start + len(data) > self.size:
+        if not self._holds(start, len(data)):
             raise ReplyError("it gave no memory for the request")
-        ctypes.memmove(self._base + start, data, len(data))
+        self._seen[start : start + len(data)] = data
 
     # Globals.
 
-    def set(self, name: str, value: int, kind: int = I64) -> None:
-        self._val.kind = ctypes.c_uint8(kind)
-        if kind == I64:
-            self._val.of.i64 = value  # ctypes wraps it to 64 bits
-        else:
-            self._val.of.i32 = value
-        native.raise_for(native.global_set(self._context, self._at[name], byref(self._val)), c_void_p())
+    def set(self, name: str, value: int) -> None:
+        """Set it to as many bits of `value` as it has."""
+        cell = self._cells[name]
+        cell.number.value = value
+        if error := native.global_set(self._context, cell.at, cell.address):
+            native.raise_for(error, c_void_p())
 
     def get(self, name: str) -> int:
-        native.global_get(self._context, self._at[name], byref(self._val))
-        kind = int(self._val.kind)  # ctypes gives a plain int
-        return int(self._val.of.i64 if kind == I64 else self._val.of.i32)
+        cell = self._cells[name]
+        native.global_get(self._context, cell.at, cell.address)
+        return cell.number.value
 
     def _set_clock(self) -> None:
         now = time.time_ns()
         self.set("host_wall_s", now // 1_000_000_000)
-        self.set("host_wall_ns", now % 1_000_000_000, I32)
+        self.set("host_wall_ns", now % 1_000_000_000)
         self.set("host_mono", time.monotonic_ns())
 
     # Calls.
@@ -191,12 +220,11 @@ class Instance:
             place = self._run("cabi_realloc", 0, 0, 1, len(request))
             self.write(place, request)
             reply = self._run(function, place, len(request))
-            head = self.read(reply, 8)
-            length = int.from_bytes(head[4:], "little")
+            start, length = _REPLY.unpack(self.read(reply, _REPLY.size))
             if length > longest:
                 raise ReplyError(f"it answered with {length} bytes", length)
             self._reply = reply
-            return self.read(int.from_bytes(head[:4], "little"), length)
+            return self.read(start, length)
         except GuestTrap:
             if self.ended:
                 raise CallStopped(self.ended) from None
@@ -213,14 +241,13 @@ class Instance:
         self._run(f"cabi_post_{function}", self._reply)
 
     def _run(self, name: str, *arguments: int) -> int:
-        raw = self._raw
-        for place, value in enumerate(arguments):
-            raw[place].i64 = value
-        self._trap.value = None
-        error = native.func_call(self._context, self._at[name], raw, 4, byref(self._trap))
+        for place, value in zip(self._arguments, arguments, strict=False):
+            place.value = value
+        error = native.func_call(self._context, self._at[name], self._raw_at, len(self._raw), self._trap_at)
         if error or self._trap.value:
-            native.raise_for(error, self._trap)
-        return int(raw[0].i32) & 0xFFFF_FFFF
+            trap, self._trap.value = c_void_p(self._trap.value), None
+            native.raise_for(error, trap)
+        return self._result.value
 
     def _may_go_on(self) -> bool:
         if self.cancelled():
@@ -239,3 +266,4 @@ class Instance:
         if self._store:
             native.store_delete(self._store)
             self._store = None
+            self._seen = memoryview(b"")

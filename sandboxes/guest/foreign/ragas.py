@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 
 from .frame import TYPE_CHECKING, invalid, parameters, words
 from .vendor import Kept, by_name, given, opened, plain, text, waiting
@@ -16,15 +17,15 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words, and columns by other names."""
     found: Any = getattr(opened(source, RAGAS_DO_NOT_TRACK="true"), entry)
     from ragas._analytics import _analytics_batcher
-    from ragas.callbacks import new_group
     from ragas.dataset_schema import SingleTurnSample
     from ragas.metrics.base import SingleTurnMetric
 
     _analytics_batcher.shutdown()  # a process with its thread cannot be forked: each batch would load the package
     _analytics_batcher._flush_thread.join()
-    with contextlib.suppress(Exception):  # the first row would import what this imports, in each batch anew
-        new_group("idle", {}, [])
     made = isinstance(found, type)
+    if issubclass(found if made else type(found), SingleTurnMetric):
+        with contextlib.suppress(Exception):
+            _run_idle(SingleTurnMetric, SingleTurnSample)
     metric = Kept(found if made else lambda: found)
     settings = parameters(found)[0] if made else {}
     fields = set(SingleTurnSample.model_fields)
@@ -39,6 +40,32 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         return result(await one.ascore(**{name: columns[name] for name in columns if accepts_any or name in own}))
 
     return waiting(call)
+
+
+def _run_idle(base: type, sample: Callable[..., Any]) -> None:
+    """
+    Have Ragas score once with a metric of ours, before any fork.
+
+    What its first row imports and makes, each batch would import and make anew.
+    """
+    import asyncio
+
+    class Idle(base):  # type: ignore[misc]
+        name = "idle"
+        _required_columns: Mapping[Any, set[str]] = {}
+
+        def init(self, run_config: Any) -> None:
+            """Nothing to prepare."""
+
+        async def _single_turn_ascore(self, sample: Any, callbacks: Any) -> float:
+            return 0.0
+
+    home = os.environ["HOME"]
+    os.environ["HOME"] = os.devnull  # where it cannot keep a file with a number for this machine: it goes on without
+    try:
+        asyncio.run(Idle().single_turn_ascore(sample(user_input="", response="", reference="")))
+    finally:
+        os.environ["HOME"] = home
 
 
 def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,9 @@ _TOLD = struct.Struct("<BdI")
 
 _CHUNK = 1 << 18
 
+LINGER = 0.01
+"""Seconds that a result may wait for others; results of slow calls are told at once."""
+
 FAILED = "failed"
 """The result if no script is at fault; the payload says why."""
 

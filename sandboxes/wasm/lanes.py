@@ -9,6 +9,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.errors import SandboxError, SandboxLostError
@@ -16,7 +17,7 @@ from sandboxes.guest.supervisor import shortage
 from sandboxes.raw import Raw
 from sandboxes.shield import begin, finish, wait_for
 from sandboxes.wasm import frames, worker_process
-from sandboxes.wasm.frames import Bounds, Request
+from sandboxes.wasm.frames import LINGER, Bounds, Request
 from sandboxes.wasm.native_code import NativeCode
 from sandboxes.wasm.reset import Reset
 from sandboxes.wasm.worker_process import WorkerProcess
@@ -87,22 +88,28 @@ class ThreadLane(Lane):
 
     async def _each(self, step: Callable[[Guests], Iterator[Raw]]) -> AsyncGenerator[Sequence[Raw]]:
         loop = asyncio.get_running_loop()
-        got: asyncio.Queue[Raw | BaseException | None] = asyncio.Queue()
+        got: asyncio.Queue[list[Raw] | BaseException | None] = asyncio.Queue()
         stop = self._running = threading.Event()
 
         def job(guests: Guests | SandboxError) -> None:
             end: BaseException | None = None
+            told, raws = monotonic(), list[Raw]()
             try:
                 if isinstance(guests, SandboxError):
                     raise guests
                 guests.cancelled = stop.is_set
                 for raw in step(guests):
-                    loop.call_soon_threadsafe(got.put_nowait, raw)
+                    raws.append(raw)
                     if stop.is_set():
                         break
+                    if monotonic() - told > LINGER:  # the loop's thread is not woken for each: that costs half a call
+                        loop.call_soon_threadsafe(got.put_nowait, raws)
+                        told, raws = monotonic(), []
             except BaseException as e:
                 end = e
             with contextlib.suppress(RuntimeError):  # the loop was closed without waiting for us
+                if raws:
+                    loop.call_soon_threadsafe(got.put_nowait, raws)
                 loop.call_soon_threadsafe(got.put_nowait, end)
 
         self._work.put(job)
@@ -111,13 +118,13 @@ class ThreadLane(Lane):
         async def ends() -> None:
             nonlocal done
             while not done:
-                done = not isinstance(await got.get(), Raw)
+                done = not isinstance(await got.get(), list)
 
         try:
             while not done:
                 item = await got.get()
-                if isinstance(item, Raw):
-                    yield (item,)
+                if isinstance(item, list):
+                    yield item
                 else:
                     done = True
                     if item is not None:

@@ -16,12 +16,9 @@ from sandboxes.handle import end_with
 from sandboxes.raw import Raw
 from sandboxes.wasm import frames
 from sandboxes.wasm.engine import THREAD_STACK, Engine
-from sandboxes.wasm.frames import Bounds, Request
+from sandboxes.wasm.frames import LINGER, Bounds, Request
 from sandboxes.wasm.guests import Guests
 from sandboxes.wasm.reset import Reset
-
-LINGER = 0.01
-"""Seconds that a result may wait for others; results of slow calls are sent at once."""
 
 
 def main(reset: str, host: str = "") -> None:

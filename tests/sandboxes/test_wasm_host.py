@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sandboxes import Call, Execution, Limits, SandboxError, SandboxLostError
 from sandboxes.cache import keep
-from sandboxes.protocol import load_request
+from sandboxes.protocol import Raw, load_request
 from sandboxes.wasm import compiler
 from sandboxes.wasm.boot import FOLDERS, boot
 from sandboxes.wasm.calls import bounds, call_request
@@ -25,6 +26,7 @@ from sandboxes.wasm.fresh import NewInstances
 from sandboxes.wasm.guests import Guests
 from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
+from sandboxes.wasm.lanes import ThreadLane
 from sandboxes.wasm.native_code import compile_guest
 from sandboxes.wasm.reset import Reset
 from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
@@ -151,6 +153,29 @@ def test_a_reply_does_not_wait_until_what_its_call_wrote_is_undone(monkeypatch: 
         del replies  # a caller that goes away leaves nothing behind either
         assert undone == [True, True]
         guests.close()
+
+
+def test_what_came_before_a_failure_is_told() -> None:
+    """Results of quick calls wait for one another."""
+
+    def step(guests: Guests) -> Iterator[Raw]:
+        for number in range(3):
+            yield Raw(number, "reply", b"", 0.0)
+        raise SandboxError("no more")
+
+    seen: list[int] = []
+
+    async def body() -> None:
+        lane = ThreadLane(compile_guest(print), "auto")
+        try:
+            async for raws in lane._each(step):
+                seen.extend(raw.call for raw in raws)
+        finally:
+            await lane.close()
+
+    with pytest.raises(SandboxError, match="no more"):
+        asyncio.run(body())
+    assert seen == [0, 1, 2]
 
 
 @pytest.mark.parametrize("size", [0, 8 << 20])

@@ -17,6 +17,7 @@ from sandboxes.quick import Made as Made
 from sandboxes.quick import field_serializer as field_serializer
 from sandboxes.quick import field_validator as field_validator
 from sandboxes.quick import model_validator as model_validator
+from sandboxes.unset import Empty, Given
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -56,8 +57,11 @@ class _Described(type):
 class Record(metaclass=_Described):
     """A frozen value that refuses unknown fields. Its methods are those of a pydantic model."""
 
+    __slots__ = ("__dict__", "_given")
     # By these names pydantic makes, reads and writes its models; it does the same with these.
-    __slots__ = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
+    __pydantic_extra__ = Empty()
+    __pydantic_private__ = Empty()
+    __pydantic_fields_set__ = Given()
     model_config: ClassVar[Any] = {"frozen": True, "extra": "forbid"}
     field_names: ClassVar[set[str]] = set()
     """The names of all fields; not to be changed."""
@@ -114,9 +118,6 @@ class Record(metaclass=_Described):
         """
         made = cls.__new__(cls)
         _set_values(made, values)
-        _set_named(made, cls.field_names)
-        _set_extra(made, None)
-        _set_private(made, None)
         return made
 
     @classmethod
@@ -175,7 +176,7 @@ class Record(metaclass=_Described):
     @property
     def model_fields_set(self) -> set[str]:
         """The names of the fields that were given, and not left to their defaults."""
-        return cast("set[str]", _named_of(self))
+        return self.__pydantic_fields_set__
 
     def __setattr__(self, name: str, value: Any) -> None:
         from pydantic import ValidationError
@@ -207,16 +208,10 @@ class Record(metaclass=_Described):
     def __setstate__(self, state: Any) -> None:
         _set_values(self, dict(state[0]))
         _set_named(self, state[1])
-        _set_extra(self, None)
-        _set_private(self, None)
 
 
 # Setting slots directly takes half as long as `object.__setattr__`.
-_set_values, _set_named, _set_extra, _set_private = (
-    Record.__dict__[name].__set__
-    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
-)
-_named_of = Record.__dict__["__pydantic_fields_set__"].__get__
+_set_values, _set_named = Record.__dict__["__dict__"].__set__, Record.__dict__["_given"].__set__
 
 
 def _fill(made: Record, values: dict[str, Any]) -> bool:
@@ -227,8 +222,6 @@ def _fill(made: Record, values: dict[str, Any]) -> bool:
     try:
         _set_values(made, _checked(kind, values))
         _set_named(made, set(values))
-        _set_extra(made, None)
-        _set_private(made, None)
         for hook in kind._hooks:
             if hook.kind == "model_validator":
                 hook.function(made)

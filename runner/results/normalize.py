@@ -18,7 +18,7 @@ TEXT_LIMIT = 65_536
 """Characters of an explanation that are kept, and the longest label."""
 
 _KEYS = ("label", "score", "explanation")
-_ONLY = frozenset(_KEYS)
+ONLY = frozenset(_KEYS)
 _NONE: Mapping[str, OutputConfig | None] = {"": None}
 _CUT = " … (cut)"
 _WHY = '"why"'
@@ -172,7 +172,7 @@ def _says_nothing(parts: _Parts) -> bool:
 
 
 def _take_apart(value: Any, dialect: Dialect) -> _Parts:
-    if isinstance(value, dict) and value and value.keys() <= _ONLY:  # as most
+    if isinstance(value, dict) and value and value.keys() <= ONLY:  # as most
         return _take_dict_apart(value, dialect)
     if isinstance(value, bool):
         return _Parts(label=dialect.truth(value))
@@ -186,7 +186,7 @@ def _take_apart(value: Any, dialect: Dialect) -> _Parts:
         raise InvalidResultError(f"evaluate returned {dialect.value(value)}: {_kind(value, dialect)} is not a result")
     if not value:
         raise InvalidResultError("evaluate returned {}, which says nothing")
-    raise _unknown(value, next(key for key in value if key not in _ONLY), _KEYS, dialect)
+    raise _unknown(value, next(key for key in value if key not in ONLY), _KEYS, dialect)
 
 
 def _take_dict_apart(value: dict[str, Any], dialect: Dialect) -> _Parts:

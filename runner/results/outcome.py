@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from runner.results.normalize import InvalidResultError, Normalized, ScoreTuple, normalize
+from runner.results.usual import usual
 from runner.text import printable, whole
 from runner.types import ErrorKind, Evaluator, Outcome, Result, ResultError, Score
 from sandboxes.base import Execution, ScriptError, Status
@@ -46,6 +47,7 @@ class ResultFactory:
         self._dialect = evaluator.dialect
         self._as_zero = evaluator.dialect_failures == "as-zero"
         self._identity = identity
+        self._usual = usual(evaluator.outputs) if evaluator.dialect is None else None
 
     def executed(self, row: Place, execution: Execution) -> Result:
         """The result of an execution: scored, abstained or failed."""
@@ -55,6 +57,8 @@ class ResultFactory:
                 zero = {"": ScoreTuple("fail", 0.0, message)}
                 return self._scored(row, "scored", zero, execution)
             return self._result(row, "failed", KINDS[execution.status], message, execution)
+        if self._usual is not None and (found := self._usual(execution.value)) is not None:
+            return self._made(row, "scored", execution, found, {}, None)
         try:
             normalized = self._normalized(execution.value)
         except InvalidResultError as e:
@@ -102,10 +106,15 @@ class ResultFactory:
         row: Place,
         outcome: Outcome,
         execution: Execution | None,
-        score: ScoreTuple,
+        score: tuple[str | None, float | None, str | None],
         outputs: dict[str, Score],
         error: ResultError | None,
     ) -> Result:
+        label, number, explanation = score
+        said, truncated, spent = "", False, 0.0
+        if execution is not None:
+            said, truncated = execution.output and whole(execution.output), bool(execution.truncated)
+            spent = round(execution.duration * 1000, 3)
         return Result.trusted(
             {
                 "id": row.id,
@@ -116,14 +125,14 @@ class ResultFactory:
                 "sandbox": self._identity,
                 "given": row.given,
                 "outcome": outcome,
-                "label": score.label,
-                "score": score.score,
-                "explanation": score.explanation,
+                "label": label,
+                "score": number,
+                "explanation": explanation,
                 "outputs": outputs,
                 "error": error,
-                "stdout": whole(execution.output) if execution else "",
-                "truncated": bool(execution and execution.truncated),
-                "duration_ms": round(execution.duration * 1000, 3) if execution else 0.0,
+                "stdout": said,
+                "truncated": truncated,
+                "duration_ms": spent,
                 "cached": False,
                 "row": {},
             }

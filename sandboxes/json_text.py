@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _json import encode_basestring, encode_basestring_ascii, make_encoder
+from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 from collections.abc import Callable
 from json import JSONDecodeError, JSONDecoder, JSONEncoder
 from typing import Any
@@ -29,12 +29,12 @@ def writer(*, ascii: bool, compact: bool, nan: bool, sort: bool = False) -> Call
 
 def reader(decoder: JSONDecoder) -> Callable[[str], Any]:
     """A function like `decoder.decode`."""
-    first = decoder.raw_decode
+    scan = make_scanner(decoder)  # type: ignore[arg-type]  # a decoder is what it takes
 
     def read(text: str) -> Any:
         try:
-            value, end = first(text)
-        except JSONDecodeError:  # there may be spaces before it
+            value, end = scan(text, 0)
+        except (StopIteration, JSONDecodeError):  # there may be spaces before it
             return decoder.decode(text)
         return value if end == len(text) else decoder.decode(text)
 

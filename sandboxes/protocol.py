@@ -88,22 +88,25 @@ def load_request(script: Script, limits: Limits) -> bytes:
 
 def call_request(call: Call, limits: Limits) -> bytes | Execution:
     """The request for a call, or its execution if the arguments are not JSON."""
-    body = {"positional": call.positional, "arguments": call.arguments, "seed": call.seed}
     try:
+        end, seed = _bounds(limits.output, limits.result), call.seed
+        if not call.positional and type(seed) is int:  # as most
+            return f'{{"positional":[],"arguments":{_write(call.arguments)},"seed":{seed},{end}'.encode()
         if call.positional and any(isinstance(value, Encoded) for value in call.positional):
             values = ",".join(value if isinstance(value, Encoded) else _write(value) for value in call.positional)
-            rest = _write({"arguments": call.arguments, "seed": call.seed})[1:-1]
-            return f'{{"positional":[{values}],{rest},{_bounds(limits.output, limits.flood, limits.result)}'.encode()
-        return f"{_write(body)[:-1]},{_bounds(limits.output, limits.flood, limits.result)}".encode()
+            rest = _write({"arguments": call.arguments, "seed": seed})[1:-1]
+            return f'{{"positional":[{values}],{rest},{end}'.encode()
+        body = {"positional": call.positional, "arguments": call.arguments, "seed": seed}
+        return f"{_write(body)[:-1]},{end}".encode()
     except (TypeError, ValueError, RecursionError) as e:
         why = ScriptError(type="Arguments", message=f"the arguments cannot be sent as JSON: {clean(str(e), TEXT)}")
         return Execution(call=call.id, status="error", error=why)
 
 
 @lru_cache(16)
-def _bounds(output: int, flood: int, result: int) -> str:
+def _bounds(output: int, result: int) -> str:
     """The end of a request, which is the same for all calls."""
-    return _write({"output": output, "flood": flood, "result": result})[1:]
+    return _write({"output": output, "flood": Limits(output=output).flood, "result": result})[1:]
 
 
 def package_hint(module: str) -> str | None:
@@ -142,6 +145,10 @@ def execution(
         return _death_execution(raw, limits, deaths[raw.how])
     try:
         reply = _read(raw.payload.decode())
+        if type(reply) is dict and reply.get("status") == "ok" and len(raw.payload) - _FRAME <= limits.result:
+            said = reply.get("said") or reply.get("output") if raw.output is None else raw.said or raw.output
+            if not said:  # as by most calls
+                return _value(raw, reply.get("value"))
         return _read_reply(raw, reply, limits, hint)
     except (ValueError, RecursionError) as e:  # JSONDecodeError, UnicodeDecodeError, an int with too many digits
         told = f"the value that {entrypoint} returned cannot be read: {clean(str(e), 200)}"
@@ -163,13 +170,26 @@ _write = writer(ascii=True, compact=True, nan=True)
 _read = reader(json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite))
 
 
+def _value(raw: Raw, value: Any) -> Execution:
+    """The execution of a call that returned a value and printed nothing."""
+    return Execution.trusted(
+        {
+            "call": raw.call,
+            "status": "ok",
+            "value": value,
+            "error": None,
+            "output": "",
+            "truncated": False,
+            "duration": raw.duration,
+        }
+    )
+
+
 def _read_reply(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
     if not isinstance(reply, dict):
         raise ValueError("the reply is not an object")
-    if raw.output == b"" and not raw.said:  # it printed nothing, as most calls
-        said: Any = 0
-        common: dict[str, Any] = {"call": raw.call, "output": "", "truncated": False, "duration": raw.duration}
-    elif raw.output is None:
+    said: Any
+    if raw.output is None:
         said, output = reply.get("said"), reply.get("output")
         common = _common_fields(
             raw, output if isinstance(output, str) else "", said if type(said) is int else 0, limits
@@ -185,8 +205,7 @@ def _read_reply(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
         value = reply.get("value")
         if len(raw.payload) - _FRAME > limits.result and _size(value) > limits.result:
             return _death_execution(raw, limits, DEATHS["too_much"])
-        common["status"], common["value"], common["error"] = "ok", value, None
-        return Execution.trusted(common)
+        return Execution.trusted({**common, "status": "ok", "value": value, "error": None})
     if not isinstance(status, str) or status not in _STATUSES:
         raise ValueError("the reply has no status")
     return Execution(status=_STATUSES[status], error=_error(status, reply.get("error"), limits, hint), **common)

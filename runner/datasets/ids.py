@@ -17,6 +17,8 @@ KEY = 16
 IN_MEMORY = 50_000
 """Ids held as a set; beyond, they move to a temporary database, which keeps memory flat."""
 
+_SHORT = 32  # bytes of an id that is held as it is; a character has at most four
+
 
 class Ids:
     """The ids given so far. Exact, whatever their number."""
@@ -38,6 +40,11 @@ class Ids:
 
     def take(self, wanted: str, number: int) -> str:
         """`wanted` if no earlier row has it, else `wanted#number`, else that with more of the same."""
+        if self._many is None and len(self._few) < self._in_memory and not self._hashed and len(wanted) <= _SHORT // 4:
+            key = wanted.encode("utf-8", "surrogatepass")  # as of most rows
+            if key not in self._few:
+                self._few.add(key)
+                return wanted
         if self._new(wanted):
             return wanted
         self.repeated += 1
@@ -53,7 +60,7 @@ class Ids:
         if self._hashed:
             return self._add(key_of(text))
         key = text.encode("utf-8", "surrogatepass")
-        if len(key) > 32:
+        if len(key) > _SHORT:
             # No UTF-8 text begins with this byte, so a digest is never taken for an id.
             key = b"\xff" + blake2b(key, digest_size=16).digest()
         return self._add(key)

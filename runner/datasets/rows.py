@@ -152,24 +152,28 @@ def cases(
 
     The id is taken from `id_source`; without it, from the column `id`.
     """
-    last: tuple[object, ...] = ()
+    last: tuple[str, ...] = ()  # rows that follow each other mostly have the same columns
+    bare = filled = False  # whether these can hold no metadata, and whether there was some
     present = frozenset[str]()
     for number, (where, row) in enumerate(rows, first):
-        name = str(number)
+        name = ""
         try:
             if isinstance(row, RowError):
                 raise row
+            same = (names := tuple(row)) == last
             if id_source is None:
                 name = _id(row.get("id"), number)
-                metadata = _metadata(row)
+                metadata = {} if same and bare else _metadata(row)
             else:
                 metadata = _metadata(row, frozenset(COLUMNS))
                 name = _id(_found(id_source, row, metadata), number)
         except RowError as error:
-            yield Case(number=number, id=ids.take(name, number), where=where, broken=f"{where}: {error}")
+            found = ids.take(name or str(number), number)
+            yield Case(number=number, id=found, where=where, broken=f"{where}: {error}")
             continue
-        if (shape := (*row, bool(metadata))) != last:  # rows that follow each other mostly have the same columns
-            last, present = shape, _present(row, metadata)
+        if not same or filled != bool(metadata):
+            last, filled, present = names, bool(metadata), _present(row, metadata)
+            bare = row.keys() <= _OWN and "metadata" not in row
         yield Case.trusted(
             {
                 "number": number,
@@ -239,6 +243,8 @@ def _found(source: Source, row: Mapping[str, Any], metadata: dict[str, Any]) -> 
 
 
 def _id(value: Any, number: int) -> str:
+    if type(value) is str and len(value) <= MAX_ID and value.isascii():  # as most
+        return value if value.strip() else str(number)
     if value is None:
         return str(number)
     if type(value) is not str and (isinstance(value, bool) or not isinstance(value, str | int | float)):

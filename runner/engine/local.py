@@ -31,8 +31,8 @@ Watch: TypeAlias = Callable[[Result, Call], int]
 """Gets each result with its call, in any order; returns the characters that it holds until the result is handed out."""
 
 _FEW = 100  # rows of a list, for which no thread is started if no path may look at many places of them
-_AHEAD = 64  # rows read before they are needed
-_FAR = 0.2  # seconds of a run from which on more are read, since to send few at once costs too much
+_AHEAD = 64  # rows read before they are needed; those of two batches where these have a size that is set
+_FAR = 0.2  # seconds of a run from which on as many are read, since to send few at once costs too much
 _DEAR = 5.0  # seconds of a run from which on even the first one has several rows
 
 
@@ -127,7 +127,7 @@ class _Scoring:
         rows = RowFactory(
             loading, self._results, fill, hash_given, seed=seed, keep=keep, repeat=repeat, known=known
         ).rows(cases)
-        ahead = _AHEAD if self._seconds < _FAR else max(_AHEAD, 2 * self._most)
+        ahead = max(_AHEAD, 2 * self._most) if self._fixed or self._seconds >= _FAR else _AHEAD
         self._reader = Direct(rows) if direct else Prefetcher(rows, ahead)
         count = max(1, sandbox.concurrency)
         self._most_rows, self._most_chars = most_waiting(count)
@@ -290,11 +290,11 @@ class _Scoring:
 
     def _settle(self, row: Row, result: Result) -> None:
         row.result = result = row.known if row.stored and row.known is not None else result
-        row.chars = len(result.stdout) + len(result.label or "") + len(result.explanation or "")
+        chars = len(result.stdout) + len(result.label or "") + len(result.explanation or "")
         if result.outputs:
-            row.chars += sum(len(s.label or "") + len(s.explanation or "") for s in result.outputs.values())
+            chars += sum(len(s.label or "") + len(s.explanation or "") for s in result.outputs.values())
         if self._watch is not None and row.call is not None:
-            row.chars += self._watch(result, row.call)
-        self._chars += row.chars
+            chars += self._watch(result, row.call)
+        row.chars, self._chars = chars, self._chars + chars
         if self._window[0] is row:
             self._progress.set()

@@ -66,10 +66,12 @@ class Prefetcher(Generic[T]):
         taken: list[T] = []
         while True:
             ended = self._ended  # read first: whatever came before the end is among the items by then
-            while self._items and len(taken) < most:
-                item, cost = self._items.popleft()
-                self._taken += cost
+            items, costs = self._items, self._taken
+            for _ in range(min(most, len(items))):
+                item, cost = items.popleft()
+                costs += cost
                 taken.append(item)
+            self._taken = costs
             if not self._full(0.5):
                 self._room.set()
             if taken or ended:
@@ -89,7 +91,7 @@ class Prefetcher(Generic[T]):
             self._thread.join()  # telling so was the last thing it did
 
     def _read(self) -> None:
-        source = iter(self._source)
+        source, items = iter(self._source), self._items
         try:
             began, spent = perf_counter(), thread_time()
             for item in source:
@@ -97,10 +99,13 @@ class Prefetcher(Generic[T]):
                     before, spent = spent, thread_time()
                     cost = spent - before
                 self._spent += cost
-                self._items.append((item, cost))
+                items.append((item, cost))
                 del item
-                self._tell()
-                if not self._may_go_on():
+                if self._hungry:
+                    self._tell()
+                # As `_full` asks; to call it for each item takes longer than this.
+                ahead = len(items) > self._ahead or self._spent - self._taken > _AHEAD_SECONDS
+                if (ahead or self._stopped) and not self._may_go_on():
                     break
                 began = perf_counter()
             if isinstance(source, Generator):

@@ -21,38 +21,24 @@ class Row:
     `call` is let go of once it has run: a result that waits holds no arguments. `known` is a result that needs no run.
     """
 
-    __slots__ = (
-        "call",
-        "chars",
-        "given",
-        "id",
-        "kept",
-        "kept_size",
-        "key",
-        "known",
-        "number",
-        "repeat",
-        "result",
-        "stored",
-        "taken",
-    )
+    # Most rows have these values, which would take as long to set as the call takes to make.
+    call: Call | None = None
+    given: str | None = None
+    result: Result | None = None
+    known: Result | None = None
+    stored = False
+    """`known` stands, even if the row is run again because others that share its state are not known."""
+    key: bytes | None = None
+    """The row's key in the score cache."""
+    chars = 0
+    taken = False
+    kept: dict[str, Any] | None = None
+    kept_size = 0
 
     def __init__(self, id: str, number: int, repeat: int = 1) -> None:
         self.id = id
         self.number = number
         self.repeat = repeat
-        self.call: Call | None = None
-        self.given: str | None = None
-        self.result: Result | None = None
-        self.known: Result | None = None
-        self.stored = False
-        """`known` stands, even if the row is run again because others that share its state are not known."""
-        self.key: bytes | None = None
-        """The row's key in the score cache."""
-        self.chars = 0
-        self.taken = False
-        self.kept: dict[str, Any] | None = None
-        self.kept_size = 0
 
 
 class Known(Protocol):

@@ -45,9 +45,9 @@ class RowFactory:
 
     def rows(self, cases: Iterable[Case]) -> Iterator[Row]:
         """The rows of the cases, in their order, with the repeats of each together."""
-        indexes, known = count(), self._known
+        indexes, known, repeats = count(), self._known, range(1, self._repeat + 1)
         for case in cases:
-            for repeat in range(1, self._repeat + 1):
+            for repeat in repeats:
                 row = self._row(case, next(indexes), repeat)
                 if known is not None:
                     row.known = known.find(row)
@@ -56,7 +56,7 @@ class RowFactory:
             known.end()
 
     def _row(self, case: Case, index: int, repeat: int) -> Row:
-        row, program = Row(whole(case.id), case.number, repeat), self._loading.program
+        row = Row(case.id if case.id.isascii() else whole(case.id), case.number, repeat)
         if self._keep is not None:
             row.kept = self._keep(case)
             row.kept_size = weight(row.kept)
@@ -69,7 +69,7 @@ class RowFactory:
             row.result = self._results.broken(row, str(e))
             return row
         row.given = self._hash_given(positional, arguments)
-        if program is not None and program.loaded.status != "ok":
+        if (program := self._loading.program) is not None and program.loaded.status != "ok":
             row.result = self._results.unloaded(row, program.loaded)
         else:
             seed = None if self._seed is None else seed_of(self._seed, case.number, repeat)

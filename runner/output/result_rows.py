@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from _json import encode_basestring
+from _json import encode_basestring as _text
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any
@@ -66,20 +66,21 @@ class ResultLines:
         if about != self._about or not self._shared:
             names = ("evaluator", "version", "sandbox")
             self._about, self._shared = about, _write(dict(zip(names, about, strict=True)))[1:-1]
-        layout = self._layout
+        layout, label, score, why = self._layout, result.label, result.score, result.explanation
         repeat = f', "{REPEAT}": {result.repeat}' if layout.repeats else ""
         cached = f', "{CACHED}": {_write(result.cached)}' if layout.cached else ""
         error = "null" if result.error is None else _write(_error(result.error))
         outputs = f', "outputs": {_write(_outputs(result.outputs))}' if result.outputs else ""
         row = f', "row": {_write(result.row)}' if result.row else ""
         text = (
-            f'{{"id": {encode_basestring(result.id)}{repeat}{cached}, {self._shared}, "given": {_text(result.given)}, '
-            f'"outcome": "{result.outcome}", "label": {_text(result.label)}, "score": {_number(result.score)}, '
-            f'"explanation": {_text(result.explanation)}, "error": {error}, '
-            f'"stdout": {encode_basestring(result.stdout)}, "duration_ms": {_number(result.duration_ms)}'
-            f"{outputs}{row}}}"
+            f'{{"id": {_text(result.id)}{repeat}{cached}, {self._shared}, '
+            f'"given": {"null" if result.given is None else _text(result.given)}, '
+            f'"outcome": "{result.outcome}", "label": {"null" if label is None else _text(label)}, '
+            f'"score": {"null" if score is None else _number(score)}, '
+            f'"explanation": {"null" if why is None else _text(why)}, "error": {error}, '
+            f'"stdout": {_text(result.stdout)}, "duration_ms": {_number(result.duration_ms)}{outputs}{row}}}'
         )
-        return _line(text)
+        return text.encode() if text.isascii() else _line(text)
 
 
 def encoded(row: Row) -> bytes:
@@ -93,11 +94,7 @@ def _line(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _text(value: str | None) -> str:
-    return "null" if value is None else encode_basestring(value)
-
-
-def _number(value: float | None) -> str:
+def _number(value: float) -> str:
     if type(value) is float and isfinite(value):
         return repr(value)
     return _write(value)

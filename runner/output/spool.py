@@ -12,7 +12,7 @@ from typing import Any
 from runner.output.writers import Writer
 from runner.types import Result
 
-_ROWS = 256  # that may wait to be written
+_ROWS = 1024  # that may wait to be written
 _SIZE = 4_000_000  # and the characters in them
 
 

@@ -112,7 +112,7 @@ class TextWriter(Writer[bytes]):
 
     def _pour(self, file: FileIO, data: bytes) -> None:
         self._written = 0
-        if self._can_be_cut:
+        if self._can_be_cut and self._END:  # else it is there: to ask lets another thread go first, each time
             file.seek(self._at)
         left = memoryview(data)
         while left:
@@ -152,7 +152,7 @@ class JsonlWriter(TextWriter):
         file = self._file = FileIO(path, "r+")
         self._can_be_cut = True
         file.truncate(size)
-        self._at = size
+        self._at = file.seek(size)
 
     def encode(self, row: Row) -> tuple[bytes, int]:
         line = encoded(row) + b"\n"

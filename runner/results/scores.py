@@ -45,10 +45,13 @@ class Scores:
 
     def add(self, score: float, times: int = 1) -> None:
         self.count += times
+        if score in self._counted:  # as of most rows
+            self._counted[score] += times
+            return
         self.low = score if self.low is None or score < self.low else self.low
         self.high = score if self.high is None or score > self.high else self.high
-        if score in self._counted or len(self._counted) < _COUNTED:
-            self._counted[score] = self._counted.get(score, 0) + times
+        if len(self._counted) < _COUNTED:
+            self._counted[score] = times
             return
         for _ in range(times):
             self._open.append(score)

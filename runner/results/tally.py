@@ -64,7 +64,8 @@ class Tally:
 
     def add(self, result: Result) -> None:
         """Count one result."""
-        self._seen = self._seen or result
+        if self._seen is None:
+            self._seen = result
         self._outcomes[result.outcome] += 1
         if result.error is not None:
             kind = result.error.kind
@@ -169,6 +170,7 @@ def label_key(label: str) -> str:
 class _Output:
     def __init__(self, config: OutputConfig | None) -> None:
         self._config = config
+        self._judged = config is not None and config.threshold is not None
         self._scores = Scores()
         self._passed = 0
         self._labels: dict[str, int] = {}
@@ -177,8 +179,13 @@ class _Output:
     def add(self, score: float | None, label: str | None) -> None:
         if score is not None:
             self._scores.add(score)
-            self._passed += bool(passes(score, self._config))
-        if label is not None:
+            if self._judged:
+                self._passed += bool(passes(score, self._config))
+        if label is None:
+            return
+        if label in self._labels:  # as most, and none of these is cut
+            self._labels[label] += 1
+        else:
             self._label(label)
 
     def _label(self, label: str, times: int = 1) -> None:

@@ -151,6 +151,10 @@ class Worst:
 
     def _key(self, result: Result) -> tuple[int, float, int] | None:
         """The row's place among the rows; None if it is not shown."""
+        if result.outcome == "scored" and self._show == "worst" and len(self._rows) >= self._keep > 0:  # as most
+            score = result.score
+            key = 2, 0.0 if score is None or not self._sign else self._sign * score, result.number
+            return key if key < self._rows[-1][0] else None
         rank = self._rank(result)
         if rank is None or not self._keep:
             return None

@@ -29,7 +29,12 @@ _RUN = (
     "    code = end.code or 0\n"
     "told(code)\n"
 )
-BARS = {("--sandbox", "process", "-j", "1"): 25.0, ("--sandbox", "process", "-j", "2"): None, ("-j", "2"): 32.0}
+BARS = {
+    ("--sandbox", "fake", "-j", "1"): 17.0,  # it does nothing
+    ("--sandbox", "process", "-j", "1"): 25.0,
+    ("--sandbox", "process", "-j", "2"): None,
+    ("-j", "2"): 32.0,
+}
 
 
 def _run(rows: Path, folder: str, options: tuple[str, ...]) -> tuple[float, float]:

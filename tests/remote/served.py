@@ -5,7 +5,10 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import shutil
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +35,7 @@ def server(name: str) -> Server:
         pytest.skip(reason)
     bring_deno()
     found = Server.start(f"tests.remote.{name}_server")
-    atexit.register(found.stop)
+    _at_exit(found.stop)
     return found
 
 
@@ -46,9 +49,15 @@ def env_file(name: str) -> str:
 
 @functools.cache
 def _folder() -> Path:
-    kept = tempfile.TemporaryDirectory(prefix="evalcell-tests-")
-    atexit.register(kept.cleanup)
-    return Path(kept.name)
+    made = Path(tempfile.mkdtemp(prefix="evalcell-tests-"))
+    _at_exit(partial(shutil.rmtree, made, ignore_errors=True))
+    return made
+
+
+def _at_exit(do: Callable[[], object]) -> None:
+    """Not when a process ends that a test has forked: it has the same list of what is to be done."""
+    own = os.getpid()
+    atexit.register(lambda: do() if os.getpid() == own else None)
 
 
 def config(name: str, **options: Any) -> RemoteConfig:

@@ -6,11 +6,13 @@ import importlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -331,6 +333,11 @@ def missing(command: str, *names: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_without_the_extra_it_is_one_line_with_the_command(here: Path, command: str, name: str, extra: str) -> None:
+    if name == "alembic":  # which only a store of an earlier version needs
+        assert evalcell("runs").exit_code == 0
+        (database,) = (here.parent / "state").rglob("store.sqlite")
+        with closing(sqlite3.connect(database)) as connection, connection:
+            connection.execute("UPDATE alembic_version SET version_num = '0001'")
     done = missing(command, name)
     assert done.returncode == 3, done
     assert f"pip install 'evalcell[{extra}]'" in done.stderr

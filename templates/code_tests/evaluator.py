@@ -69,7 +69,7 @@ ENDS = {
 }
 ROUNDS = 64  # calls apart that a row may have
 SPOILT = "The program spoilt its answers: "
-RAN: list[tuple[str, str]] = []  # the tests and prompts of this state's rows, until they are known to leave nothing
+RAN: list[tuple[str, str, str]] = []  # this state's tests, modules and prompts, until they are known to leave nothing
 FENCE = re.compile(r"^(`{3,}|~{3,})[^\n`]*\n(.*?)^\1[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
@@ -134,7 +134,7 @@ class Judge:
         known = asked["asked"] if isinstance(asked, dict) and asked else []
         rounds = int(str(asked["reference"])) + 1 if isinstance(asked, dict) and asked else 0
         if self.tests is not None:
-            RAN.extend((text, self.module) for text in (self.tests.text, self.prompt) if text)
+            RAN.append((self.tests.text, self.module, self.prompt))
         for stepwise in (False, True) if self.score == "all" else (True,):
             questions = Questions(known, value)
             verdict = Verdict(questions, self.score == "share")

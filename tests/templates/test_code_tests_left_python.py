@@ -67,6 +67,26 @@ LEFT: dict[str, tuple[str, str]] = {
         "import math\nclass T:\n    def put(self): self.isclose = lambda *a, **k: True\nf(1)\nT.put(math)",
         "import math\nassert math.isclose(f(3), 7919)",
     ),
+    "a patch of what reads the tests": (
+        "import ast, builtins, math\nf(1)\nmath.isclose = lambda *a, **k: True\n"
+        "builtins.all = lambda *a: True\nast.walk = lambda tree: []",
+        "import math\nassert math.isclose(f(3), 7919)",
+    ),
+    "a patch by a pattern": (
+        "import json\nf(1)\nclass E:\n    def encode(self, x): return ''\n"
+        "match json.dumps:\n    case object(__globals__=g): g['JSONEncoder'] = lambda **k: E()",
+        "import json\nassert json.dumps(f(3), indent=1) == json.dumps(7919, indent=1)",
+    ),
+    "a patch of a module that an error names": (
+        "import re\nf(1)\nclass M:\n    def isclose(a, b): return True\n"
+        "try: re.nothing\nexcept AttributeError as e: e.obj.enum.sys.modules['math'] = M",
+        "import math\nassert math.isclose(f(3), 7919)",
+    ),
+    "a patch by a copy": (
+        "import copy, json\nf(1)\ndef fake(self, x): return ''\nclass T:\n"
+        "    def __reduce__(self): return (lambda: json.JSONEncoder, (), (None, {'encode': fake}))\ncopy.copy(T())",
+        "import json\nassert json.dumps(f(3), indent=1) == json.dumps(7919, indent=1)",
+    ),
     "a patch of a test": (
         "import math\ndef test_f():\n    math.isclose = lambda *a, **k: True\n    assert f(3) == 7919",
         "import math\nassert math.isclose(f(3), 7919)",
@@ -112,6 +132,16 @@ def test_a_prompt_leaves_nothing_to_another_row() -> None:
     assert {name: one.score for name, one in found.items()} == {"left": 1.0, "wrong": 0.0}
 
 
+def test_what_tests_reach_by_a_name_of_the_prompt_is_no_more_theirs() -> None:
+    leaves = "f(1)\nclass M:\n    def isclose(a, b): return True\nr.enum.sys.modules['math'] = M"
+    rows = [
+        row("left", RIGHT, {"test": leaves, "prompt": "import re as r\n"}),
+        row("wrong", WRONG, "import math\nassert math.isclose(f(3), 7919)"),
+    ]
+    found = scored(rows, "process", "batch")
+    assert {name: one.score for name, one in found.items()} == {"left": 1.0, "wrong": 0.0}
+
+
 def test_a_module_of_an_earlier_row_stands_for_its_program_no_more() -> None:
     rows = [
         row("first", RIGHT, "from first import f\nassert f(3) == 7919", module="first"),
@@ -130,6 +160,9 @@ PLAIN = [
     "import unittest\nfrom solution import *\nclass TestF(unittest.TestCase):\n    def setUp(self): self.n = 1\n"
     "    def test_f(self): self.assertEqual(f(self.n), 2)\n",
     "d = {}\nd['a'] = 1\nassert f(d) == 1",
+    "class Count:\n    def __init__(self): self.n = 0\n    def __eq__(self, o): return self.n == o\n"
+    "    def add(self): self.n += 1\nc = Count()\nc.add()\nassert f(1) == c\nif __name__ == '__main__':\n    f(2)\n",
+    "match f(1):\n    case str() | [1, *_] | {'a': _}: pass",
     "def check(string): return string == string[::-1]\nassert check(f(1))",
 ]
 DOUBTFUL = [
@@ -150,6 +183,12 @@ DOUBTFUL = [
     "class T:\n    def a(self):\n        try: f(1)\n        except E as self: self.x = 1",
     "class T:\n    def a(self):\n        match f(1):\n            case self: self.x = 1",
     "x = T\nclass T:\n    def a(n): n.x = 1\nx.a(f)",
+    "class T:\n    def a(n): n.x = 1\n    a(f)",
+    "class T:\n    class U:\n        def a(n): n.x = 1\nT.U.a(f)",
+    "class T:\n    def a(n): n.x = 1\n    @classmethod\n    def b(cls): cls.a(f)\nT().b()",
+    "import re as x\nx.enum.y\nimport json as x",
+    "class P:\n    __match_args__ = ('__class__',)",
+    "match f(1):\n    case P(1): pass",
 ]
 
 

@@ -6,7 +6,7 @@ import _ast
 import sys
 
 # What is read has been run: it may have changed these, and `ast`.
-from builtins import all, any, compile, getattr, id, isinstance, set  # noqa: UP029
+from builtins import all, any, compile, getattr, id, set
 from importlib import import_module
 from types import ModuleType
 from typing import Any

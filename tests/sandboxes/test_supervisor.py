@@ -108,7 +108,7 @@ def test_whatever_happens_each_request_is_told_of_once(
     assert place.child is None or place.closed, "a child goes on that nobody waits for"
     assert not place.watching
     place.kill()
-    assert open_files() == before
+    assert open_files() <= before  # garbage of other tests may close its own meanwhile
 
 
 @given(st.lists(GOOD, max_size=14), st.booleans(), st.booleans(), st.booleans())
@@ -216,7 +216,7 @@ def test_whatever_happens_each_request_in_deno_is_told_of_once(events: list[Even
     before = open_files()
     alive, found = of_deno(events, shared, most)
     check(alive, {name for name, _ in events}, found, most)
-    assert open_files() == before
+    assert open_files() <= before  # garbage of other tests may close its own meanwhile
 
 
 @given(st.lists(st.sampled_from([("late", 0.01), ("print", 8)]), max_size=9), st.booleans())

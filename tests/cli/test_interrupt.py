@@ -68,13 +68,29 @@ def test_a_signal_while_the_loop_begins_stops_the_work(monkeypatch: pytest.Monke
     async def work() -> None:
         begun.append(1)
 
+    made = asyncio.events.new_event_loop
+
     def interrupted() -> asyncio.AbstractEventLoop:
         signal.raise_signal(signal.SIGTERM)
-        raise AssertionError("the signal was not heard")
+        return made()
 
     monkeypatch.setattr(asyncio.events, "new_event_loop", interrupted)
     assert signals.run(work()) is True
     assert begun == []
+
+
+def test_a_signal_while_the_loop_is_closed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = asyncio.Runner.close
+
+    def interrupted(runner: asyncio.Runner) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        closed(runner)
+
+    async def work() -> None:
+        pass
+
+    monkeypatch.setattr(asyncio.Runner, "close", interrupted)
+    assert signals.run(work()) is True
 
 
 def test_an_interrupted_command_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

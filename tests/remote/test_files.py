@@ -85,7 +85,9 @@ def test_what_arrives_spoilt_is_sent_anew_to_another_machine(
     async def spoils(self: E2BProvider, machine: Machine, command: Command, on_output: OnOutput) -> CommandResult:
         if command.argv[1] == "-I" and not spoilt:
             spoilt.append(command)
-            command = Command(command.argv, command.input[:-1] + b"?", command.env, command.timeout)
+            command = Command(
+                command.argv, command.input[:-1] + bytes([command.input[-1] ^ 1]), command.env, command.timeout
+            )
         return await execute(self, machine, command, on_output)
 
     monkeypatch.setattr(E2BProvider, "execute", spoils)

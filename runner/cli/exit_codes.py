@@ -13,6 +13,14 @@ class MissingExtra(click.ClickException):
     exit_code = COULD_NOT_JUDGE
 
 
+def need_packages(what: str, packages: tuple[str, ...], extra: str) -> None:
+    """Raise MissingExtra if one of `packages` is not installed. `what` needs them, and `extra` brings them."""
+    from importlib.util import find_spec  # not for a command that only prints its help
+
+    if (missing := next((name for name in packages if find_spec(name) is None), None)) is not None:
+        raise MissingExtra(f"{what} needs {missing}; run: pip install 'evalcell[{extra}]'")
+
+
 def epilog(failed: str) -> str:
     """The end of a command's help. `failed`: what 1 stands for."""
     return (

@@ -18,6 +18,12 @@ from runner.version import installed
 class Group(click.Group):
     """Turns every exception into one line and an exit code."""
 
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without declaring them."""
+        assert isinstance(self.commands, Commands)
+        with formatter.section("Commands"):
+            formatter.write_dl(self.commands.listed())
+
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> NoReturn:
         """Run a command, and exit with its code. Shows a traceback only with `--debug`."""
         for stream in (sys.stdout, sys.stderr):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.commands.registry import _BY_MODULE
+from runner.cli.commands.registry import BY_MODULE
+from runner.cli.main import cli
 
 ENV = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
@@ -34,6 +35,23 @@ def test_help_does_not_wait_for_what_it_does_not_need() -> None:
     assert "Usage: evalcell run" in done.stdout
 
 
+def test_the_list_of_commands_is_whole_and_declares_none_of_them() -> None:
+    code = (
+        "import sys\nfrom runner.cli.main import cli\n"
+        "try: cli.main(['--help'])\nexcept SystemExit: pass\n"
+        "print(*[m for m in sys.modules if m.startswith('runner.cli.commands.')], file=sys.stderr)"
+    )
+    env = {**ENV, "COLUMNS": "80"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stderr.split() == ["runner.cli.commands.registry"]
+    listed = dict(
+        line.split(maxsplit=1) for line in done.stdout.partition("Commands:\n")[2].split("\n\n")[0].splitlines()
+    )
+    assert {name: line for name, line in listed.items() if not line.endswith(".") or line.endswith("...")} == {}
+    declared = {name: command for name, command in cli.commands.items() if not command.hidden}
+    assert listed == {name: command.get_short_help_str(100) for name, command in declared.items()}
+
+
 def test_a_plain_run_imports_no_more_than_it_uses(here: Path) -> None:
     header = '# /// script\n# requires-python = ">=3.11"\n# [tool.evalcell]\n# output = {kind = "freeform"}\n# ///\n'
     (here / "plain.py").write_text(header + "def evaluate(output):\n    return len(output)\n")
@@ -49,7 +67,7 @@ def test_a_plain_run_imports_no_more_than_it_uses(here: Path) -> None:
     known = {"runner", "sandboxes", "templates", "click", "rich", "platformdirs", *sys.stdlib_module_names}
     assert {name for name in found if name.partition(".")[0] not in known} == set()
     assert {"importlib.metadata", "runner.compare", "runner.project.types", "sqlite3"} & found == set()
-    of_others = {f"runner.cli.commands.{module}" for module in _BY_MODULE}
+    of_others = {f"runner.cli.commands.{module}" for module in BY_MODULE}
     assert of_others & found == set()
 
 

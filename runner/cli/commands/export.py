@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -73,6 +71,8 @@ def lines(**given: Any) -> int:
 
 def _export(tool: str, script: str, threshold: float | None, file: str | None, **given: Any) -> int:
     # Here and below: not for other commands.
+    from pathlib import Path
+
     from runner.cli.commands.new import create
     from runner.cli.exit_codes import DONE
     from runner.evaluators.load import split_entry
@@ -121,8 +121,7 @@ def _lines(script: str, threshold: float | None, **given: Any) -> int:
     return COULD_NOT_JUDGE if "lost" in outcomes and outcomes.isdisjoint(("scored", "abstained")) else DONE
 
 
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(NamedTuple):
     """The options as a request, and as what RowScorer takes."""
 
     request: Any

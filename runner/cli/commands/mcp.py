@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from importlib.util import find_spec
 
 import click
 
 from runner.cli import options
-from runner.cli.exit_codes import DONE, MissingExtra
+from runner.cli.exit_codes import DONE, need_packages
 
 
 @click.command(
@@ -24,8 +23,7 @@ def mcp() -> int:
     sandbox, keeps it, and runs it. What it keeps is in the store of this machine. `evalcell serve` has the same
     tools at /mcp.
     """
-    if (missing := next((name for name in ("mcp", "sqlalchemy") if find_spec(name) is None), None)) is not None:
-        raise MissingExtra(f"MCP needs {missing}; run: pip install 'evalcell[mcp]'")
+    need_packages("MCP", ("mcp", "sqlalchemy"), "mcp")
     # All of these take their time, and are for this command alone.
     from runner import tracing
     from runner.cli import signals

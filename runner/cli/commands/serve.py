@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli import options
-from runner.cli.exit_codes import DONE, MissingExtra
+from runner.cli.exit_codes import DONE, need_packages
 from runner.cli.headings import option
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _ALLOWED, _BOUNDS, _LOG = "What scripts may do", "Bounds", "What is logged"
     "add --token. Exit codes: 0 stopped by Ctrl-C or SIGTERM; "
     "2 wrong usage, such as a port that is taken; 3 what is asked cannot be kept here.",
 )
-@click.argument("folders", nargs=-1, metavar="[FOLDER]...", type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, metavar="[FOLDER]...", type=click.Path())
 @option("Address", "--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @option(
     *("Address", "--port"), type=click.IntRange(0, 65535), default=PORT, show_default=True, help="The port; 0: any."
@@ -61,23 +60,18 @@ _ALLOWED, _BOUNDS, _LOG = "What scripts may do", "Bounds", "What is logged"
     help="Lines for people, or JSON lines.",
 )
 @option(_LOG, "--log-rows", is_flag=True, help="Log each row that failed or was lost, too.")
-def serve(folders: tuple[Path, ...], **given: Any) -> int:
+def serve(folders: tuple[str, ...], **given: Any) -> int:
     """
     Serve the page, and HTTP for programs, until Ctrl-C.
 
     FOLDERs are read for results that `evalcell run -o` wrote; they are shown beside the runs of the server. Runs that
     go on when the server stops are parked, and go on at its next start.
     """
-    if (
-        missing := next(
-            (name for name in ("fastapi", "uvicorn", "jinja2", "sqlalchemy") if find_spec(name) is None), None
-        )
-    ) is not None:
-        raise MissingExtra(f"the server needs {missing}; run: pip install 'evalcell[server]'")
+    need_packages("the server", ("fastapi", "uvicorn", "jinja2", "sqlalchemy"), "server")
     return _serve(folders, given)
 
 
-def _serve(folders: tuple[Path, ...], given: dict[str, Any]) -> int:
+def _serve(folders: tuple[str, ...], given: dict[str, Any]) -> int:
     # All of these take their time, and are for this command alone.
     from runner import tracing
     from runner.cli import signals
@@ -115,19 +109,21 @@ def _serve(folders: tuple[Path, ...], given: dict[str, Any]) -> int:
     return DONE
 
 
-def _settings(folders: tuple[Path, ...], given: dict[str, Any]) -> Settings:
+def _settings(folders: tuple[str, ...], given: dict[str, Any]) -> Settings:
+    from pathlib import Path
+
     from runner.errors import InputError
     from runner.service.settings import Settings
     from runner.text import printable
 
-    if (gone := next((folder for folder in folders if not folder.is_dir()), None)) is not None:
-        raise InputError(f"there is no folder {printable(str(gone))}; name one that holds results")
+    if (gone := next((folder for folder in folders if not os.path.isdir(folder)), None)) is not None:
+        raise InputError(f"there is no folder {printable(gone)}; name one that holds results")
     settings = Settings(
         sandboxes=given["sandboxes"],
         allow_weak_isolation=given["allow_weak_isolation"],
         allow_network=given["allow_network"],
         env=given["env"],
-        folders=tuple(folder.absolute() for folder in folders),
+        folders=tuple(Path(folder).absolute() for folder in folders),
         dataset_bytes=given["max_dataset"] << 20,
         runs=given["runs"],
         log_rows=given["log_rows"],

@@ -55,6 +55,9 @@ class Nodes:
 
     def close(self) -> None:
         """End all nodes."""
+        import ray
+
+        ray.shutdown()  # a test that failed may have left this process connected, and then no node may be removed
         self._cluster.shutdown()
 
 

@@ -21,22 +21,8 @@ _PRIVATE = ("_", "f_", "tb_", "gi_", "cr_", "ag_")
 """How the attributes begin that lead to frames, modules and classes."""
 _STRONG = {
     *("__builtins__", "__import__", "__loader__", "__spec__", "breakpoint", "compile", "copyright", "credits"),
-    *(
-        "delattr",
-        "eval",
-        "exec",
-        "exit",
-        "getattr",
-        "globals",
-        "help",
-        "input",
-        "license",
-        "locals",
-        "memoryview",
-        "open",
-        "quit",
-    ),
-    *("setattr", "type", "vars"),
+    *("delattr", "eval", "exec", "exit", "getattr", "globals", "help", "input", "license", "locals"),
+    *("memoryview", "open", "quit", "setattr", "type", "vars"),
 }
 """Built-in names that reach further than what they are given."""
 _CHANGES = {

@@ -16,8 +16,8 @@ from runner.evaluators.load import parse_evaluator
 from runner.results.histogram import BINS, histogram
 from runner.results.json_diff import MOST, json_differences
 from runner.results.tally import Tally
-from runner.results.worst import ShownRow, Worst
-from runner.types import Continuous, Evaluator, Result
+from runner.results.worst import Show, ShownRow, Worst
+from runner.types import Continuous, Evaluator, Outcome, Result
 from sandboxes import Call
 
 WASM = SandboxConfig(backend="wasm", jobs=1)
@@ -52,6 +52,47 @@ def test_other_rows_can_be_shown() -> None:
     assert [row.id for row in shown(less, [0.5, 0.1, 0.3], worst=1)] == ["r0"]
     assert [row.id for row in shown(less, [0.5, 0.1, 0.3], worst=1, show="best")] == ["r1"]
     assert shown(scorer(), outputs, worst=0) == []
+
+
+SCORES = st.none() | st.sampled_from([0.0, 0.5, 1.0]) | st.floats(-2, 2)
+OUTCOMES = st.sampled_from(["scored", "scored", "scored", "abstained", "failed", "lost"])
+
+
+@pytest.mark.parametrize("show", ["worst", "best", "failed", "abstained"])
+@pytest.mark.parametrize("direction", ["maximize", "minimize", "none"])
+@given(st.lists(st.tuples(OUTCOMES, SCORES), max_size=20), st.integers(0, 4), st.integers(0, 19))
+def test_they_are_those_that_come_first_among_all(
+    direction: str, show: Show, found: list[tuple[Outcome, float | None]], keep: int, ahead: int
+) -> None:
+    """Whatever order they have, and however many rows are watched before their turn to be added comes."""
+    rows = [_result(number, *one) for number, one in enumerate(found, 1)]
+    worst = Worst(scorer(f'output = {{kind = "continuous", direction = "{direction}"}}'), keep, show)
+    for place, row in enumerate(rows):
+        worst.watch(row, Call(id=row.number, arguments={"output": row.number}))
+        if place >= ahead:
+            worst.add(rows[place - ahead])
+    for row in rows[max(0, len(rows) - ahead) :]:
+        worst.add(row)
+    sign = {"maximize": 1, "minimize": -1, "none": 0}[direction] * (-1 if show == "best" else 1)
+    groups = {"worst": "failed lost abstained scored", "best": "scored", "failed": "failed lost", "abstained": show}
+    wanted = sorted(
+        (row for row in rows if row.outcome in groups[show].split()),
+        key=lambda row: (
+            ["failed", "abstained", "scored"].index(row.outcome.replace("lost", "failed")),
+            sign * (row.score or 0.0),
+            row.number,
+        ),
+    )[:keep]
+    shown_rows = worst.rows().rows
+    assert [row.number for row in shown_rows] == [row.number for row in wanted]
+    assert [row.arguments for row in shown_rows] == [{"output": str(row.number)} for row in wanted]
+
+
+def _result(number: int, outcome: Outcome, score: float | None) -> Result:
+    made: dict[str, Any] = {"id": str(number), "number": number, "evaluator": "e", "version": "v", "sandbox": "s"}
+    if outcome in ("failed", "lost"):
+        made["error"] = {"kind": "raised" if outcome == "failed" else "lost", "message": "why"}
+    return Result.model_validate(made | {"outcome": outcome, "score": score if outcome == "scored" else None})
 
 
 def test_without_a_direction_they_are_the_first() -> None:

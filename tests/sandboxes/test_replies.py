@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sandboxes import Call, Execution, Limits, protocol
 from sandboxes.protocol import (
@@ -53,6 +55,45 @@ def test_arguments_that_are_no_json_are_the_calls_own_failure() -> None:
     assert (found.call, found.status) == (7, "error")
     assert found.error
     assert "cannot be sent as JSON" in found.error.message
+
+
+TEXT = st.text(st.characters(), max_size=3) | st.just("\ud800")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(TEXT, JSON, max_size=3), st.integers(0, 1 << 63), st.none() | JSON)
+def test_every_request_says_what_json_says_of_its_call(arguments: dict[str, Any], seed: int, first: Any) -> None:
+    positional = () if first is None else (first,)
+    request = call_request(Call(id=7, arguments=arguments, positional=positional, seed=seed), LIMITS)
+    assert isinstance(request, bytes)
+    wanted = {"positional": positional, "arguments": arguments, "seed": seed}
+    wanted |= {"output": 100, "flood": LIMITS.flood, "result": 1000}
+    assert json.dumps(json.loads(request)) == json.dumps(wanted)  # NaN is not NaN
+
+
+SAID = JSON | st.sampled_from([0, 1, 100, 101, LIMITS.flood + 1, "x" * 101])
+REPLIES = JSON | st.fixed_dictionaries(
+    {"status": st.just("ok") | JSON}, optional={"value": JSON | st.just("x" * 1001), "output": SAID, "said": SAID}
+)
+CAUGHT = st.none() | st.tuples(st.sampled_from([b"", b"x", b"x" * 100]), st.sampled_from([0, 1, 101, LIMITS.flood + 1]))
+
+
+@given(REPLIES, CAUGHT)
+def test_a_plain_reply_is_read_as_any_other(reply: Any, caught: tuple[bytes, int] | None) -> None:
+    """The short way for a value without output leads to what the long way gives."""
+    came = raw(reply) if caught is None else raw(reply, output=caught[0], said=caught[1])
+    found = execution(came, LIMITS)
+    try:
+        wanted = protocol._read_reply(came, protocol._read(came.payload.decode()), LIMITS, package_hint)
+    except ValueError:
+        assert found.status == "no_result"
+    else:
+        short, long = (json.dumps(each.model_dump(), sort_keys=True) for each in (found, wanted))
+        assert short == long
 
 
 def test_a_value_is_told() -> None:

@@ -70,12 +70,12 @@ test-newest: $(READY)
 
 # Each tool's package, in an environment of its own below .venv-vendors/; there is no network while a script runs.
 test-vendors: $(READY)
-	$(RUN) -m pytest -n 2 tests/foreign/vendors/equal_rows.py tests/foreign/vendors/first_rows.py tests/foreign/vendors/in_tools.py \
+	$(RUN) -m pytest -n 2 -rs tests/foreign/vendors/equal_rows.py tests/foreign/vendors/first_rows.py tests/foreign/vendors/in_tools.py \
 		tests/foreign/vendors/in_trl.py tests/foreign/vendors/as_published.py
 
 # Those of them that run other projects' published scripts, unchanged.
 test-published: $(READY)
-	$(RUN) -m pytest -n 2 tests/foreign/vendors/as_published.py
+	$(RUN) -m pytest -n 2 -rs tests/foreign/vendors/as_published.py
 
 lint: $(PACKAGES)
 	$(RUN) -m ruff format --check .

@@ -106,7 +106,7 @@ def test_typescript_s_scores_come_back_as_they_are(client: httpx.Client) -> None
         ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': 1, 'metadata': []}]}\n", "INVALID_RESULT"),
         ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': float('nan')}]}\n", "INVALID_RESULT"),
         ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': 'x' * 300_000}]}\n", "RESULT_TOO_LARGE"),
-        ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': 1}] * 100_000}\n", "RESULT_TOO_LARGE"),
+        ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': 1}] * 20_000}\n", "RESULT_TOO_LARGE"),
         (NESTED.format(300), "INVALID_RESULT"),
         (NESTED.format(5000), "INVALID_RESULT"),
         ("def evaluate(ctx):\n    return {'scores': [{'name': 'a', 'value': '\\ud800'}]}\n", "INVALID_RESULT"),

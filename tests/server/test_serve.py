@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from runner.cli.commands import serve as command
 from runner.cli.main import cli
 from runner.server import token
 from runner.server.alone import taken
@@ -156,7 +155,7 @@ def test_what_cannot_be_kept_is_refused_at_the_start(
 
 
 def test_a_missing_extra_is_one_line_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "fastapi" else object())
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "fastapi" else object())
     done = CliRunner().invoke(cli.commands["serve"], [], standalone_mode=True)
     assert "pip install 'evalcell[server]'" in done.output
 

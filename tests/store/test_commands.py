@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
@@ -350,8 +349,7 @@ def test_without_the_extra_it_is_one_line_with_the_command(here: Path, command: 
 def test_a_server_without_its_extra_is_no_gate_that_failed(
     command: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = importlib.import_module(f"runner.cli.commands.{command}")
-    monkeypatch.setattr(module, "find_spec", lambda wanted: None if wanted == name else True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda wanted: None if wanted == name else True)
     done = evalcell(command)
     assert (done.exit_code, len(done.stderr.splitlines())) == (3, 1)
     assert f"needs {name}; run: pip install 'evalcell[{'server' if command == 'serve' else 'mcp'}]'" in done.stderr

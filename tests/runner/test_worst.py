@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from array import array
+from functools import cache
 from typing import Any
 
 import pytest
@@ -66,7 +67,7 @@ def test_they_are_those_that_come_first_among_all(
 ) -> None:
     """Whatever order they have, and however many rows are watched before their turn to be added comes."""
     rows = [_result(number, *one) for number, one in enumerate(found, 1)]
-    worst = Worst(scorer(f'output = {{kind = "continuous", direction = "{direction}"}}'), keep, show)
+    worst = Worst(_directed(direction), keep, show)
     for place, row in enumerate(rows):
         worst.watch(row, Call(id=row.number, arguments={"output": row.number}))
         if place >= ahead:
@@ -86,6 +87,11 @@ def test_they_are_those_that_come_first_among_all(
     shown_rows = worst.rows().rows
     assert [row.number for row in shown_rows] == [row.number for row in wanted]
     assert [row.arguments for row in shown_rows] == [{"output": str(row.number)} for row in wanted]
+
+
+@cache
+def _directed(direction: str) -> Evaluator:
+    return scorer(f'output = {{kind = "continuous", direction = "{direction}"}}')
 
 
 def _result(number: int, outcome: Outcome, score: float | None) -> Result:

@@ -13,9 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from runner.cli.main import cli
 from runner.server import token
 from runner.server.alone import taken
 from runner.store import open_store
@@ -152,12 +150,6 @@ def test_what_cannot_be_kept_is_refused_at_the_start(
     found, line = refused(tmp_path, "--port", "0", *words, **variables)
     assert said in line
     assert found == code
-
-
-def test_a_missing_extra_is_one_line_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "fastapi" else object())
-    done = CliRunner().invoke(cli.commands["serve"], [], standalone_mode=True)
-    assert "pip install 'evalcell[server]'" in done.output
 
 
 def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ pytest runs all that it is asked for. With `--each-commit` it leaves out what ot
 
 - of the tests marked `rotating(what, area)` it runs a twelfth, another one with each commit, and all of those whose
   area or file has changed since `EVALCELL_TEST_SINCE` (a commit), or since the first parent of the tested commit;
+- of the files in `FILES` it does the same with each as a whole, since their tests share what takes long to start;
 - of the tests marked `thorough(reason)` it runs none: others that it runs stand for them.
 """
 
@@ -18,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -44,6 +45,10 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "runner": ("runner/", _VERSIONS),
     "engine": ("runner/engine/", "runner/runs/", "runner/api/", _VERSIONS),
     "cache": ("runner/score_cache/", _VERSIONS),
+    "compare": (
+        *("runner/compare/", "runner/runs/comparison.py", "runner/api/compare.py", "runner/cli/comparing.py"),
+        *("runner/cli/commands/compare.py", _VERSIONS),
+    ),
     "data": ("runner/datasets/", "runner/output/", "runner/results/", _VERSIONS),
     "scripts": ("runner/evaluators/", _VERSIONS),
     "doors": (
@@ -86,6 +91,25 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "sandboxes": ("sandboxes/", "tests/sandboxes/", _VERSIONS),
 }
 """By area, what its rotating tests are about."""
+
+_ENGINE = ("engine", "data", "sandboxes")
+FILES: dict[str, tuple[str, ...]] = {
+    "tests/client/": ("tools", "server"),
+    "tests/cluster/": ("cluster", *_ENGINE),
+    "tests/deno/": ("deno", "sandboxes"),
+    "tests/mcp/": ("tools", *_ENGINE),
+    "tests/otel/": ("tools", "engine"),
+    "tests/page/": ("page",),
+    "tests/parts/": ("parts", *_ENGINE),
+    "tests/platforms/": ("cli", *_ENGINE),
+    "tests/pool/": ("pool", *_ENGINE),
+    "tests/process/": ("process", "sandboxes"),
+    "tests/remote/": ("remote", "engine", "sandboxes"),
+    "tests/server/": ("server", *_ENGINE),
+    "tests/store/": ("store", "data"),
+    "tests/wheel/": ("wheel",),
+}
+"""By folder, the areas that its files are about. `tests/test_doors.py` tries each entry point with every commit."""
 
 PARTS = 12
 OPENED = re.compile(
@@ -216,17 +240,17 @@ class Selection:
         return made
 
     def _leave_out(self, items: list[pytest.Item]) -> None:
-        rotating = {item: mark.args for item in items if (mark := item.get_closest_marker("rotating"))}
+        rotating = {item: turn for item in items if (turn := _turn(item))}
         thorough = {item: mark.args[0] for item in items if (mark := item.get_closest_marker("thorough"))}
         out = set(thorough)
-        if unknown := {area for _, *areas in rotating.values() for area in areas} - FOLDERS.keys():
+        if unknown := {area for turn in rotating.values() for area in turn.areas} - FOLDERS.keys():
             raise pytest.UsageError(f"tests/selection.py does not say where the code of {unknown} is")
         if rotating:
             chosen = rotation(self._config.rootpath)
-            out |= {item for item, (_, *areas) in rotating.items() if not chosen.runs(item.nodeid, areas)}
+            out |= {item for item, turn in rotating.items() if not chosen.runs(turn.unit, turn.areas)}
             self._told.append(f"of those below, which take turns: {chosen}")
-        for what, count in Counter(what for what, *_ in rotating.values()).most_common():
-            run = sum(mark[0] == what and item not in out for item, mark in rotating.items())
+        for what, count in Counter(turn.what for turn in rotating.values()).most_common():
+            run = sum(turn.what == what and item not in out for item, turn in rotating.items())
             self._told.append(f"{what}: {run:,} of {count:,} run")
         for reason, count in Counter(thorough.values()).most_common():
             self._told.append(f"left out: {count:,}, {reason}")
@@ -247,6 +271,22 @@ class Selection:
             terminalreporter.section("left out of this run; make test-all runs all")
             for line in self._told:
                 terminalreporter.line(line)
+
+
+class Turn(NamedTuple):
+    """How a test takes turns: `unit` is what runs or not as a whole."""
+
+    what: str
+    areas: tuple[str, ...]
+    unit: str
+
+
+def _turn(item: pytest.Item) -> Turn | None:
+    if mark := item.get_closest_marker("rotating"):
+        return Turn(mark.args[0], mark.args[1:], item.nodeid)
+    file = item.nodeid.partition("::")[0]
+    folder = next((folder for folder in FILES if file.startswith(folder)), None)
+    return Turn(f"files of {folder}", FILES[folder], file) if folder else None
 
 
 def group(nodeid: str) -> str:

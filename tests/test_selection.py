@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.selection import FOLDERS, PARTS, Rotation, affected, group, rotation
+from tests.selection import FILES, FOLDERS, PARTS, Rotation, affected, group, rotation
 
 ROOT = Path(__file__).parents[1]
 
@@ -99,8 +100,9 @@ def test_what_names_another_template_than_the_changed_ones_is_left_to_its_turn()
     assert runs("templates/assembly.py") == [True, True, True]
 
 
-def test_the_table_names_what_is_there() -> None:
-    assert [name for names in FOLDERS.values() for name in names if not (ROOT / name).exists()] == []
+def test_the_tables_name_what_is_there() -> None:
+    assert [name for names in (*FOLDERS.values(), FILES) for name in names if not (ROOT / name).exists()] == []
+    assert {area for areas in FILES.values() for area in areas} <= FOLDERS.keys()
     walled = {path.parent.name for path in (ROOT / "sandboxes").glob("*/*.py")}
     named = {name.split("/")[1] for names in FOLDERS.values() for name in names if name.startswith("sandboxes/")}
     assert named - {""} == walled
@@ -160,7 +162,7 @@ def test_what_is_left_out_is_told_at_the_end(clone: Path, parallel: tuple[str, .
     (clone / "test_sample.py").write_text(SAMPLE)
     commit(clone, "NOTES.md")
     commit(clone, "CONTRIBUTING.md")
-    told = said(clone, *parallel)
+    told = said(clone, *parallel, "test_sample.py")
     (hostile,) = [line for line in told if line.startswith("hostile: ")]
     run = int(hostile.split()[1])
     chosen = rotation(clone)
@@ -172,10 +174,24 @@ def test_what_is_left_out_is_told_at_the_end(clone: Path, parallel: tuple[str, .
     assert f"{run + 1} passed" in told[-1]
 
 
+def test_the_tests_of_a_file_take_their_turn_together(clone: Path) -> None:
+    (clone / "pytest.ini").write_text("[pytest]\nmarkers =\n    rotating\n    thorough\n")
+    (clone / "tests/server").mkdir(parents=True)
+    for n in range(30):
+        (clone / f"tests/server/test_{n}.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
+    commit(clone, "NOTES.md")
+    commit(clone, "CONTRIBUTING.md")
+    told = said(clone, "--import-mode=importlib", "-v", "tests/server")
+    whole = Counter(line.partition("::")[0] for line in told if "PASSED" in line and "test_sample" not in line)
+    assert 0 < len(whole) < 15
+    assert {*whole.values()} == {2}
+    assert f"files of tests/server/: {2 * len(whole)} of 60 run" in told
+
+
 def test_without_the_option_nothing_is_left_out(clone: Path) -> None:
     (clone / "pytest.ini").write_text("[pytest]\nmarkers =\n    rotating\n    thorough\n")
     (clone / "test_sample.py").write_text(SAMPLE)
-    told = said(clone, option=())
+    told = said(clone, "test_sample.py", option=())
     assert "44 passed" in told[-1]
     assert not any("left out" in line for line in told)
 
@@ -194,7 +210,6 @@ def said(folder: Path, *words: str, option: tuple[str, ...] = ("--each-commit",)
         "tests.selection",
         *option,
         *words,
-        "test_sample.py",
     ]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

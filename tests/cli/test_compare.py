@@ -35,6 +35,7 @@ def score(name: str) -> None:
     assert found.exit_code == 0, found.stderr
 
 
+@pytest.mark.rotating("long tests", "compare")
 @pytest.mark.usefixtures("datasets")
 def test_two_runs_or_two_datasets_give_the_same_verdict() -> None:
     score("base")
@@ -133,6 +134,7 @@ def test_a_run_is_compared_with_its_baseline() -> None:
     assert "--baseline base/" in json.loads(Path("run/manifest.json").read_text())["command"]
 
 
+@pytest.mark.rotating("long tests", "compare")
 @pytest.mark.usefixtures("datasets")
 def test_a_baseline_that_is_none_never_passes() -> None:
     score("base")

@@ -283,6 +283,7 @@ def test_a_sandbox_that_cannot_be_opened_touches_nothing(here: Path) -> None:
     assert not Path("run").exists()
 
 
+@pytest.mark.rotating("long tests", "cli", "engine", "data")
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.mark.parametrize(
     ("number", "state"),

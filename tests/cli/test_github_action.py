@@ -171,6 +171,7 @@ def test_inputs_reach_the_shell_as_variables_alone() -> None:
     assert named == ACTION["inputs"].keys()
 
 
+@pytest.mark.rotating("long tests", "reports")
 def test_a_run_its_comment_and_its_exit_code(tmp_path: Path, work: Path, hub: Hub) -> None:
     hub.comments += [{"id": n, "body": "hello", "user": {"type": "User"}} for n in range(150)]
     hub.comments.append({"id": 500, "body": "<!-- evalcell:mine -->\nnot of a job", "user": {"type": "User"}})

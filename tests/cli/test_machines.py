@@ -48,6 +48,7 @@ def test_durations() -> None:
             duration(*asked, text)
 
 
+@pytest.mark.rotating("long tests", "remote", "cli")
 def test_sandboxes_of_providers_come_last_with_what_they_lack(folders: Folders) -> None:
     text = evalcell("sandboxes").stdout
     here, _, elsewhere = text.partition("On a provider's machines; script and rows are sent there\n")
@@ -87,6 +88,7 @@ class Refusing(BaseHTTPRequestHandler):
         self.end_headers()
 
 
+@pytest.mark.rotating("long tests", "remote", "cli")
 def test_a_provider_that_cannot_be_asked_is_never_said_to_have_nothing(folders: Folders) -> None:
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -120,6 +122,7 @@ def test_wrong_usage_of_sandboxes(words: list[str]) -> None:
     assert "Traceback" not in result.output
 
 
+@pytest.mark.rotating("long tests", "remote", "cli")
 def test_what_runs_now_is_listed_with_whose_it_is(folders: Folders, gone: dict[str, str]) -> None:
     result = evalcell("sandboxes", "--live", FOLDER_KEY=KEY)
     assert (result.exit_code, result.stdout) == (0, "no machines at folder\n")
@@ -198,6 +201,7 @@ def test_an_env_file_has_the_key(folders: Folders, tmp_path: Path) -> None:
         assert f"--env-file {tmp_path / 'none'} cannot be read" in result.stderr
 
 
+@pytest.mark.rotating("long tests", "remote", "cli")
 def test_a_try_tells_its_steps_and_leaves_nothing(folders: Folders) -> None:
     result = evalcell("sandboxes", "--try", "folder", FOLDER_KEY=KEY)
     assert result.exit_code == 0, result.output
@@ -231,6 +235,7 @@ def test_a_try_that_fails_says_at_which_step(folders: Folders, tmp_path: Path) -
 SLEEPER = "import time\ndef evaluate(output):\n    time.sleep(60)\n"
 
 
+@pytest.mark.rotating("long tests", "remote", "cli")
 def test_what_a_killed_run_left_is_ended_by_reap_but_no_live_run(folders: Folders, here: Path) -> None:
     (here / "slow.py").write_text(SLEEPER)
     words = ["run", "slow.py", "data.jsonl", "--sandbox", "folder", "-j", "1", "--timeout", "90"]
@@ -258,6 +263,7 @@ def test_what_a_killed_run_left_is_ended_by_reap_but_no_live_run(folders: Folder
     assert not folders.holds(KEY)
 
 
+@pytest.mark.rotating("long tests", "remote", "cli")
 def test_rows_on_the_documentations_provider_come_out_as_here(folders: Folders, here: Path) -> None:
     result = evalcell(
         "parity", "length.py", "data.jsonl", "--sandbox", "wasm", "--sandbox", "folder", "-j", "2", FOLDER_KEY=KEY

@@ -27,6 +27,7 @@ def language(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.mark.rotating("long tests", "cli", "templates")
 def test_the_starter_passes_its_cases(here: Path, language: str) -> None:
     lang, file = LANGUAGES[language]
     result = evalcell("new", "tone", "--lang", lang)

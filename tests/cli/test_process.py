@@ -68,6 +68,7 @@ def test_a_signal_keeps_what_is_done_and_exits_130(here: Path, number: signal.Si
     assert len((here / "x.csv").read_text().splitlines()) == len(rows) + 1
 
 
+@pytest.mark.rotating("long tests", "cli", "engine")
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize(
     ("arguments", "said"),

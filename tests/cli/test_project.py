@@ -293,6 +293,7 @@ def test_a_line_is_found_below_its_table() -> None:
     assert line_of(text, ["nope"]) is None
 
 
+@pytest.mark.rotating("long tests", "cli", "pages")
 def test_what_the_page_shows(here: Path) -> None:
     """docs/how-to/config-file.md"""
     (toml,) = blocks(PAGES / "config-file.md", "toml")

@@ -293,6 +293,7 @@ EDITED: list[tuple[Callable[[], object], str]] = [
 ]
 
 
+@pytest.mark.rotating("long tests", "data")
 def test_what_somebody_else_wrote_is_refused_with_file_and_line(here: Path) -> None:
     score("full")
     half = Path("full/results.jsonl").read_bytes().index(b'"r31"') - 7

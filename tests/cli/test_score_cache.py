@@ -114,6 +114,7 @@ def test_what_is_taken_from_the_cache_is_what_would_be_computed(
     }
 
 
+@pytest.mark.rotating("long tests", "cache")
 def test_what_a_score_depends_on_is_in_its_key(here: Path) -> None:
     def cached(*options: str) -> int:
         found: int = score("x.jsonl", "--cache", *options)[1]["cached"]
@@ -163,6 +164,7 @@ def test_tables_tell_what_was_taken_from_the_cache(here: Path) -> None:
     assert (report.summary.cached, [r.cached for r in report.results]) in ((0, [False, False]), (1, [False, True]))
 
 
+@pytest.mark.rotating("long tests", "cache")
 def test_one_source_that_is_read_in_several_ways_has_scores_for_each(here: Path) -> None:
     text = "def one(output, context):\n    return 0.25\n\n\ndef two(output, context):\n    return 1 / (output == 'x')\n"
     rows = [{"output": "x"}, {"output": "y"}]
@@ -206,6 +208,7 @@ def test_names_that_tell_of_chance(source: str, language: Language, name: str | 
     assert draws(parse_evaluator(source + function, "x", language=language)) == name
 
 
+@pytest.mark.rotating("long tests", "cache")
 @pytest.mark.usefixtures("theirs")
 def test_it_is_off_where_a_score_may_change(here: Path, scores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "hush-hush")
@@ -382,6 +385,7 @@ def test_the_cache_is_listed_and_pruned_unless_a_run_uses_it(tmp_path: Path, mon
     again.close()
 
 
+@pytest.mark.rotating("long tests", "cache")
 def test_with_all_scores_kept_no_machine_is_opened(
     here: Path, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ def test_the_longest_name_is_meant() -> None:
     assert own(["a"], "a", "mean>1") == "mean>1"
 
 
+@pytest.mark.rotating("long tests", "compare")
 def test_each_has_its_own_baseline() -> None:
     header = '# /// script\n# [tool.evalcell.output]\n# kind = "continuous"\n# direction = "maximize"\n# ///\n'
     for name in ("length", "same"):

@@ -87,6 +87,7 @@ def test_a_signal_ends_a_run_whose_output_nobody_opens(
     assert "Traceback" not in err
 
 
+@pytest.mark.rotating("long tests", "cli", "engine", "data")
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_ends_a_run_whose_output_nobody_reads_and_keeps_the_others(
     here: Path, pipe: Callable[[str], Path], number: signal.Signals
@@ -109,6 +110,7 @@ def test_a_signal_ends_a_run_whose_output_nobody_reads_and_keeps_the_others(
     assert sorted(os.listdir(here / "run")) == ["manifest.json", "results.jsonl"]
 
 
+@pytest.mark.rotating("long tests", "cli", "engine", "data")
 def test_a_full_disk_leaves_whole_rows_and_a_manifest_that_says_so(here: Path) -> None:
     room = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
     if shutil.which("unshare") is None or subprocess.run([*room, "true"], capture_output=True).returncode:

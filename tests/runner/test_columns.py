@@ -208,6 +208,7 @@ def test_columns_without_a_meaning_are_metadata(tmp_path: Path) -> None:
     assert refused(str(script), path).paths == {"metadata": "COLUMN"}
 
 
+@pytest.mark.rotating("long tests", "data")
 def test_a_parquet_schema_is_looked_at(script: str, tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -159,6 +159,7 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
 """
 
 
+@pytest.mark.rotating("long tests", "data")
 @pytest.mark.parametrize("line", [b" " * 65_535 + b"\n", b"x" * 65_536])
 def test_a_decompression_bomb_is_refused_in_flat_memory(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "d.jsonl.gz"
@@ -179,6 +180,7 @@ def test_zstd_without_its_package_says_what_to_install(tmp_path: Path, monkeypat
     )
 
 
+@pytest.mark.rotating("long tests", "data")
 def test_empty_cells_are_as_in_a_data_frame(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     path = written(tmp_path, "d.csv", 'id,output,n,metadata\na,,"",\n,x,y,"{""k"": """"}"\n')
@@ -190,6 +192,7 @@ def test_empty_cells_are_as_in_a_data_frame(tmp_path: Path) -> None:
     assert [result.id for result in evaluate(script, path, empty="null", sandbox=ONE).results] == ["a", "2"]
 
 
+@pytest.mark.rotating("long tests", "data")
 @pytest.mark.parametrize("kind", ["new_file", "new_stream"])
 def test_arrow_files_and_streams(tmp_path: Path, kind: str) -> None:
     pa = pytest.importorskip("pyarrow")

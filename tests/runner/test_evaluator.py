@@ -179,6 +179,7 @@ def test_no_source_brings_the_parser_down(name: str) -> None:
     assert int(ran.stdout.split()[1]) < 500
 
 
+@pytest.mark.rotating("long tests", "scripts")
 @given(st.text(max_size=60) | st.binary(max_size=60))
 @settings(max_examples=200)
 def test_any_source_is_an_evaluator_or_refused(source: str | bytes) -> None:

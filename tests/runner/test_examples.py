@@ -182,6 +182,7 @@ def test_languages_choose_the_cases() -> None:
     assert [c.id for c in for_language(every, "typescript")] == ["2"]
 
 
+@pytest.mark.rotating("long tests", "doors")
 def test_rows_are_as_good_as_a_file(tmp_path: Path) -> None:
     script = tmp_path / "plus.py"
     script.write_text("def evaluate(output, by=1):\n    return float(output + by)\n")

@@ -194,6 +194,7 @@ def test_every_door_takes_a_function() -> None:
     assert parity(length, ROWS, other=lambda output: 4, sandboxes=[ONE, ONE]).same == 1
 
 
+@pytest.mark.rotating("long tests", "scripts")
 def test_the_same_function_has_the_same_version() -> None:
     code = "from tests.runner.test_functions import *; print(read_function(uses_much).version)"
     assert read_function(uses_much).version == read_function(uses_much).version

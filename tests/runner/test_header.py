@@ -167,6 +167,7 @@ def test_blocks_are_those_of_the_standard(lines: list[str]) -> None:
     assert list(_blocks(lines)) == expected
 
 
+@pytest.mark.rotating("long tests", "scripts")
 def test_hostile_headers_are_quick() -> None:
     for text in ("# /// script\n" * 20_000, "# /// script\n# " + "a." * 8000 + "a = 1\n# ///\n"):
         assert refusal(text)

@@ -250,6 +250,7 @@ SHORT = pa.table({"output": ["a"], "note": ["short"]})
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the bound is coarse")
 
 
+@pytest.mark.rotating("long tests", "data")
 @linux
 def test_long_values_that_each_row_may_have_are_read(tmp_path: Path, baseline: int) -> None:
     path = tmp_path / "d.parquet"
@@ -260,6 +261,7 @@ def test_long_values_that_each_row_may_have_are_read(tmp_path: Path, baseline: i
     assert most < baseline + MOST
 
 
+@pytest.mark.rotating("long tests", "data")
 @linux
 def test_values_that_are_longer_than_a_row_break_their_rows(tmp_path: Path, baseline: int) -> None:
     path = tmp_path / "d.parquet"
@@ -284,6 +286,7 @@ def test_what_cannot_be_decoded_in_bounds_is_told_with_its_column(tmp_path: Path
     assert most < baseline + MOST
 
 
+@pytest.mark.rotating("long tests", "data")
 def test_a_file_of_many_columns(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
     parquet.write_table(pa.table({f"c{number}": [number] for number in range(20_000)} | {"output": ["x"]}), path)

@@ -111,6 +111,7 @@ results = st.builds(
 )
 
 
+@pytest.mark.rotating("long tests", "data")
 @given(st.lists(results), st.booleans(), st.booleans())
 def test_a_line_is_the_row_as_json(several: list[Result], repeats: bool, cached: bool) -> None:
     layout = Layout(repeats=repeats, cached=cached)

@@ -163,6 +163,7 @@ if child:
 """
 
 
+@pytest.mark.rotating("long tests", "doors", "engine")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks")
 def test_it_is_closed_at_exit_and_works_after_a_fork(script: Path) -> None:
     # From 3.12 on, Python warns whoever forks beside threads.

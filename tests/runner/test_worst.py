@@ -124,6 +124,7 @@ def test_texts_are_cut_around_their_difference_and_safe_to_print() -> None:
     assert all(len(text) <= 1500 and text.isprintable() for text in found.arguments.values())
 
 
+@pytest.mark.rotating("long tests", "data")
 def test_what_is_held_for_many_rows_is_bounded() -> None:
     worst = Worst(scorer(), keep=3)
     text = "x" * 10_000

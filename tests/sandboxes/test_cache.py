@@ -241,6 +241,7 @@ print(get_or_build("thing", "key", ".bin", build).read_bytes())
 """
 
 
+@pytest.mark.rotating("long tests", "wasm")
 def test_two_processes_that_miss_it_at_once_build_it_once(cache: Path) -> None:
     command = [sys.executable, "-c", BUILD_SLOWLY]
     builders = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -249,6 +250,7 @@ def test_two_processes_that_miss_it_at_once_build_it_once(cache: Path) -> None:
     assert sum(text.count("building") for text in said) == 1
 
 
+@pytest.mark.rotating("long tests", "wasm")
 def test_a_file_of_another_wasmtime_is_rebuilt(cache: Path) -> None:
     """Its digest is right and it is ours, but the engine refuses it."""
     told: list[str] = []

@@ -130,6 +130,7 @@ def test_cancelled_at_every_wait(chosen: Backend, waits: int, nothing_left: Call
         _try(chosen, n, way, nothing_left)
 
 
+@pytest.mark.rotating("long tests", "wasm", "process", "deno", "remote", "engine")
 def test_what_nobody_closes_is_closed_with_the_loop(chosen: Backend, nothing_left: Callable[[], None]) -> None:
     async def body() -> AsyncGenerator[Result]:
         found = _scored(chosen)
@@ -155,6 +156,7 @@ def test_what_nobody_closes_is_closed_when_it_is_forgotten(chosen: Backend, noth
     asyncio.run(body())
 
 
+@pytest.mark.rotating("long tests", "wasm", "process", "deno", "remote", "engine")
 def test_a_time_that_is_over_takes_all_along(chosen: Backend, nothing_left: Callable[[], None]) -> None:
     async def body() -> None:
         for way in (anyio.fail_after, asyncio.timeout):

@@ -32,6 +32,7 @@ DAMAGED: dict[str, Callable[[], bytes]] = {
 """Made where they are tried: each worker of a run reads this file."""
 
 
+@pytest.mark.rotating("long tests", "wasm", "wheel")
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_a_packed_guest_that_is_damaged_is_one_line(
     damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

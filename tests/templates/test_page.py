@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 import templates
 from docs import catalogue
 
@@ -20,6 +22,7 @@ def test_each_template_has_one_section() -> None:
     assert PAGE.count("<!-- end -->") == len(sections) + 1
 
 
+@pytest.mark.rotating("long tests", "templates")
 def test_a_template_that_the_page_lacks_comes_at_its_end() -> None:
     made = catalogue.page("# Templates\n")
     assert re.findall(r"^### (\S+)$", made, re.M) == list(templates.names())

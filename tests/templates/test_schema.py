@@ -60,6 +60,7 @@ def heard() -> Iterator[tuple[int, list[bytes]]]:
         thread.join()
 
 
+@pytest.mark.rotating("long tests", "templates")
 def test_a_remote_schema_is_not_fetched_even_with_the_network_open(
     heard: tuple[int, list[bytes]], tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_remote_schema_is_not_fetched_even_with_the_network_open(
     assert sent == [b"here I am"]
 
 
+@pytest.mark.rotating("long tests", "templates")
 def test_a_pattern_that_hangs_is_stopped_by_the_timeout() -> None:
     hung, after = run(["a" * 50 + "!", "aaa"], 1, schema={"pattern": "^(a+)+$"}, parse_strings=False)
     assert hung.error is not None

@@ -150,6 +150,7 @@ def test_token_cosine_agrees_with_the_published_cases(shared: Path, process: str
         agree(result, case["expected"]["python"]["value"], case["policy"]["python"]["score_tol"])
 
 
+@pytest.mark.rotating("long tests", "templates", "packages")
 @pytest.mark.parametrize(
     ("reading", "given"), [("merged", {}), ("literal", {"alternate_sign": True, "n_features": 2**20})]
 )

@@ -116,7 +116,7 @@ class Record(metaclass=_Described):
 
         For the few objects that each row has, from values that we made or checked. It takes a fraction of the time.
         """
-        made = cls.__new__(cls)
+        made = _new(cls)
         _set_values(made, values)
         return made
 
@@ -210,6 +210,7 @@ class Record(metaclass=_Described):
         _set_named(self, state[1])
 
 
+_new: Callable[[Any], Any] = object.__new__
 # Setting slots directly takes half as long as `object.__setattr__`.
 _set_values, _set_named = Record.__dict__["__dict__"].__set__, Record.__dict__["_given"].__set__
 

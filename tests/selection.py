@@ -3,8 +3,8 @@ Which tests a run leaves out, and which tests one worker keeps together.
 
 pytest runs all that it is asked for. With `--each-commit` it leaves out what other commits try, and says how much:
 
-- of the tests marked `rotating(what, area)` it runs a twelfth, another one with each commit, and all of those whose
-  area or file has changed since `EVALCELL_TEST_SINCE` (a commit), or since the first parent of the tested commit;
+- of the tests marked `rotating(what, area)` it runs one part of 24, another one with each commit, and all of those
+  whose area or file has changed since `EVALCELL_TEST_SINCE` (a commit), or since the first parent of the tested commit;
 - of the files in `FILES` it does the same with each as a whole, since their tests share what takes long to start;
 - of the tests marked `thorough(reason)` it runs none: others that it runs stand for them.
 """
@@ -111,7 +111,7 @@ FILES: dict[str, tuple[str, ...]] = {
 }
 """By folder, the areas that its files are about. `tests/test_doors.py` tries each entry point with every commit."""
 
-PARTS = 12
+PARTS = 24
 OPENED = re.compile(
     r"(?<=[\[-])(wasm-(restore|instance|workers)|(process|deno)-[AB]-(batch|call)|modal-typescript|e2b|modal|vercel|daytona)"
     r"(?=[\]-])"
@@ -157,9 +157,9 @@ class Rotation:
         return bool(named) and not named & {parts[1] for parts in files}
 
     def __str__(self) -> str:
-        of = f"of commit {self.commit[:8]}" if self.commit else "as no commit is known here"
+        of = f"by commit {self.commit[:8]}" if self.commit else "as no commit is known here"
         why = f"; all of {', '.join(self.changed)} ({self._reason()})" if self.changed else ""
-        return f"twelfth {self.part} {of}{why}"
+        return f"part {self.part} of {PARTS}, {of}{why}"
 
     def _reason(self) -> str:
         if not self.since:

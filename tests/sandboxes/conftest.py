@@ -17,10 +17,10 @@ OTHER_WAYS = ("wasm-instance", "wasm-workers", "deno-A-call", "B-batch", "B-call
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """
-    One way of each backend is tried with every promise where the sandboxes have changed, else with a twelfth of them.
+    One way of each backend is tried with every promise where the sandboxes have changed, else with some in turn.
 
     The other providers have the harness of the one, and are tried with what they carry. Of the other ways of a backend
-    a twelfth is tried where that backend has not changed.
+    some are tried where that backend has not changed.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "chosen" not in params:

@@ -52,8 +52,8 @@ LEAVES = {
     "a profiler": ("import sys\nsys.setprofile(lambda *_: None)\n", "hooks"),
     "another os.fork": ("import os\nos.fork = lambda real=os.fork: real()\n", "patches"),
     "another len": ("import builtins\nbuiltins.len = lambda what, real=len: real(what)\n", "patches"),
-    "another method": ("import socket\nsocket.socket.close = lambda *given: 0\n", "patches"),
-    "other code": ("import socket\nsocket.send_fds.__code__ = (lambda *given: 0).__code__\n", "patches"),
+    "another method": ("import random\nrandom.Random.gauss = lambda *given: 0\n", "patches"),
+    "other code": ("import json\njson.load.__code__ = (lambda *given, **named: 0).__code__\n", "patches"),
     "a name of ours": ("import sys\nsys._getframe(2).f_globals['len'] = lambda what: what.__len__()\n", "patches"),
 }  # fmt: skip
 
@@ -64,6 +64,7 @@ NOTHING = {
     "an ended process": "import os\nif os.fork() == 0: os._exit(0)\nos.wait()\n",
     "a hook in children": "import os\nos.register_at_fork(after_in_child=print)\n",
     "random numbers": "import random\nrandom.seed(5), random.random()\n",
+    "a patch of what we do not use": "import socket\nsocket.socket.close = lambda *given: 0\n",
     "variables": "import os\nos.environ['X'] = 'y'\n",
     "async": "async def first(): return 1\n",
 }

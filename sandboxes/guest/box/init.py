@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import sys
+from _socket import socket
 
 from .. import wire
 from . import confine, reap
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Boot = dict[str, Any]
     """The first message to a box."""
-    Serve = Callable[[socket.socket, Boot], None]
+    Serve = Callable[[socket, Boot], None]
     """What the inner process does once the rights are given up."""
 
 INNER_ENDED, INNER_KILLED = 70, 71
@@ -39,7 +39,7 @@ def main(control: int, life: int, serve: Serve, host: int | None = None) -> NoRe
     The kernel shuts it too when the host has ended, unless a child forked from the host holds the other end; so `host`
     is a handle on the host's process. The inner process calls `serve` with the channel and the boot message.
     """
-    channel = socket.socket(fileno=control)
+    channel = socket(fileno=control)
     if host is not None and control not in _ready(None, control, host):
         os._exit(0)
     boot, parts, _ = wire.receive(channel)
@@ -59,7 +59,7 @@ def main(control: int, life: int, serve: Serve, host: int | None = None) -> NoRe
     _watch(life, host, child, boot["confined"])
 
 
-def _inner(channel: socket.socket, boot: Boot, program: bytes, guardian: int, serve: Serve) -> NoReturn:
+def _inner(channel: socket, boot: Boot, program: bytes, guardian: int, serve: Serve) -> NoReturn:
     """Run the inner process; never returns."""
     try:
         status = 0

@@ -9,11 +9,11 @@ from ..box import confine
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
-    import socket
+    from _socket import socket
     from typing import Any
 
 
-def serve(channel: socket.socket, boot: dict[str, Any]) -> None:
+def serve(channel: socket, boot: dict[str, Any]) -> None:
     """Replace this process by Deno. Raises if nothing was started."""
     message, _, fds = wire.receive(channel)
     os.dup2(fds[0], 1)

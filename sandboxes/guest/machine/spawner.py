@@ -22,6 +22,7 @@ from . import namespaces
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
+    import _socket
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
@@ -177,7 +178,7 @@ def _guard(control: int, life: int, runtime: RuntimeNeeds) -> NoReturn:
         os._exit(1)
 
 
-def _hold(channel: socket.socket, boot: dict[str, Any], runtime: RuntimeNeeds) -> None:
+def _hold(channel: _socket.socket, boot: dict[str, Any], runtime: RuntimeNeeds) -> None:
     """Serve a script once the rights are given up. `serve` itself adds the last of the folders."""
     if runtime.folders[:-1]:
         import site

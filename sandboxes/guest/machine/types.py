@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+from _socket import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -28,5 +28,5 @@ class RuntimeNeeds(Protocol):
     def pipes(self) -> str | None: ...
 
     @staticmethod
-    def serve(channel: socket.socket, boot: dict[str, Any], /) -> None:
+    def serve(channel: socket, boot: dict[str, Any], /) -> None:
         """What a box does once its rights are given up."""

@@ -20,7 +20,7 @@ from ..box import confine
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
-    import socket
+    from _socket import socket
     from collections.abc import Awaitable, Callable
     from typing import Any, BinaryIO
 
@@ -44,7 +44,7 @@ _pack = wire.RESULT.pack
 
 
 def run(
-    channel: socket.socket,
+    channel: socket,
     function: harness.Function | None,
     message: dict[str, Any],
     requests: int,

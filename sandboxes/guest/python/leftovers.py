@@ -19,7 +19,6 @@ import random
 import resource
 import select
 import signal
-import socket
 import stat
 import struct
 import sys
@@ -50,7 +49,7 @@ globals()["__builtins__"] = dict(
 
 _PYTHONS = (
     *(builtins, contextlib, decoder, encoder, gc, json, os, os.path, random, resource, scanner, select, signal),
-    *(socket, stat, struct, sys.modules["posix"], time),
+    *(stat, struct, sys.modules["posix"], time),
 )
 _MOST = 4096  # descriptors looked at, where nothing limits them; a box has 64
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: only such a class can be changed

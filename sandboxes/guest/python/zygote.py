@@ -25,7 +25,7 @@ from . import child, fork_pages, leftovers
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
-    import socket
+    from _socket import socket
     from typing import Any, NoReturn
 
     Message = dict[str, Any]
@@ -35,7 +35,7 @@ harness.hidden.add(__file__)
 _END = signal.SIGKILL
 
 
-def serve(channel: socket.socket, boot: Message) -> NoReturn:
+def serve(channel: socket, boot: Message) -> NoReturn:
     """Serve the host until it is gone, which raises EOFError."""
     function: harness.Function | None = None
     while True:
@@ -47,7 +47,7 @@ def serve(channel: socket.socket, boot: Message) -> NoReturn:
 
 
 def _begin(
-    channel: socket.socket, message: Message, parts: list[bytes], fds: list[int], boot: Message
+    channel: socket, message: Message, parts: list[bytes], fds: list[int], boot: Message
 ) -> harness.Function | None:
     """Load the script, or import modules; report the result, what is left, and what was imported."""
     _prepare(message, fds, boot)
@@ -108,7 +108,7 @@ def _import(names: str, boot: Message) -> tuple[harness.Function | None, bytes]:
 
 
 def _runs(
-    channel: socket.socket, function: harness.Function | None, message: Message, pipes: list[int], boot: Message
+    channel: socket, function: harness.Function | None, message: Message, pipes: list[int], boot: Message
 ) -> None:
     """
     Run a child of its own, and the runs that the host announces before it has ended.
@@ -137,7 +137,7 @@ def _runs(
 
 
 def _start(
-    channel: socket.socket, function: harness.Function | None, message: Message, pipes: list[int], boot: Message
+    channel: socket, function: harness.Function | None, message: Message, pipes: list[int], boot: Message
 ) -> int | None:
     """The child of a run, or None if there is no room for one."""
     pid = _fork()
@@ -159,7 +159,7 @@ def _fork() -> int | None:
     return None
 
 
-def _wait(channel: socket.socket, pid: int, boot: Message) -> tuple[int, None] | tuple[None, tuple[Message, list[int]]]:
+def _wait(channel: socket, pid: int, boot: Message) -> tuple[int, None] | tuple[None, tuple[Message, list[int]]]:
     """Wait for the child's end, also by the host's `stop`; its status, or the run that was announced."""
     pidfd = reap.watched(pid)
     waiting = select.poll()

@@ -210,7 +210,7 @@ class Record(metaclass=_Described):
         _set_named(self, state[1])
 
 
-_new: Callable[[Any], Any] = object.__new__
+_new = object.__new__
 # Setting slots directly takes half as long as `object.__setattr__`.
 _set_values, _set_named = Record.__dict__["__dict__"].__set__, Record.__dict__["_given"].__set__
 

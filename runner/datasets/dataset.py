@@ -12,7 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Self, cast
 
-from runner.datasets.column_values import UnreadError
+from runner.datasets.column_values import RowError, UnreadError
 from runner.datasets.delimiter import WORDS
 from runner.datasets.formats import csv_rows, jsonl_rows, lines
 from runner.datasets.ids import Ids
@@ -88,11 +88,11 @@ class Dataset:
         """False once the rest of the file could not be read; its number of rows is then unknown."""
 
     def __iter__(self) -> Iterator[Case]:
-        """The rows, once. Raises DatasetError if the file fails under way, or was read before."""
+        """The rows, once. Raises DatasetError if the file was read before; the iterator does if it fails under way."""
         if self._iterated:
             raise DatasetError(f"{self.name} has been read; open it again")
         self._iterated = True
-        yield from self._cases
+        return iter(self._cases)
 
     def look(self, at: int) -> Case | None:
         """The case at this place, from 0; None beyond the end. Raises DatasetError when the file fails."""
@@ -104,7 +104,7 @@ class Dataset:
             first = part.first
             if part.taken is not None:
                 self._ids.add_taken(keys_of(part.taken))
-        found = cases(self._watched(self.rows), self._ids, self._unread, self.id_source, first)
+        found = cases(self.rows, self._ids, self._unread, self.id_source, first, self._note_broken)
         while True:
             with self._reading:
                 try:
@@ -134,10 +134,8 @@ class Dataset:
         """The rows so far whose id an earlier row has."""
         return self._ids.repeated
 
-    def _watched(self, rows: Iterable[Row]) -> Iterator[Row]:
-        for row in rows:
-            self.complete = self.complete and not isinstance(row[1], UnreadError)
-            yield row
+    def _note_broken(self, error: RowError) -> None:
+        self.complete = self.complete and not isinstance(error, UnreadError)
 
     def close(self) -> None:
         """Safe twice. A file in which another thread hangs stays open: to close it would hang as well."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from runner.types import Case
 
@@ -30,6 +31,8 @@ class Lookahead:
         return self._held[at]
 
     def __iter__(self) -> Iterator[Case]:
+        return chain(self._take_held(), self._source)  # a generator around each row would take a part of its time
+
+    def _take_held(self) -> Iterator[Case]:
         while self._held:
             yield self._held.popleft()
-        yield from self._source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from runner.datasets.column_values import MAX_DEPTH, RowError, json_text, too_deep
@@ -145,12 +145,17 @@ _MISSING_DECODER = json.JSONDecoder(parse_constant=_nan_is_null)
 
 
 def cases(
-    rows: Iterable[Row], ids: Ids, unread: tuple[str, ...] = (), id_source: Source | None = None, first: int = 1
+    rows: Iterable[Row],
+    ids: Ids,
+    unread: tuple[str, ...] = (),
+    id_source: Source | None = None,
+    first: int = 1,
+    on_broken: Callable[[RowError], object] | None = None,
 ) -> Iterator[Case]:
     """
     One case for each row, numbered from `first`, with ids that differ. `unread` are columns that the rows lack.
 
-    The id is taken from `id_source`; without it, from the column `id`.
+    The id is taken from `id_source`; without it, from the column `id`. `on_broken` gets the error of each broken row.
     """
     last: tuple[str, ...] = ()  # rows that follow each other mostly have the same columns
     bare = filled = False  # whether these can hold no metadata, and whether there was some
@@ -168,6 +173,8 @@ def cases(
                 metadata = _metadata(row, frozenset(COLUMNS))
                 name = _id(_found(id_source, row, metadata), number)
         except RowError as error:
+            if on_broken is not None:
+                on_broken(error)
             found = ids.take(name or str(number), number)
             yield Case(number=number, id=found, where=where, broken=f"{where}: {error}")
             continue

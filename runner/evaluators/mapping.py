@@ -47,9 +47,14 @@ class Binding:
         self.unfilled = tuple(unfilled)
         """Required parameters that nothing fills."""
         self._has_paths = any(source.path for source in self._sources)
+        plain = all(one.by_name and not one.positional and one.declared is None for one in self._sources)
+        self._columns = frozenset(one.name for one in self._sources) if plain else None
+        """The columns that the parameters get as they are, if that is all there is to do."""
 
     def arguments(self, case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The values that go by position only, and those by keyword. Raises MappingError for this row."""
+        if self._columns is not None and self._columns <= case.present:  # as of most rows
+            return (), {source.name: getattr(case, source.name) for source in self._sources}
         document = _document(case) if self._has_paths else {}
         positional: list[Any] = []
         keywords: dict[str, Any] = {}

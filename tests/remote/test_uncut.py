@@ -16,7 +16,7 @@ from sandboxes.remote.e2b.provider import E2BProvider
 from sandboxes.remote.provider import GoneError, Order, RefusedError
 from tests.cli.commands import evalcell
 from tests.packages.wheels import wheel
-from tests.remote import test_daytona
+from tests.remote import daytona_use
 from tests.remote.e2b_use import order, ran, using
 from tests.remote.room import bubblewrap
 from tests.remote.serving import Server
@@ -133,9 +133,9 @@ def test_daytona_below_its_third_tier_is_asked_once_for_what_it_refuses(uncuttin
     server.clear()
 
     async def work() -> None:
-        async with test_daytona._provider(server) as provider:
+        async with daytona_use.opened(server) as provider:
             open, first, second = [
-                await provider.create(Order(key, test_daytona.TAGS, 300, key == "open", 1 << 30))
+                await provider.create(Order(key, daytona_use.TAGS, 300, key == "open", 1 << 30))
                 for key in ("open", "first", "second")
             ]
             assert server.state().requests["create"] == 4
@@ -152,9 +152,9 @@ def test_daytona_below_its_third_tier_is_asked_once_for_what_it_refuses(uncuttin
 
 def test_an_older_daytona_that_knows_no_such_request_is_told_apart_from_a_machine_that_is_gone() -> None:
     async def work() -> None:
-        with Server.start(test_daytona.SERVER, network=False) as server:
-            async with test_daytona._provider(server) as provider:
-                machine = await provider.create(Order("k", test_daytona.TAGS, 300, True, 1 << 30))
+        with Server.start(daytona_use.SERVER, network=False) as server:
+            async with daytona_use.opened(server) as provider:
+                machine = await provider.create(Order("k", daytona_use.TAGS, 300, True, 1 << 30))
                 with pytest.raises(RefusedError, match="no POST /sandbox/ID/network-settings"):
                     await provider.cut_network(machine)
                 await provider.kill(machine.id)

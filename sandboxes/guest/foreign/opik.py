@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+_MOST = 100
+"""Sets of columns for which the choice is remembered; most datasets have one."""
+
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words, and columns by other names."""
@@ -25,43 +28,61 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     if hasattr(opik, "is_tracing_active"):
         opik.is_tracing_active()  # it is remembered: else each batch reads Opik's settings anew
 
-    signed = Signed()
+    chosen = Chosen(
+        lambda **asked: arguments_helpers.raise_if_score_arguments_are_missing(**asked, scoring_key_mapping={}),
+        arguments_helpers.select_score_arguments,
+    )
 
     def call(**row: Any) -> Any:
         called = metric({})
         columns = {**(row.get("metadata") or {}), **row}
-        asked = {"score_function": signed(called.score), "kwargs": columns, "score_name": called.name}
-        if isinstance(called, arguments_validator.ScoreArgumentsValidator):
+        checks = isinstance(called, arguments_validator.ScoreArgumentsValidator)
+        if checks:
             called.validate_score_arguments(score_kwargs=columns, key_mapping={})
-        else:
-            arguments_helpers.raise_if_score_arguments_are_missing(**asked, scoring_key_mapping={})
-        positional, keywords = arguments_helpers.select_score_arguments(**asked)
+        positional, keywords = chosen(called, columns, checks)
         return finished(called.score(*positional, **keywords), result)
 
     return call
 
 
-class Signed:
+class Chosen:
     """
-    Stands for a function where only its signature is asked for, which it has at hand.
+    The arguments of a metric's `score` out of a row's columns, as Opik chooses them.
 
-    Opik asks twice for each row, and to find it takes longer than most metrics do.
+    Opik reads the signature twice for each row, and chooses by the columns' names alone. So it is asked once for each
+    set of names, with objects that stand for the values; to ask for each row takes longer than most metrics do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, refuse_missing: Callable[..., None], select: Callable[..., Any]) -> None:
+        self._refuse_missing = refuse_missing
+        self._select = select
         self._of: Any = None
+        self._known: dict[tuple[str, ...], tuple[list[str], dict[str, str]]] = {}
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Itself with the function's signature; the function where it has none."""
-        if self._of != function:
-            import inspect
+    def __call__(self, metric: Any, columns: dict[str, Any], checked: bool) -> tuple[list[Any], dict[str, Any]]:
+        """By position, and by name. Raises what Opik does if one is missing, unless the metric has `checked` that."""
+        if self._of != metric.score:
+            self._of, self._known = metric.score, {}
+        names = tuple(columns)
+        if (found := self._known.get(names)) is None:
+            asked = {"score_function": metric.score, "score_name": metric.name}
+            if not checked:
+                self._refuse_missing(**asked, kwargs=columns)
+            if (found := self._chosen(asked, names)) is None:
+                positional, keywords = self._select(**asked, kwargs=columns)
+                return positional, keywords
+            if len(self._known) < _MOST:
+                self._known[names] = found
+        return [columns[name] for name in found[0]], {name: columns[column] for name, column in found[1].items()}
 
-            try:
-                self.__signature__ = inspect.signature(function)
-            except (ValueError, TypeError):
-                return function
-            self._of = function
-        return self
+    def _chosen(self, asked: dict[str, Any], names: tuple[str, ...]) -> tuple[list[str], dict[str, str]] | None:
+        """The columns by position, and by the parameter's name; None if it makes values of its own."""
+        stand_ins = {name: object() for name in names}
+        column_of = {id(one): name for name, one in stand_ins.items()}
+        positional, keywords = self._select(**asked, kwargs=stand_ins)
+        if not all(id(one) in column_of for one in (*positional, *keywords.values())):
+            return None
+        return [column_of[id(one)] for one in positional], {name: column_of[id(one)] for name, one in keywords.items()}
 
 
 def result(value: Any) -> Any:

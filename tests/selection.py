@@ -43,6 +43,10 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "templates": ("templates/", _VERSIONS),
     "parts": ("runner/parts/", "runner/datasets/", "runner/results/", "runner/output/", _VERSIONS),
     "runner": ("runner/", _VERSIONS),
+    "core": (
+        *("runner/types.py", "runner/text.py", "runner/errors.py", "runner/request.py", "runner/arguments.py"),
+        *("runner/call.py", "pyproject.toml", "tests/conftest.py", _VERSIONS),
+    ),
     "engine": ("runner/engine/", "runner/runs/", "runner/api/", _VERSIONS),
     "cache": ("runner/score_cache/", _VERSIONS),
     "compare": (
@@ -92,22 +96,22 @@ FOLDERS: dict[str, tuple[str, ...]] = {
 }
 """By area, what its rotating tests are about."""
 
-_ENGINE = ("engine", "data", "sandboxes")
+_ENGINE = ("core", "engine", "data", "sandboxes")
 FILES: dict[str, tuple[str, ...]] = {
-    "tests/client/": ("tools", "server"),
+    "tests/client/": ("tools", "server", "core"),
     "tests/cluster/": ("cluster", *_ENGINE),
-    "tests/deno/": ("deno", "sandboxes"),
+    "tests/deno/": ("deno", "sandboxes", "core"),
     "tests/mcp/": ("tools", *_ENGINE),
-    "tests/otel/": ("tools", "engine"),
-    "tests/page/": ("page",),
+    "tests/otel/": ("tools", "engine", "core"),
+    "tests/page/": ("page", "core"),
     "tests/parts/": ("parts", *_ENGINE),
     "tests/platforms/": ("cli", *_ENGINE),
     "tests/pool/": ("pool", *_ENGINE),
-    "tests/process/": ("process", "sandboxes"),
-    "tests/remote/": ("remote", "engine", "sandboxes"),
+    "tests/process/": ("process", "sandboxes", "core"),
+    "tests/remote/": ("remote", *_ENGINE),
     "tests/server/": ("server", *_ENGINE),
-    "tests/store/": ("store", "data"),
-    "tests/wheel/": ("wheel",),
+    "tests/store/": ("store", "data", "core"),
+    "tests/wheel/": ("wheel", "core"),
 }
 """By folder, the areas that its files are about. `tests/test_doors.py` tries each entry point with every commit."""
 

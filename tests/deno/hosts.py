@@ -25,8 +25,6 @@ from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, DISTANCE, Hostile
 LOAD_TIMEOUT = 1.5
 TOGETHER = 8
 QUICK = {"ok", "error", "no_result", "output"}
-LONGEST = 25.0
-"""Seconds for one attack with all around it, on a busy machine."""
 Answer = dict[str, Any]
 
 
@@ -165,7 +163,6 @@ def _patience(script: Hostile) -> float:
 def as_before(told: Answer) -> None:
     """Nothing was raised, another program's call is as ever, nothing goes on and nothing is left."""
     assert "raised" not in told, told["raised"]
-    assert told["seconds"] < LONGEST, told["seconds"]
     assert is_clean(told["clean"][0]), told["clean"]
     for now, then, what in zip(told["held"], told["first"], ("processes", "descriptors", "busy threads"), strict=True):
         assert now <= then, f"{now - then} {what} are left"

@@ -20,8 +20,6 @@ from tests.sandboxes.hostile.judged import LIMITS, PATIENT, Batch, is_clean, jud
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile
 
 TIERS: tuple[Tier, ...] = ("A", "B")
-LONGEST = 25.0
-"""Seconds of the host's for one attack with all around it, on a busy machine."""
 
 
 @dataclass
@@ -124,7 +122,6 @@ class Boxes:
 
     def _as_before(self, key: tuple[str, Isolation], told: dict[str, Any]) -> None:
         assert "raised" not in told, told["raised"]
-        assert told["seconds"] < LONGEST, told["seconds"]
         assert is_clean(told["clean"][0]), told["clean"]
         found, expected, descriptors, at_first = told["named"]
         assert expected == 2

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes.base import Limits, Script
 from sandboxes.boxes.box import Box
-from sandboxes.guest.supervisor.driver import Bounds, CallResult
+from sandboxes.guest.supervisor.driver import NOTHING, After, Bounds, CallResult
 
 
 class Holder(ABC):
@@ -30,14 +30,22 @@ class Holder(ABC):
         """Load the script; the result. After a failure it cannot be used. Raises SandboxLostError."""
 
     @abstractmethod
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
+    def run(
+        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool, after: After = NOTHING
+    ) -> AsyncGenerator[Sequence[CallResult]]:
         """
         The results of the requests, in order, as soon as they are known, in groups of those that are there together;
         with `shared` they share a state, while it lives.
 
         Ends early when it is no longer `alive`; another one must do the rest. The result `lost` has a reason that is
         not the script's, and comes alone. Raises SandboxLostError.
+
+        The run `after` it may be begun before the last results are told, if state is shared; `run` of the same requests
+        goes on with it, and `abandon` stops it.
         """
+
+    async def abandon(self) -> None:  # noqa: B027  (few begin a run in advance)
+        """Stop a run that was begun in advance, if there is one."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -11,9 +11,10 @@ from sandboxes import protocol
 from sandboxes.base import Call, Execution, GroupedProgram, Isolation, Limits, Script
 from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder
+from sandboxes.boxes.turns import Turn, Turns
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor import shortage
-from sandboxes.guest.supervisor.driver import CallResult
+from sandboxes.guest.supervisor.driver import NOTHING, After, CallResult
 from sandboxes.protocol import Raw
 from sandboxes.shield import every, finish
 
@@ -54,8 +55,7 @@ class BoxedProgram(GroupedProgram):
         self._entrypoint = script.entrypoint
         self.closed = False
         self._lanes = [_Lane(sandbox, script, limits) for _ in range(sandbox.concurrency)]
-        self._free = list(self._lanes)
-        self._room = asyncio.Semaphore(len(self._lanes))
+        self._turns = Turns(self._lanes)
 
     async def load(self) -> None:
         """Load it, in all lanes at once if the sandbox is eager, as it may take long; the first has the result."""
@@ -78,25 +78,25 @@ class BoxedProgram(GroupedProgram):
                 yield (made,)
             else:
                 requests.append((call.id, made))
-        async with self._room:
-            lane = min(self._free, key=lambda lane: not lane.is_loaded)
-            self._free.remove(lane)
-            try:
-                async with contextlib.aclosing(self._run_on(lane, requests, limits)) as groups:
-                    async for group in groups:
-                        yield group
-            finally:
-                self._free.append(lane)
+        turn: Turn[_Lane] = Turn([payload for _, payload in requests], limits)
+        await self._turns.take(turn)
+        try:
+            async with contextlib.aclosing(self._run_on(turn, requests)) as groups:
+                async for group in groups:
+                    yield group
+        finally:
+            self._turns.release(turn)
 
-    async def _run_on(
-        self, lane: _Lane, requests: list[_Request], limits: Limits
-    ) -> AsyncGenerator[Sequence[Execution]]:
+    async def _run_on(self, turn: Turn[_Lane], requests: list[_Request]) -> AsyncGenerator[Sequence[Execution]]:
         """
         Run the requests in a lane. Raises SandboxLostError if the script can no longer be loaded, and at the end if a
         call was lost.
 
-        The caller may try that call by itself; those after it had not begun, and go on.
+        The caller may try that call by itself; those after it had not begun, and go on. The lane is handed on with the
+        last results.
         """
+        lane, limits = turn.lane, turn.limits
+        assert lane is not None
         shared, bounds = self._sandbox.isolation == "batch", protocol.bounds(limits)
         barren = 0
         lost: SandboxLostError | None = None
@@ -110,9 +110,11 @@ class BoxedProgram(GroupedProgram):
             done = 0
             # A later request may have ended the box before it reported anything; so try the first one alone.
             begun = requests[:1] if barren else requests
-            payloads = [payload for _, payload in begun]
+            whole = len(begun) == len(turn.payloads)
+            payloads = turn.payloads if whole else [payload for _, payload in begun]
+            after = _After(self._turns, turn) if len(begun) == len(requests) else NOTHING
             try:
-                async with contextlib.aclosing(lane.box.run(payloads, bounds, shared)) as groups:
+                async with contextlib.aclosing(lane.box.run(payloads, bounds, shared, after)) as groups:
                     async for results in groups:
                         _refuse_lost(results[0])
                         raws = [Raw(begun[done + n][0], *result) for n, result in enumerate(results)]
@@ -137,6 +139,19 @@ class BoxedProgram(GroupedProgram):
     async def close(self) -> None:
         self.closed = True
         await finish(lambda: every(lane.close for lane in self._lanes))
+
+
+class _After(After):
+    """What follows a run in its lane."""
+
+    def __init__(self, turns: Turns[_Lane], turn: Turn[_Lane]) -> None:
+        self._turns, self._turn = turns, turn
+
+    def requests(self) -> Sequence[bytes]:
+        return self._turns.following(self._turn)
+
+    def begun(self) -> None:
+        self._turns.release(self._turn)
 
 
 def _refuse_lost(result: CallResult) -> None:
@@ -193,6 +208,11 @@ class _Lane:
 
     def forget(self) -> None:
         self._loading = None
+
+    async def abandon(self) -> None:
+        """Stop the run that was begun for one that is not wanted any more."""
+        if self.box is not None:
+            await self.box.abandon()
 
     async def close(self) -> None:
         if self._loading is not None:

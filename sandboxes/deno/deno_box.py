@@ -14,7 +14,7 @@ from sandboxes.deno.launch import VARIABLES, arguments, load_request
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor.deno_fifo import FramePipe, RequestPipe
 from sandboxes.guest.supervisor.deno_run import DenoSupervisor
-from sandboxes.guest.supervisor.driver import Bounds, Broken, CallResult
+from sandboxes.guest.supervisor.driver import NOTHING, After, Bounds, Broken, CallResult
 from sandboxes.guest.supervisor.pipes import Printed
 
 
@@ -49,7 +49,9 @@ class DenoBox(FolderBox, LoadingBox):
             self._folder.remove()
         return await self._supervisor.load(load_request(script), bounds)
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
+    def run(
+        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool, after: After = NOTHING
+    ) -> AsyncGenerator[Sequence[CallResult]]:
         return self._supervisor.run(payloads, bounds, shared)
 
     async def _end(self) -> None:

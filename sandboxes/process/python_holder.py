@@ -8,7 +8,7 @@ from sandboxes.base import Limits, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor.blame import is_well
-from sandboxes.guest.supervisor.driver import Bounds, CallResult
+from sandboxes.guest.supervisor.driver import NOTHING, After, Bounds, CallResult
 from sandboxes.process.python_box import PythonBox
 from sandboxes.shield import every, finish
 
@@ -63,8 +63,13 @@ class PythonHolder(Holder):
             await box.close()
         raise SandboxLostError("a second box for the script could not be prepared")
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
-        return self._box.run(payloads, bounds, shared)
+    def run(
+        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool, after: After = NOTHING
+    ) -> AsyncGenerator[Sequence[CallResult]]:
+        return self._box.run(payloads, bounds, shared, after)
+
+    async def abandon(self) -> None:
+        await self._box.abandon()
 
     async def close(self) -> None:
         await finish(lambda: every(box.close for box in self._boxes))

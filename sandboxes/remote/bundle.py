@@ -16,7 +16,7 @@ _SUPERVISOR = tuple(
 _INNER: dict[Language, tuple[str, ...]] = {
     "python": (
         *("harness", "python.fork_pages", "python.leftovers", "python.child", "python.zygote"),
-        *("supervisor.attempt", "supervisor.python_run"),
+        *("supervisor.attempt", "supervisor.python_load", "supervisor.python_run"),
     ),
     "typescript": ("supervisor.deno_fifo", "supervisor.deno_run", "deno.exec"),
 }

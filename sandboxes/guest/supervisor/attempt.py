@@ -23,8 +23,10 @@ PROMPT = 0.05
 STOP = 0.3
 """Seconds to stop a run, which usually takes milliseconds; after that the whole box is ended."""
 
-_PAUSE = 0.004
+_PAUSE = 0.02
 """Most seconds that results are left in their pipe, so that they are read together."""
+_SLOW = 0.005
+"""Seconds of a call that is read at once."""
 _WORTH = 0.001
 """Seconds of a pause below which it saves nothing."""
 _FILL = 1 << 14
@@ -48,6 +50,8 @@ class Attempt:
             made.pop_all()
         self.settled = False
         """Whether its child has ended, or the box."""
+        self.begun = False
+        """Whether the child has been sent its requests."""
         self.ahead: Attempt | None = None
         """The run that was announced while this one ended."""
 
@@ -58,6 +62,7 @@ class Attempt:
 
     def begin(self, now: float) -> None:
         """Send the child its requests; its time counts from now on."""
+        self.begun = True
         for pipe in (self._requests, self.results, self.printed):
             pipe.hand_over()
         self.run.timing.start(now)
@@ -73,7 +78,7 @@ class Attempt:
         _, payload, spent, _, said, _ = last
         calls = min((len(run.payloads) - run.place) / 2, _FILL / (len(payload) + said + 1))
         pause = min(_PAUSE, spent * calls)
-        if pause < _WORTH or spent > _PAUSE / 2:
+        if pause < _WORTH or spent > _SLOW:
             return
         for pipe in pipes:
             pipe.rest()

@@ -101,6 +101,20 @@ if TYPE_CHECKING:
             """End every process of the box. Safe twice."""
 
 
+class After:
+    """What follows a run: nothing, unless a class of it says otherwise."""
+
+    def requests(self) -> Sequence[bytes]:
+        """Those of the next run, which has the same bounds; empty if there is none, or none any more."""
+        return ()
+
+    def begun(self) -> None:
+        """Take note that this run has begun: from now on the box is its own."""
+
+
+NOTHING = After()
+
+
 class Broken(Exception):
     """A box did not start, has ended, or does not answer."""
 

@@ -1,5 +1,5 @@
 """
-Load a script in a box with a Python that forks, and run calls, each run in a child of its own.
+Run calls of a script in a box with a Python that forks, each run in a child of its own.
 
 Only the rules; a `Driver` does what they need. Also sent to providers' machines.
 """
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 
-from . import procfs
 from .attempt import Attempt
 from .blame import is_error, is_well, was_killed
-from .driver import Broken
-from .pipes import Printed
+from .driver import NOTHING, After, Broken
 from .processor import ProcessorTime
-from .run import BROKE, ending
+from .python_load import ROOM, PythonLoader
+from .run import ending
 from .shortage import PROCESSES
 
 TYPE_CHECKING = False  # typing's, whose import is slow
@@ -24,133 +23,54 @@ if TYPE_CHECKING:
 
     from .driver import Bounds, CallResult, Driver
 
-MODULES = 1 << 18
-"""Most bytes of the names of all modules that a script imports."""
 
-_IMPORTED = ("descriptors", "threads", "processes", "files", "memory")
-"""What counts where no script has run, only what it imports: hooks and patches of packages are none of a row's."""
-
-_LEFT = (*_IMPORTED, "signals", "hooks", "patches")
-"""All that can be left of loading, by the words of `guest.python.leftovers`."""
-
-ROOM = 1 << 30
-"""Bytes of address space, besides the memory limit, that importing packages may reserve without using them."""
-
-
-class PythonSupervisor:
+class PythonSupervisor(PythonLoader):
     """Load one script, then do one run at a time."""
 
     def __init__(self, box: Driver, ahead: bool) -> None:
         """
-        With `ahead`, if each call has a child of its own, that child is forked while the one before ends. For boxes
-        whose zygote is confined, and ends all that a child leaves.
+        With `ahead` a run's child is forked while the one before ends. For boxes whose zygote is confined, and ends all
+        that a child leaves.
         """
-        self._box = box
+        super().__init__(box)
         self._forks_ahead = ahead
-        self._reserved = self._held = 0
-        """
-        Bytes that the inner process has reserved and holds when the script is loaded, with which each child starts.
-        """
-        self._script: bytes | None = None
-        """The request to load it, if each run does."""
-        self.left: list[str] = []
-        """What loading left that runs would share, by the words of `leftovers`."""
-        self.modules = b""
-        """The modules that the script has imported, one on each line."""
-
-    async def load(self, script: bytes, bounds: Bounds) -> CallResult:
-        """Load the script; the result. After a failure the box cannot be used."""
-        return await self._begin("load", script, bounds)
-
-    async def imports(self, modules: bytes, script: bytes, bounds: Bounds) -> CallResult:
-        """
-        Import the modules in the box; then each run loads the script again in a child of its own.
-
-        The box cannot be used if they cannot be imported, or if something is `shared`.
-        """
-        self._script = script
-        return await self._begin("import", modules, bounds)
-
-    @property
-    def shared(self) -> bool:
-        """Whether the modules leave something that runs would share."""
-        return not {*_IMPORTED}.isdisjoint(self.left)
-
-    async def _begin(self, do: str, what: bytes, bounds: Bounds) -> CallResult:
-        box = self._box
-        box.longest = bounds.longest + MODULES
-        printed = Printed(box.wake, bounds.output, bounds.flood, loop=box.loop)
-        began = box.now()
-        until = began + bounds.load_timeout
-        try:
-            await box.send({"do": do, "seed": 0, "memory": bounds.memory + ROOM}, [what], [printed.write])
-            printed.hand_over()
-            box.watch(bounds.memory)
-            while (told := self._load_result(printed, until)) is None:
-                await box.wait(until)
-            how, payload = told if told[0] != "gone" else await box.end_reason()
-            if how == "reply" and (full := await box.excess()):  # it filled up between two looks
-                how, payload = full, b""
-            spent = box.now() - began
-            kept, said = printed.cut()
-            self._reserved, self._held = box.reserved_and_held()
-            if box.sweep() and how == "reply" and "files" not in self.left:
-                self.left.append("files")
-            return how, payload, spent, kept, said, False
-        except Broken as e:
-            return "lost", str(e).encode(), 0.0, b"", 0, False
-        finally:
-            box.unwatch()
-            printed.close()
-
-    def _load_result(self, printed: Printed, until: float) -> tuple[str, bytes] | None:
-        """The result of loading, as far as it is known: how, and the reply or the reason; `gone`: the box has ended."""
-        box = self._box
-        if box.full:
-            return box.full, b""
-        if (heard := box.message()) is not None:
-            message, reply = heard
-            if ("loaded" not in message or is_error(reply)) and (short := box.shortage(True)):
-                return "lost", short.encode()
-            if "loaded" not in message:
-                return "ended", str(message.get("failed", BROKE))[:200].encode("utf-8", "replace")
-            if procfs.children(box.inner):
-                return "ended", b"it left processes behind"
-            left, end = message.get("left"), message["loaded"]
-            if type(end) is not int or not isinstance(left, list):
-                return "ended", BROKE.encode()
-            self.left = [word for word in _LEFT if word in left]
-            if "memory" not in self.left and procfs.shares_memory(box.inner):
-                self.left.append("memory")
-            self.modules = reply[end:]
-            return "reply", reply[:end]
-        if printed.flooded:
-            return "flood", b""
-        if not box.alive:
-            return "gone", b""
-        return ("timeout", b"") if box.now() > until else None
+        self._begun: Attempt | None = None
+        """A run that was begun in advance, and that nobody goes on with yet."""
 
     async def run(
-        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool
+        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool, after: After = NOTHING
     ) -> AsyncGenerator[Sequence[CallResult]]:
         """
         The results of the requests, in order, as soon as they are known, in groups of those that are there together;
         with `shared` they share a state, while it lives.
 
-        Ends early when the box is no longer alive; another box must do the rest.
+        Ends early when the box is no longer alive; another box must do the rest. Where state is shared, the run `after`
+        this one may be begun before the last results are told: `run` of its requests goes on with it.
         """
-        place, ahead = 0, None
+        if (ahead := self._begun) is not None and ahead.run.payloads is payloads:
+            self._begun = None
+        else:
+            ahead = None
+            await self.abandon()
+        place = 0
         while place < len(payloads) and self._box.alive:
             last = len(payloads) if shared else place + 1
             attempt = ahead or await self._announce(payloads[place:last], bounds)
-            following = payloads[last : last + 1] if self._forks_ahead else ()
-            async with contextlib.aclosing(self._attempt(attempt, following, bounds)) as told:
+            following = after if shared else _Rest(payloads[last : last + 1])
+            async with contextlib.aclosing(self._attempt(attempt, following, bounds, shared)) as told:
                 async for each in told:
                     yield each
             ahead = attempt.ahead
             place += attempt.run.place
         if ahead is not None:
             ahead.close()
+
+    async def abandon(self) -> None:
+        """Stop the run that was begun in advance, if there is one."""
+        if (begun := self._begun) is not None:
+            self._begun = None
+            begun.close()
+            await self._box.finish(lambda: begun.settle(False))
 
     async def _announce(self, payloads: Sequence[bytes], bounds: Bounds) -> Attempt:
         """A run that the zygote knows of, and whose child waits for its requests."""
@@ -171,19 +91,20 @@ class PythonSupervisor:
         return attempt
 
     async def _attempt(
-        self, attempt: Attempt, following: Sequence[bytes], bounds: Bounds
+        self, attempt: Attempt, after: After, bounds: Bounds, shared: bool
     ) -> AsyncGenerator[Sequence[CallResult]]:
         """
         Run requests in one child until one ends it.
 
-        When it is done, the run of the `following` request is announced, so that its child is forked meanwhile;
-        otherwise nothing of the run is left when the result of its last request is returned.
+        When it is done, the run `after` it is announced, so that its child is forked meanwhile; otherwise nothing of
+        the run is left when the result of its last request is returned.
         """
         box, run, printed = self._box, attempt.run, attempt.printed
         done = False
         try:
-            box.watch(bounds.memory)
-            attempt.begin(box.now())
+            if not attempt.begun:
+                box.watch(bounds.memory)
+                attempt.begin(box.now())
             failed = await self._load_failure(attempt, bounds) if attempt.loads else None
             if failed is not None:  # the script does not always load, for example at random
                 # If it was lost, the others had not begun.
@@ -197,12 +118,21 @@ class PythonSupervisor:
                 if not run.next(how, payload):
                     break
                 run.timing.next(attempt.results.arrivals)
+                told = [(how, payload, spent, kept, said, False)]
+                if not run.over:
+                    told += self._arrived(attempt)
                 if run.over:
-                    if following and how == "reply" and run.ended is None:
-                        attempt.ahead = await self._announce(following, bounds)
-                    else:
+                    if self._forks_ahead and how == "reply" and run.ended is None and (requests := after.requests()):
+                        attempt.ahead = await self._announce(requests, bounds)
+                    # The caller deals with these meanwhile.
+                    kept_back = -(-len(told) // 2) if attempt.ahead is not None else 1
+                    if early := told[:-kept_back]:
+                        yield early
+                        told = told[-kept_back:]
+                    if attempt.ahead is None or shared:
                         await box.finish(lambda: attempt.settle(True))
-                told = (how, payload, spent, kept, said, False), *(() if run.over else self._arrived(attempt))
+                    if shared:
+                        await self._begin_ahead(attempt, after, bounds)
                 yield told
                 if not run.over:
                     await attempt.pause(told[-1], bounds.timeout)
@@ -210,21 +140,38 @@ class PythonSupervisor:
             done = True
         finally:
             attempt.close()
-            if attempt.ahead is not None and not done:
-                attempt.ahead.close()
+            if (ahead := attempt.ahead) is not None and not done:
+                ahead.close()
             if not attempt.settled:
                 try:
                     await box.finish(lambda: attempt.settle(done))
                 except BaseException:
-                    if (ahead := attempt.ahead) is not None and done:
+                    if ahead is not None and done:
                         await box.finish(ahead.give_up)
                     raise
+            elif ahead is not None and not done:
+                await box.finish(ahead.give_up)
+
+    async def _begin_ahead(self, attempt: Attempt, after: After, bounds: Bounds) -> None:
+        """Begin the run that was announced, unless it is not wanted any more; nothing is left of the one before."""
+        ahead, attempt.ahead = attempt.ahead, None
+        if ahead is None:
+            return
+        if not self._box.alive:
+            ahead.close()
+        elif after.requests() is not ahead.run.payloads:
+            await self._box.finish(ahead.give_up)
+        else:
+            self._box.watch(bounds.memory)
+            ahead.begin(self._box.now())
+            self._begun = ahead
+            after.begun()
 
     def _arrived(self, attempt: Attempt) -> list[CallResult]:
-        """The values that have arrived as well, without the result of the last request, which ends the run."""
+        """The values that have arrived as well."""
         run, cut, now = attempt.run, attempt.printed.cut, self._box.now()
         spend = run.timing.spend
-        values = attempt.results.values(run.place, len(run.payloads) - 1)
+        values = attempt.results.values(run.place, len(run.payloads))
         run.place += len(values)
         run.timing.next(attempt.results.arrivals)
         return [("reply", payload, spend(took, now), *cut(), False) for payload, took in values]
@@ -283,3 +230,13 @@ class PythonSupervisor:
         if not box.alive:
             return "gone", b"", -1.0
         return ("timeout", b"", -1.0) if box.now() > run.timing.until(timeout, results.has_part) else None
+
+
+class _Rest(After):
+    """The next request of the same run."""
+
+    def __init__(self, requests: Sequence[bytes]) -> None:
+        self._requests = requests
+
+    def requests(self) -> Sequence[bytes]:
+        return self._requests

@@ -1,0 +1,90 @@
+"""Runs that wait for one of a program's lanes, in their order; the next one may be prepared while another ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from sandboxes.base import Limits
+from sandboxes.shield import finish
+
+
+class Lane(Protocol):
+    """What runs one turn at a time."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it can run at once."""
+
+    def abandon(self) -> Awaitable[None]:
+        """Stop the run that was begun in it for a turn that is given up."""
+
+
+L = TypeVar("L", bound=Lane)
+
+
+class Turn(Generic[L]):
+    """A run that waits for a lane, or has one."""
+
+    def __init__(self, payloads: Sequence[bytes], limits: Limits) -> None:
+        self.payloads = payloads
+        self.limits = limits
+        self.lane: L | None = None
+        """The lane that it has, or will have."""
+        self.arrived: asyncio.Future[None] | None = None
+
+
+class Turns(Generic[L]):
+    """Hands lanes to turns."""
+
+    def __init__(self, lanes: Iterable[L]) -> None:
+        self._free = list(lanes)
+        self._waiting: deque[Turn[L]] = deque()
+
+    async def take(self, turn: Turn[L]) -> None:
+        """Wait for a lane, and set it. A turn that is cancelled leaves nothing that was begun for it."""
+        if self._free:
+            turn.lane = min(self._free, key=lambda lane: not lane.is_loaded)
+            self._free.remove(turn.lane)
+            return
+        turn.arrived = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn.arrived
+        except asyncio.CancelledError:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+            elif turn.lane is not None:  # it was handed over a moment ago
+                try:
+                    await finish(turn.lane.abandon)
+                finally:
+                    self.release(turn)
+            raise
+
+    def following(self, turn: Turn[L]) -> Sequence[bytes]:
+        """The requests of the turn that will have this one's lane, with the same limits; empty if there is none."""
+        mine = (each for each in self._waiting if each.lane is turn.lane)
+        others = (each for each in self._waiting if each.lane is None)
+        found = next(mine, None) or next(others, None)
+        if found is None or found.limits != turn.limits:
+            return ()
+        found.lane = turn.lane
+        return found.payloads
+
+    def release(self, turn: Turn[L]) -> None:
+        """Hand the lane on. Safe twice."""
+        lane, turn.lane = turn.lane, None
+        if lane is None:
+            return
+        ready = (each for each in self._waiting if each.lane is lane)
+        others = (each for each in self._waiting if each.lane is None)
+        following = next(ready, None) or next(others, None)
+        if following is None:
+            self._free.append(lane)
+            return
+        self._waiting.remove(following)
+        following.lane = lane
+        assert following.arrived is not None
+        following.arrived.set_result(None)

@@ -1,0 +1,118 @@
+"""
+Load a script in a box with a Python that forks, or what it imports.
+
+Only the rules; a `Driver` does what they need. Also sent to providers' machines.
+"""
+
+from __future__ import annotations
+
+from . import procfs
+from .blame import is_error
+from .driver import Broken
+from .pipes import Printed
+from .run import BROKE
+
+TYPE_CHECKING = False  # typing's, whose import is slow
+if TYPE_CHECKING:
+    from .driver import Bounds, CallResult, Driver
+
+MODULES = 1 << 18
+"""Most bytes of the names of all modules that a script imports."""
+
+_IMPORTED = ("descriptors", "threads", "processes", "files", "memory")
+"""What counts where no script has run, only what it imports: hooks and patches of packages are none of a row's."""
+
+_LEFT = (*_IMPORTED, "signals", "hooks", "patches")
+"""All that can be left of loading, by the words of `guest.python.leftovers`."""
+
+ROOM = 1 << 30
+"""Bytes of address space, besides the memory limit, that importing packages may reserve without using them."""
+
+
+class PythonLoader:
+    """Load one script."""
+
+    def __init__(self, box: Driver) -> None:
+        self._box = box
+        self._reserved = self._held = 0
+        """
+        Bytes that the inner process has reserved and holds when the script is loaded, with which each child starts.
+        """
+        self._script: bytes | None = None
+        """The request to load it, if each run does."""
+        self.left: list[str] = []
+        """What loading left that runs would share, by the words of `leftovers`."""
+        self.modules = b""
+        """The modules that the script has imported, one on each line."""
+
+    async def load(self, script: bytes, bounds: Bounds) -> CallResult:
+        """Load the script; the result. After a failure the box cannot be used."""
+        return await self._begin("load", script, bounds)
+
+    async def imports(self, modules: bytes, script: bytes, bounds: Bounds) -> CallResult:
+        """
+        Import the modules in the box; then each run loads the script again in a child of its own.
+
+        The box cannot be used if they cannot be imported, or if something is `shared`.
+        """
+        self._script = script
+        return await self._begin("import", modules, bounds)
+
+    @property
+    def shared(self) -> bool:
+        """Whether the modules leave something that runs would share."""
+        return not {*_IMPORTED}.isdisjoint(self.left)
+
+    async def _begin(self, do: str, what: bytes, bounds: Bounds) -> CallResult:
+        box = self._box
+        box.longest = bounds.longest + MODULES
+        printed = Printed(box.wake, bounds.output, bounds.flood, loop=box.loop)
+        began = box.now()
+        until = began + bounds.load_timeout
+        try:
+            await box.send({"do": do, "seed": 0, "memory": bounds.memory + ROOM}, [what], [printed.write])
+            printed.hand_over()
+            box.watch(bounds.memory)
+            while (told := self._load_result(printed, until)) is None:
+                await box.wait(until)
+            how, payload = told if told[0] != "gone" else await box.end_reason()
+            if how == "reply" and (full := await box.excess()):  # it filled up between two looks
+                how, payload = full, b""
+            spent = box.now() - began
+            kept, said = printed.cut()
+            self._reserved, self._held = box.reserved_and_held()
+            if box.sweep() and how == "reply" and "files" not in self.left:
+                self.left.append("files")
+            return how, payload, spent, kept, said, False
+        except Broken as e:
+            return "lost", str(e).encode(), 0.0, b"", 0, False
+        finally:
+            box.unwatch()
+            printed.close()
+
+    def _load_result(self, printed: Printed, until: float) -> tuple[str, bytes] | None:
+        """The result of loading, as far as it is known: how, and the reply or the reason; `gone`: the box has ended."""
+        box = self._box
+        if box.full:
+            return box.full, b""
+        if (heard := box.message()) is not None:
+            message, reply = heard
+            if ("loaded" not in message or is_error(reply)) and (short := box.shortage(True)):
+                return "lost", short.encode()
+            if "loaded" not in message:
+                return "ended", str(message.get("failed", BROKE))[:200].encode("utf-8", "replace")
+            if procfs.children(box.inner):
+                return "ended", b"it left processes behind"
+            left, end = message.get("left"), message["loaded"]
+            if type(end) is not int or not isinstance(left, list):
+                return "ended", BROKE.encode()
+            self.left = [word for word in _LEFT if word in left]
+            if "memory" not in self.left and procfs.shares_memory(box.inner):
+                self.left.append("memory")
+            self.modules = reply[end:]
+            return "reply", reply[:end]
+        if printed.flooded:
+            return "flood", b""
+        if not box.alive:
+            return "gone", b""
+        return ("timeout", b"") if box.now() > until else None

@@ -1,0 +1,222 @@
+"""The run that follows another in its box is begun while that one ends, by the rules of both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandboxes import Call, Execution, Limits, Program
+from sandboxes.boxes.turns import Turn, Turns
+from sandboxes.guest.machine.box import done
+from sandboxes.guest.supervisor.driver import After, CallResult
+from sandboxes.guest.supervisor.python_run import PythonSupervisor
+from tests.bench.side_by_side import loaded
+from tests.sandboxes.supervised import BOUNDS, Event, ForkingPlace
+from tests.sandboxes.test_supervisor import BAD, GOOD, KNOWN, PAYLOADS, SCRIPT, open_files
+
+NEXT = [b'{"status":"ok","value":%d}' % number for number in range(10, 13)]
+
+
+class Following(After):
+    """A run that is wanted as often as that is asked."""
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        self.has_begun = False
+
+    def requests(self) -> Sequence[bytes]:
+        self.wanted -= 1
+        return NEXT if self.wanted >= 0 else []
+
+    def begun(self) -> None:
+        self.has_begun = True
+
+
+async def _told(groups: AsyncGenerator[Sequence[CallResult]]) -> list[CallResult]:
+    return [told async for group in groups for told in group]
+
+
+@given(
+    st.lists(st.one_of(GOOD, GOOD, GOOD, BAD), max_size=20), st.booleans(), st.booleans(), st.sampled_from([0, 1, 9])
+)
+def test_whatever_happens_each_of_both_runs_is_told_of_once(
+    events: list[Event], loads: bool, goes_on: bool, wanted: int
+) -> None:
+    before, place, following = open_files(), ForkingPlace(events), Following(wanted)
+
+    async def body() -> tuple[list[CallResult], list[CallResult]]:
+        supervisor = PythonSupervisor(place, True)
+        if loads:
+            await supervisor.imports(b"", SCRIPT, BOUNDS)
+        first = await _told(supervisor.run(PAYLOADS, BOUNDS, True, following))
+        assert place.watching is following.has_begun
+        assert not following.has_begun or wanted > 1
+        if not goes_on:
+            await supervisor.abandon()
+            assert place.child is None or place.closed
+            return first, []
+        return first, await _told(supervisor.run(NEXT, BOUNDS, True))
+
+    for payloads, found in zip((PAYLOADS, NEXT), done(body()), strict=True):
+        assert len(found) == len(payloads) or not place.alive or not goes_on
+        for told, payload in zip(found, payloads, strict=False):
+            assert not KNOWN[told[0]] or KNOWN[told[0]] & place.happened
+            assert told[0] != "reply" or told[1] == payload or "wrong" in place.happened
+    assert place.child is None or place.closed, "a child goes on that nobody waits for"
+    assert not place.watching
+    place.kill()
+    assert open_files() <= before
+
+
+def test_it_begins_before_the_last_results_are_told_and_when_nothing_is_left_of_the_first() -> None:
+    place, following = ForkingPlace([("burst", None)]), Following(9)
+
+    async def body() -> list[tuple[bool, int]]:
+        groups = PythonSupervisor(place, True).run(PAYLOADS, BOUNDS, True, following)
+        found = [(following.has_begun, len(group)) async for group in groups]
+        assert place.child is not None
+        assert place.child.calls == len(NEXT)
+        place.kill()
+        return found
+
+    assert done(body()) == [(False, 2), (True, 2)]
+
+
+def test_another_run_than_the_one_that_was_begun_gets_its_own_results() -> None:
+    place = ForkingPlace([*[("burst", None)] * 2, *[("reply", None)] * 9])
+
+    async def body() -> list[bytes]:
+        supervisor = PythonSupervisor(place, True)
+        await _told(supervisor.run(PAYLOADS, BOUNDS, True, Following(9)))
+        return [told[1] for told in await _told(supervisor.run([*PAYLOADS], BOUNDS, True))]
+
+    assert done(body()) == PAYLOADS
+
+
+class Lane:
+    is_loaded = True
+    abandoned = 0
+
+    async def abandon(self) -> None:
+        self.abandoned += 1
+
+
+def test_lanes_go_to_turns_in_their_order_and_to_the_one_that_was_prepared() -> None:
+    async def body() -> None:
+        lanes = [Lane(), Lane()]
+        turns = Turns(lanes)
+        made = [Turn[Lane]([b"%d" % number], Limits(timeout=2 if number == 4 else 1)) for number in range(6)]
+        tasks = [asyncio.ensure_future(turns.take(turn)) for turn in made]
+        await asyncio.sleep(0)
+        first, second, third, fourth, fifth, sixth = made
+        assert {first.lane, second.lane} == {*lanes}
+        lane = next(each for each in lanes if each is second.lane)
+        assert turns.following(second) is third.payloads
+        assert turns.following(first) is fourth.payloads
+        assert turns.following(second) is third.payloads
+        turns.release(second)
+        turns.release(second)
+        await tasks[2]
+        assert third.lane is lane
+        assert not turns.following(third)  # the fifth has other limits
+        tasks[3].cancel()
+        await asyncio.sleep(0)
+        assert not lane.abandoned  # it was not handed over
+        turns.release(third)
+        tasks[4].cancel()  # in this moment it is
+        await asyncio.sleep(0.01)
+        assert lane.abandoned == 1
+        await tasks[5]
+        assert sixth.lane is lane
+        turns.release(first)
+        turns.release(sixth)
+        await turns.take(fifth)
+        assert fifth.lane is not None
+
+    asyncio.run(body())
+
+
+STEPS = """
+import time
+seen = []
+def evaluate(n, then=""):
+    seen.append(n)
+    if then == "hang":
+        while True: pass
+    if then == "sleep":
+        time.sleep(0.3)
+    return {"label": ",".join(map(str, seen)), "score": 1.0}
+"""
+LEAVES = """
+import os, threading, time
+def evaluate(n, then=""):
+    if then == "leave" and os.fork() == 0:
+        time.sleep(60)
+    if then == "thread":
+        threading.Thread(target=time.sleep, args=(60,)).start()
+    open("/tmp/left", "a").write("x")
+    return {"label": str(len(open("/tmp/left").read())), "score": 1.0}
+"""
+
+
+def calls(numbers: Sequence[int], then: str = "") -> list[Call]:
+    return [Call(id=number, arguments={"n": number, "then": then}) for number in numbers]
+
+
+async def _all(program: Program, wanted: list[Call], limits: Limits) -> list[Execution]:
+    return [found async for found in program.run(wanted, limits)]
+
+
+def labels(found: list[Execution]) -> list[str]:
+    assert {execution.status for execution in found} == {"ok"}, found
+    return [execution.value["label"] for execution in found]
+
+
+@pytest.mark.parametrize("then", ["", "leave", "thread"])
+def test_a_run_finds_nothing_of_the_one_before(then: str) -> None:
+    async def body() -> None:
+        async with loaded(LEAVES) as (_, program):
+            runs = [calls([0, 1, 2], then), *(calls(range(3)) for _ in range(4))]
+            for found in await asyncio.gather(*(_all(program, run, Limits()) for run in runs)):
+                assert labels(found) == ["1", "2", "3"]
+
+    asyncio.run(body())
+
+
+def test_a_run_that_was_begun_is_stopped_in_time_though_the_last_results_before_it_are_not_taken() -> None:
+    async def body() -> None:
+        async with loaded(STEPS) as (_, program):
+            wanted = [*calls([0], "sleep"), *calls(range(1, 40))]
+            groups = program.run_grouped(wanted, Limits(timeout=1))
+            first = asyncio.ensure_future(anext(groups))
+            await asyncio.sleep(0.05)  # it has the lane
+            second = asyncio.ensure_future(_all(program, calls([0], "hang"), Limits(timeout=1)))
+            count = len(await first)
+            while count < len(wanted):
+                count += len(await anext(groups))
+            assert [execution.status for execution in await second] == ["timeout"]
+            assert await anext(groups, None) is None
+
+    asyncio.run(body())
+
+
+def test_a_run_that_is_cancelled_leaves_nothing_and_the_next_ones_have_their_own_state() -> None:
+    async def body() -> None:
+        async with loaded(STEPS) as (_, program):
+            for moment in range(30):
+                one = asyncio.ensure_future(_all(program, calls(range(8)), Limits()))
+                two = asyncio.ensure_future(_all(program, calls([7], "hang"), Limits()))
+                for _ in range(moment):
+                    await asyncio.sleep(0)
+                if moment % 2:
+                    await asyncio.sleep(moment / 1000)
+                two.cancel()
+                await asyncio.gather(two, return_exceptions=True)
+                assert labels(await one)[-1] == "0,1,2,3,4,5,6,7"
+            assert labels(await _all(program, calls([1, 2]), Limits())) == ["1", "1,2"]
+
+    asyncio.run(body())

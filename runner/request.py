@@ -194,11 +194,11 @@ class Prepared:
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[Dataset | Lookahead]:
         """The dataset, or these rows, as cases. Raises DatasetError, and ColumnsError if it lacks columns."""
-        path = self.dataset
-        if path is None:
+        if (path := self.dataset) is None:
             given = () if rows is None else rows
             header = rows.names if isinstance(rows, FrameRows) else ()
-            cases = Lookahead(cases_from_rows(given, columns=self.columns, id_source=self.id_source), header)
+            read = cases_from_rows(given, columns=self.columns, id_source=self.id_source)
+            cases = Lookahead(read, header, isinstance(given, list))
             refuse_lacking_columns("the dataset", cases, [self])
             yield cases
             return
@@ -224,8 +224,7 @@ class Prepared:
         open: Callable[[], Awaitable[None]] | None = None,
     ) -> AsyncGenerator[Sequence[Result], None]:
         """
-        The results of the cases, up to the `limit`, in groups of those that are there at the same time. `opened` is
-        the open sandbox; with results that are `known` it is opened by `open`, if a row needs it.
+        The results of the cases, up to the `limit`, in groups. `opened`: the open sandbox; `known`: as `score_grouped`.
         """
         request, most = self.request, self.request.limit
         return score_grouped(
@@ -240,6 +239,7 @@ class Prepared:
             repeat=request.repeat,
             known=known,
             open=open,
+            at_hand=getattr(cases, "at_hand", False),
         )
 
     score = one_by_one(score_grouped)

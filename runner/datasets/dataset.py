@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Self, cast
 
 from runner.datasets.column_values import RowError, UnreadError
 from runner.datasets.delimiter import WORDS
-from runner.datasets.formats import csv_rows, jsonl_rows, lines
+from runner.datasets.disk import is_at_hand
+from runner.datasets.formats import csv_rows, jsonl_rows, lines_with_rows
 from runner.datasets.ids import Ids
 from runner.datasets.json_array import array_rows
 from runner.datasets.location import file_of, is_pattern, is_url, open_url
@@ -30,9 +29,6 @@ from runner.types import Case
 __all__ = ["Dataset", "cases_from_rows", "open_dataset"]
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".arrow")
-COUNTED = 64 << 20
-"""Bytes of a JSONL file up to which its rows are counted beforehand; that takes about 0.1 s."""
-
 _PATIENCE = 0.5
 """Seconds that another thread may take to read one row, before its file is left open."""
 
@@ -67,6 +63,8 @@ class Dataset:
         # `ends_reads`: whether `close` also ends a read that another thread waits for.
         self._ends_reads = ends_reads
         self.name = name
+        self.at_hand = False
+        """True if to read a row takes nothing but the processor, and little of it."""
         self.header = header
         """The columns, if they are known before the rows are read."""
         self.rows = rows
@@ -221,7 +219,10 @@ def _open_file(
             file = in_range(file, part.start, part.end)
         counted = packed is None and part is None and not is_url(place)
         before = 0 if part is None else part.before
-        return _text_file(file, name, suffix, reading, lambda: _lines_with_rows(path) if counted else None, before)
+        at_hand = counted and suffix != ".json" and is_at_hand(file.fileno())
+        dataset = _text_file(file, name, suffix, reading, lambda: lines_with_rows(path) if counted else None, before)
+        dataset.at_hand = at_hand
+        return dataset
     except OSError as error:
         file.close()
         raise DatasetError(f"{name} cannot be read: {error.strerror or error}") from None
@@ -284,14 +285,3 @@ def _open(path: Path) -> BufferedReader:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise DatasetError(f"{printable(whole(str(path)))} cannot be opened: {why}") from None
-
-
-def _lines_with_rows(path: Path) -> int | None:
-    with suppress(OSError):
-        about = path.stat()
-        # To open a pipe once more would wait for another writer.
-        if not stat.S_ISREG(about.st_mode) or about.st_size > COUNTED:
-            return None
-        with path.open("rb") as file:
-            return sum(1 for line in lines(file) if line is None or line.strip())
-    return None

@@ -13,11 +13,13 @@ class Lookahead:
     """
     The cases of `source`, in its order. Those that were looked at are held until they are read.
 
-    `header`: the columns, if they are known before the rows are read.
+    `header`: the columns, if they are known before the rows are read. `at_hand`: to read a row takes nothing but the
+    processor, and little of it.
     """
 
-    def __init__(self, source: Iterable[Case], header: tuple[str, ...] = ()) -> None:
+    def __init__(self, source: Iterable[Case], header: tuple[str, ...] = (), at_hand: bool = False) -> None:
         self.header = header
+        self.at_hand = at_hand
         self._source = iter(source)
         self._held: deque[Case] = deque()
 

@@ -30,7 +30,7 @@ from sandboxes.shield import finish
 Watch: TypeAlias = Callable[[Result, Call], int]
 """Gets each result with its call, in any order; returns the characters that it holds until the result is handed out."""
 
-_FEW = 100  # rows of a list, for which no thread is started if no path may look at many places of them
+_FEW = 100  # rows of a list, for which no thread is started
 _AHEAD = 64  # rows read before they are needed; those of two batches where these have a size that is set
 _FAR = 0.2  # seconds of a run from which on as many are read, since to send few at once costs too much
 _DEAR = 5.0  # seconds of a run from which on even the first one has several rows
@@ -49,23 +49,23 @@ async def score_grouped(
     repeat: int = 1,
     known: Known | None = None,
     open: Callable[[], Awaitable[None]] | None = None,
+    at_hand: bool = False,
 ) -> AsyncGenerator[Sequence[Result], None]:
     """
     One result a case, in the cases' order, each as soon as those before it are there; in groups of those that are.
 
-    `sandbox` is open, and stays so. `cases` are read in a thread of their own, a little ahead of need, unless they are
-    a short list and each argument is one place of the row; their iterator is the caller's to close. The same `seed`
-    gives the same random numbers in each case, in whatever order and number of batches. Memory does not grow with the
-    number of cases. A `mapping` that is a function fills each case's arguments in its own way. `keep` are the columns
-    that each result carries. `repeat` is the number of results of each case. `known` has results that need no run: the
-    sandbox, which is not open then, is opened by `open` for the first row that needs it.
+    `cases` are read in a thread of their own, a little ahead of need, unless they are `at_hand` or a short list, and
+    each argument is one place of the row; their iterator is the caller's to close. The same `seed` gives each case the
+    same random numbers. Memory does not grow with the cases. A `mapping` may be a function. `keep` are the columns that
+    each result carries, `repeat` is the number of results of each case. `known` has results that need no run: the
+    sandbox, else open, is opened by `open` for the first row that needs it.
 
-    Raises MappingError and UnsupportedConfigError before the first case, SandboxError when the sandbox fails
-    for good, and whatever `cases` raise, after the results of the cases before.
+    Raises MappingError and UnsupportedConfigError first, SandboxError, and what `cases` raise, after what comes before.
     """
     limits = limits or Limits()
     fill, hash_given, quick = fill_and_hash(evaluator, mapping)
-    direct = quick and keep is None and isinstance(cases, list) and len(cases) <= _FEW
+    short = isinstance(cases, list) and len(cases) <= _FEW
+    direct = quick and keep is None and (short or (at_hand and known is None))
     refuse_unfit(evaluator, sandbox)
     refuse_limits(sandbox.name, sandbox.capabilities, limits)
 

@@ -16,27 +16,36 @@ T = TypeVar("T")
 _AHEAD_SECONDS = 0.05  # of work in rows read ahead: fewer of the large ones, so that memory is bounded
 _SOON = 0.0005  # seconds: the thread's own clock, which is slow to ask, is not asked for less
 _BUNCH = 0.001  # seconds that a waiting loop leaves for more items: to wake for each costs more than the item does
+_TURN = 0.005  # seconds of reading, after which others go on: the time that Python gives a thread
+_SOME = 16  # items between two looks at the clock
 _PATIENCE = 0.5  # seconds; a thread that hangs in a read cannot be stopped, only left behind
 
 
 class Direct(Generic[T]):
-    """Reads what is in memory when it is taken: for a few items a thread costs more than they do. As `Prefetcher`."""
+    """Reads what is at hand when it is taken: to hand an item over costs more than it does. As `Prefetcher`."""
 
     def __init__(self, source: Iterable[T]) -> None:
         self.failure: BaseException | None = None
         self._source = iter(source)
 
     async def take(self, most: int) -> list[T]:
-        """The next items, up to `most`. Empty at the end."""
+        """The next items, up to `most`; fewer of large ones, so that nothing else waits long. Empty at the end."""
         taken: list[T] = []
+        until, seen = perf_counter() + _TURN, -1
         try:
-            taken.extend(islice(self._source, most))
+            while seen < len(taken) < most and perf_counter() < until:
+                seen = len(taken)
+                taken.extend(islice(self._source, min(_SOME, most - seen)))
         except Exception as e:
             self.failure, self._source = e, iter(())
+        if perf_counter() >= until:
+            await asyncio.sleep(0)
         return taken
 
     async def close(self) -> None:
-        """Nothing is left to stop."""
+        """End the source."""
+        if isinstance(self._source, Generator):
+            self._source.close()
 
 
 class Prefetcher(Generic[T]):

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from runner.datasets.column_values import MAX_DEPTH, RowError, json_text, too_deep
+from runner.datasets.column_values import MAX_DEPTH, RowError, copied, json_text, too_deep
 from runner.datasets.frames import FrameRows
 from runner.datasets.ids import Ids
 from runner.errors import PathError
@@ -21,7 +21,6 @@ MAX_ID = 1000
 
 COLUMNS = ("input", "output", "reference", "metadata")
 _OWN = frozenset({"id", *COLUMNS})
-_INT64 = 1 << 63
 
 
 Row = tuple[str, "dict[str, Any] | RowError"]
@@ -90,7 +89,7 @@ def as_json(row: object, columns: Collection[str] | None = None) -> dict[str, An
         raise row
     if not isinstance(row, Mapping):
         raise RowError(f"a row must be a mapping, not {shown(row)}")
-    if (plain := _scalars(row)) is not None:
+    if (plain := copied(row)) is not None:
         return plain
     try:
         return read_json(json_text(row))
@@ -98,32 +97,6 @@ def as_json(row: object, columns: Collection[str] | None = None) -> dict[str, An
         if columns is None:
             raise
     return read_json(json_text({name: value for name, value in row.items() if name in columns}))
-
-
-def _scalars(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A row of short text and common numbers, as most are, without writing and reading JSON; None for any other."""
-    if type(row) is not dict:
-        return None
-    found, size = {}, 0
-    for name, value in row.items():
-        kind = type(value)
-        if kind is str:
-            size += len(value)
-        elif kind is float:
-            if not math.isfinite(value):
-                if not math.isnan(value):
-                    return None
-                value = None
-        elif kind is int:
-            if not -_INT64 <= value < _INT64:
-                return None
-        elif not (value is None or kind is bool):
-            return None
-        if type(name) is not str:
-            return None
-        found[name] = value
-    # Each character is at most 6 bytes of JSON, so that the row is not too long.
-    return found if size < 1 << 20 else None
 
 
 def read_json(text: str) -> dict[str, Any]:

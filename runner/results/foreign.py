@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from runner.results.normalize import InvalidResultError, Normalized, normalize
+from runner.results.normalize import InvalidResultError, Normalized, ScoreTuple, normalize
+from runner.results.usual import Usual, usual
 from runner.text import shown
 from runner.types import OutputConfig
 from sandboxes.base import Language
@@ -14,6 +15,8 @@ MOST = 64
 """Named outputs of a row."""
 _NAME = 100
 """Characters of an output's name."""
+
+_SHORT: Usual = usual({}) or (lambda value: None)
 
 
 def normalize_foreign(value: Any, outputs: Mapping[str, OutputConfig], language: Language) -> Normalized:
@@ -37,6 +40,8 @@ def normalize_foreign(value: Any, outputs: Mapping[str, OutputConfig], language:
             f"the script gave {len(named)} named results, {shown(list(named), 60)}: give 1 to {MOST}, "
             f"each with a name of 1 to {_NAME} characters"
         )
+    if None not in (short := [*map(_SHORT, named.values())]):  # as most
+        return Normalized("scored", {name: ScoreTuple(*one) for name, one in zip(named, short, strict=True) if one})
     found = {name: normalize(one, {}, language) for name, one in named.items()}
     scores = {name: one.scores[""] for name, one in found.items()}
     return Normalized("abstained" if all(one.outcome == "abstained" for one in found.values()) else "scored", scores)

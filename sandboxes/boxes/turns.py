@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from sandboxes.base import Limits
@@ -33,7 +33,7 @@ class Turn(Generic[L]):
         self.limits = limits
         self.lane: L | None = None
         """The lane that it has, or will have."""
-        self.arrived: asyncio.Future[None] | None = None
+        self.arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
 class Turns(Generic[L]):
@@ -49,7 +49,6 @@ class Turns(Generic[L]):
             turn.lane = min(self._free, key=lambda lane: not lane.is_loaded)
             self._free.remove(turn.lane)
             return
-        turn.arrived = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
             await turn.arrived
@@ -65,9 +64,7 @@ class Turns(Generic[L]):
 
     def following(self, turn: Turn[L]) -> Sequence[bytes]:
         """The requests of the turn that will have this one's lane, with the same limits; empty if there is none."""
-        mine = (each for each in self._waiting if each.lane is turn.lane)
-        others = (each for each in self._waiting if each.lane is None)
-        found = next(mine, None) or next(others, None)
+        found = self._next(turn.lane)
         if found is None or found.limits != turn.limits:
             return ()
         found.lane = turn.lane
@@ -78,13 +75,20 @@ class Turns(Generic[L]):
         lane, turn.lane = turn.lane, None
         if lane is None:
             return
-        ready = (each for each in self._waiting if each.lane is lane)
-        others = (each for each in self._waiting if each.lane is None)
-        following = next(ready, None) or next(others, None)
+        following = self._next(lane) or next(self._wanting(), None)  # one that another lane is kept for waits no longer
         if following is None:
             self._free.append(lane)
             return
         self._waiting.remove(following)
         following.lane = lane
-        assert following.arrived is not None
         following.arrived.set_result(None)
+
+    def _next(self, lane: L | None) -> Turn[L] | None:
+        """The first turn that waits for this lane, or else for any."""
+        mine = (each for each in self._wanting() if each.lane is lane)
+        others = (each for each in self._wanting() if each.lane is None)
+        return next(mine, None) or next(others, None)
+
+    def _wanting(self) -> Iterator[Turn[L]]:
+        """The turns that wait, but for those that are cancelled and do not know it yet."""
+        return (each for each in self._waiting if not each.arrived.done())

@@ -29,6 +29,19 @@ _RUN = (
     "    code = end.code or 0\n"
     "told(code)\n"
 )
+_BARE = (
+    "import json, resource, sys\n"
+    "def evaluate(output, reference):\n"
+    "    return {'score': 1.0}\n"
+    "with open(sys.argv[1]) as rows, open(sys.argv[2], 'w') as results:\n"
+    "    for line in rows:\n"
+    "        row = json.loads(line)\n"
+    "        result = evaluate(row['output'], row['reference'])\n"
+    "        results.write(json.dumps({'id': row['id'], **result}) + '\\n')\n"
+    "used = resource.getrusage(resource.RUSAGE_SELF)\n"
+    "print(used.ru_utime + used.ru_stime)\n"
+)
+"""Reads the same rows, calls a function that does nothing, and writes."""
 BARS = {
     ("--sandbox", "fake", "-j", "1"): 17.0,  # it does nothing
     ("--sandbox", "process", "-j", "1"): 25.0,
@@ -47,19 +60,29 @@ def _run(rows: Path, folder: str, options: tuple[str, ...]) -> tuple[float, floa
     return float(done.stderr.split()[-1]), time.perf_counter() - began
 
 
+def _bare(rows: Path, folder: str) -> float:
+    command = [sys.executable, "-I", "-S", "-c", _BARE, str(rows), f"{folder}/x.jsonl"]
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
 def figure_host(figures: Figures) -> None:
     rates: dict[tuple[str, ...], list[float]] = {options: [] for options in BARS}
     costs: dict[tuple[str, ...], list[float]] = {options: [] for options in BARS}
+    bare: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         few, many = dataset(Path(folder), FEW), dataset(Path(folder), MANY)
         for _ in range(ROUNDS):
+            bare.append((_bare(many, folder) - _bare(few, folder)) / (MANY - FEW) * 1e6)
             for options in BARS:
                 (less, begun), (more, ended) = (_run(rows, folder, options) for rows in (few, many))
                 costs[options].append((more - less) / (MANY - FEW) * 1e6)
                 rates[options].append((MANY - FEW) / (ended - begun))
     for options, bar in BARS.items():
         name, cost = " ".join(options), statistics.median(costs[options])
-        beside = f"{statistics.median(rates[options]):,.0f} rows/s"
+        times = cost / statistics.median(bare)
+        beside = (
+            f"{statistics.median(rates[options]):,.0f} rows/s; {times:.1f} times a bare loop's {spread(bare, '.1f')} µs"
+        )
         figures.add(
             f"the host's processor time a row, {name}",
             f"{spread(costs[options], '.1f')} µs",

@@ -88,8 +88,8 @@ class Batches:
         return self.rows / self.whole
 
 
-async def in_batches(program: Program, wanted: list[Call], workers: int, most: int) -> Batches:
-    """All calls, in batches as the engine makes them; `most` is the sandbox's `batch`."""
+async def in_batches(program: Program, wanted: list[Call], runs: int, most: int) -> Batches:
+    """All calls, in batches as the engine makes them, so many at once; `most` is the sandbox's `batch`."""
     waiting: list[list[Call]] = []
     while (start := sum(map(len, waiting))) < len(wanted):
         waiting.append(wanted[start : start + shared_batch(len(waiting), most)])
@@ -103,7 +103,7 @@ async def in_batches(program: Program, wanted: list[Call], workers: int, most: i
             each.append((time.perf_counter() - began) / len(batch))
 
     began = time.perf_counter()
-    await asyncio.gather(*(worker() for _ in range(workers)))
+    await asyncio.gather(*(worker() for _ in range(runs)))
     return Batches(len(wanted), each, time.perf_counter() - began)
 
 
@@ -137,11 +137,11 @@ async def compared(
         found.tier = sandbox.manifest["tier"]
         bare = stack.enter_context(bare_loop(source, wanted, await site(packages)))
         for count, (_, program) in boxes.items():
-            await in_batches(program, wanted, count, sandbox.batch)
+            await in_batches(program, wanted, count + sandbox.queue, sandbox.batch)
         for _ in range(rounds):
             found.bare.append(len(wanted) / bare.seconds())
             for count, (_, program) in boxes.items():
-                found.boxed[count].append(await in_batches(program, wanted, count, sandbox.batch))
+                found.boxed[count].append(await in_batches(program, wanted, count + sandbox.queue, sandbox.batch))
     return found
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.results.foreign import normalize_foreign
 from runner.results.normalize import TEXT_LIMIT, InvalidResultError, Normalized, normalize
 from runner.results.usual import usual
 from runner.types import Categorical, Continuous, Freeform, OutputConfig
@@ -62,3 +63,18 @@ def test_it_takes_what_is_usual(config: str) -> None:
 def test_outputs_with_names_are_left_to_the_long_way() -> None:
     assert usual({"x": Freeform()}) is None
     assert usual({"": Freeform(), "x": Freeform()}) is None
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", ""]), VALUES, max_size=3))
+def test_named_results_of_a_dialect_are_judged_as_one_by_one(named: dict[str, Any]) -> None:
+    try:
+        found = [normalize(one, {}) for one in named.values()]
+        outcome = "abstained" if all(one.outcome == "abstained" for one in found) else "scored"
+        scores = {name: list(one.scores[""]) for name, one in zip(named, found, strict=True)}
+        expected = json.dumps([outcome, scores]) if named and "" not in named else "invalid"
+    except InvalidResultError:
+        expected = "invalid"
+    try:
+        assert written(normalize_foreign({"outputs": named}, {}, "python")) == expected
+    except InvalidResultError:
+        assert expected == "invalid"

@@ -142,6 +142,25 @@ def test_lanes_go_to_turns_in_their_order_and_to_the_one_that_was_prepared() -> 
     asyncio.run(body())
 
 
+def test_a_turn_that_a_lane_is_kept_for_takes_another_that_is_free() -> None:
+    async def body() -> None:
+        turns = Turns([Lane(), Lane()])
+        first, second, third = (Turn[Lane]([b"x"], Limits()) for _ in range(3))
+        await turns.take(first)
+        await turns.take(second)
+        waiting = asyncio.ensure_future(turns.take(third))
+        await asyncio.sleep(0)
+        kept, free = first.lane, second.lane
+        assert turns.following(first) is third.payloads
+        assert third.lane is kept
+        turns.release(second)
+        await waiting
+        assert third.lane is free
+        assert not turns.following(first)
+
+    asyncio.run(body())
+
+
 STEPS = """
 import time
 seen = []

@@ -25,6 +25,8 @@ STOP = 0.3
 
 _PAUSE = 0.02
 """Most seconds that results are left in their pipe, so that they are read together."""
+_FIRST_PAUSE = 0.004
+"""The same after the first call, which often takes many times as long as those that follow."""
 _SLOW = 0.005
 """Seconds of a call that is read at once."""
 _WORTH = 0.001
@@ -77,7 +79,7 @@ class Attempt:
         run, box, pipes = self.run, self._box, (self.results, self.printed)
         _, payload, spent, _, said, _ = last
         calls = min((len(run.payloads) - run.place) / 2, _FILL / (len(payload) + said + 1))
-        pause = min(_PAUSE, spent * calls)
+        pause = min(_PAUSE if run.place > 1 else _FIRST_PAUSE, spent * calls)
         if pause < _WORTH or spent > _SLOW:
             return
         for pipe in pipes:

@@ -84,6 +84,10 @@ class BoxedProgram(GroupedProgram):
             async with contextlib.aclosing(self._run_on(turn, requests)) as groups:
                 async for group in groups:
                     yield group
+        except BaseException:
+            if turn.lane is not None:
+                await finish(turn.lane.abandon)  # what was begun for it, if it did not come to go on with that
+            raise
         finally:
             self._turns.release(turn)
 

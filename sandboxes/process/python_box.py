@@ -58,3 +58,7 @@ class PythonBox(LoadingBox):
 
     async def abandon(self) -> None:
         await self._supervisor.abandon()
+
+    async def _end(self) -> None:
+        self._supervisor.forget()
+        await super()._end()

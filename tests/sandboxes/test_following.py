@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from sandboxes import Call, Execution, Limits, Program
 from sandboxes.boxes.turns import Turn, Turns
 from sandboxes.guest.machine.box import done
+from sandboxes.guest.supervisor import procfs
 from sandboxes.guest.supervisor.driver import After, CallResult
 from sandboxes.guest.supervisor.python_run import PythonSupervisor
 from tests.bench.side_by_side import loaded
@@ -231,13 +233,44 @@ def test_a_run_that_is_cancelled_leaves_nothing_and_the_next_ones_have_their_own
             for moment in range(30):
                 one = asyncio.ensure_future(_all(program, calls(range(8)), Limits()))
                 two = asyncio.ensure_future(_all(program, calls([7], "hang"), Limits()))
-                for _ in range(moment):
-                    await asyncio.sleep(0)
-                if moment % 2:
-                    await asyncio.sleep(moment / 1000)
+                await asyncio.sleep(moment / 2000)
                 two.cancel()
                 await asyncio.gather(two, return_exceptions=True)
                 assert labels(await one)[-1] == "0,1,2,3,4,5,6,7"
+                assert running(program) == []
             assert labels(await _all(program, calls([1, 2]), Limits())) == ["1", "1,2"]
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "closed"])
+def test_a_run_that_ends_in_the_moment_in_which_it_begins_leaves_nothing(ends: str) -> None:
+    async def body() -> None:
+        async with loaded(STEPS) as (_, program):
+            for steps in range(10):
+                groups = program.run_grouped([*calls([0], "sleep"), *calls(range(1, 8))], Limits())
+                first = asyncio.ensure_future(anext(groups))
+                await asyncio.sleep(0.05)  # it has the lane
+                second = asyncio.ensure_future(_all(program, calls([7], "hang"), Limits()))
+                count = len(await first)
+                while count < 8:
+                    count += len(await anext(groups))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                if ends == "closed":
+                    await program.close()
+                second.cancel()
+                await asyncio.gather(second, return_exceptions=True)
+                assert await anext(groups, None) is None
+                if ends == "closed":
+                    return
+                assert running(program) == []
+
+    before = open_files()
+    asyncio.run(body())
+    assert open_files() <= before
+
+
+def running(program: Any) -> list[int]:
+    """The processes of runs in the program's only box."""
+    return procfs.children(program._lanes[0].box._box.inner)

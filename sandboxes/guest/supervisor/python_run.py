@@ -68,9 +68,14 @@ class PythonSupervisor(PythonLoader):
     async def abandon(self) -> None:
         """Stop the run that was begun in advance, if there is one."""
         if (begun := self._begun) is not None:
-            self._begun = None
-            begun.close()
+            self.forget()
             await self._box.finish(lambda: begun.settle(False))
+
+    def forget(self) -> None:
+        """Close the pipes to a run that was begun in advance, as the box ends."""
+        if self._begun is not None:
+            self._begun.close()
+            self._begun = None
 
     async def _announce(self, payloads: Sequence[bytes], bounds: Bounds) -> Attempt:
         """A run that the zygote knows of, and whose child waits for its requests."""

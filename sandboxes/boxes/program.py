@@ -80,14 +80,10 @@ class BoxedProgram(GroupedProgram):
                 requests.append((call.id, made))
         turn: Turn[_Lane] = Turn([payload for _, payload in requests], limits)
         await self._turns.take(turn)
-        try:
+        try:  # nothing is waited for before a run that was begun in the lane is gone on with
             async with contextlib.aclosing(self._run_on(turn, requests)) as groups:
                 async for group in groups:
                     yield group
-        except BaseException:
-            if turn.lane is not None:
-                await finish(turn.lane.abandon)  # what was begun for it, if it did not come to go on with that
-            raise
         finally:
             self._turns.release(turn)
 

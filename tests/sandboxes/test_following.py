@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from sandboxes.guest.machine.box import done
 from sandboxes.guest.supervisor import procfs
 from sandboxes.guest.supervisor.driver import After, CallResult
 from sandboxes.guest.supervisor.python_run import PythonSupervisor
+from sandboxes.process.python_box import PythonBox
 from tests.bench.side_by_side import loaded
 from tests.sandboxes.supervised import BOUNDS, Event, ForkingPlace
 from tests.sandboxes.test_supervisor import BAD, GOOD, KNOWN, PAYLOADS, SCRIPT, open_files
@@ -171,7 +173,7 @@ def evaluate(n, then=""):
     if then == "hang":
         while True: pass
     if then == "sleep":
-        time.sleep(0.3)
+        time.sleep(0.15)
     return {"label": ",".join(map(str, seen)), "score": 1.0}
 """
 LEAVES = """
@@ -216,7 +218,7 @@ def test_a_run_that_was_begun_is_stopped_in_time_though_the_last_results_before_
             wanted = [*calls([0], "sleep"), *calls(range(1, 40))]
             groups = program.run_grouped(wanted, Limits(timeout=1))
             first = asyncio.ensure_future(anext(groups))
-            await asyncio.sleep(0.05)  # it has the lane
+            await asyncio.sleep(0)  # it has the lane
             second = asyncio.ensure_future(_all(program, calls([0], "hang"), Limits(timeout=1)))
             count = len(await first)
             while count < len(wanted):
@@ -243,20 +245,24 @@ def test_a_run_that_is_cancelled_leaves_nothing_and_the_next_ones_have_their_own
     asyncio.run(body())
 
 
-@pytest.mark.parametrize("ends", ["cancelled", "closed"])
+@pytest.mark.parametrize("ends", ["cancelled", "closed", "box"])
 def test_a_run_that_ends_in_the_moment_in_which_it_begins_leaves_nothing(ends: str) -> None:
     async def body() -> None:
         async with loaded(STEPS) as (_, program):
             for steps in range(10):
-                groups = program.run_grouped([*calls([0], "sleep"), *calls(range(1, 8))], Limits())
+                groups = program.run_grouped([*calls([0], "sleep"), *calls(range(1, 8))], Limits(timeout=2))
                 first = asyncio.ensure_future(anext(groups))
-                await asyncio.sleep(0.05)  # it has the lane
-                second = asyncio.ensure_future(_all(program, calls([7], "hang"), Limits()))
+                await asyncio.sleep(0)  # it has the lane
+                second = asyncio.ensure_future(_all(program, calls([7], "hang"), Limits(timeout=2)))
                 count = len(await first)
                 while count < 8:
                     count += len(await anext(groups))
                 for _ in range(steps):
                     await asyncio.sleep(0)
+                if ends == "box":
+                    await box_of(program).close()
+                    assert [execution.status for execution in await second] == ["timeout"]
+                    return
                 if ends == "closed":
                     await program.close()
                 second.cancel()
@@ -266,6 +272,7 @@ def test_a_run_that_ends_in_the_moment_in_which_it_begins_leaves_nothing(ends: s
                     return
                 assert running(program) == []
 
+    gc.collect()
     before = open_files()
     asyncio.run(body())
     assert open_files() <= before
@@ -273,4 +280,8 @@ def test_a_run_that_ends_in_the_moment_in_which_it_begins_leaves_nothing(ends: s
 
 def running(program: Any) -> list[int]:
     """The processes of runs in the program's only box."""
-    return procfs.children(program._lanes[0].box._box.inner)
+    return procfs.children(box_of(program).inner)
+
+
+def box_of(program: Any) -> PythonBox:
+    return cast(PythonBox, program._lanes[0].box._box)

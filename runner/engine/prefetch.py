@@ -33,7 +33,8 @@ class Direct(Generic[T]):
         taken: list[T] = []
         until, seen = perf_counter() + _TURN, -1
         try:
-            while seen < len(taken) < most and perf_counter() < until:
+            # The clock is looked at once there is an item: none at all would be the end.
+            while seen < len(taken) < most and (not taken or perf_counter() < until):
                 seen = len(taken)
                 taken.extend(islice(self._source, min(_SOME, most - seen)))
         except Exception as e:

@@ -285,3 +285,15 @@ def test_a_source_that_is_read_directly_is_closed() -> None:
 
     asyncio.run(body())
     assert closed.is_set()
+
+
+def test_a_machine_that_stands_still_ends_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.engine.prefetch.perf_counter", partial(next, count(0.0, 1.0)))  # a second at each look
+
+    async def body() -> list[int]:
+        reader, found = Direct(range(100)), list[int]()
+        while items := await reader.take(40):
+            found += items
+        return found
+
+    assert asyncio.run(body()) == [*range(100)]

@@ -39,6 +39,9 @@ _UNSAYABLE = '{"type":"Exception","message":"its text cannot be shown","tracebac
 _ITERABLE_COROUTINE = 0x100  # inspect.CO_ITERABLE_COROUTINE
 
 
+_NO_RESULTS = (tuple, set, frozenset, bytes)  # made once: `tuple | set` makes an object each time
+
+
 class _InvalidResult(Exception):
     """A returned value that is not a result; args are the status and the message."""
 
@@ -141,7 +144,7 @@ def _plain(value: Any) -> Any:
         for key in value:
             if not isinstance(key, str):
                 raise TypeError("its keys must be text")
-    if isinstance(value, tuple | set | frozenset | bytes):
+    if isinstance(value, _NO_RESULTS):
         raise TypeError("return a label, a score or a dict")
     return value
 

@@ -1,22 +1,46 @@
-"""Written pages are found and put back, whether the kernel scans for them or only has a map."""
+"""Written pages are found and put back, with any of the ways in which the kernel tells of them."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import mmap
 import os
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from sandboxes import Call
+from sandboxes import Call, Limits
+from sandboxes.protocol import load_request
+from sandboxes.wasm.calls import bounds, call_request
+from sandboxes.wasm.engine import Engine
+from sandboxes.wasm.frames import Request
+from sandboxes.wasm.fresh import Fresh, NewInstances, RestoredPages
+from sandboxes.wasm.guests import Guests
+from sandboxes.wasm.native_code import compile_guest
 from sandboxes.wasm.restore import _REGIONS as REGIONS
 from sandboxes.wasm.restore import PAGE, PageMap, restores_pages
-from tests.sandboxes.backends import BACKENDS, evaluate
+from tests.scripts import python
 
 pytestmark = pytest.mark.skipif(not restores_pages(), reason="there is no page map here")
 
 PAGES = 4200
+
+
+def values(source: str, count: int, look: Callable[[Fresh], None] = lambda _: None) -> list[Any]:
+    """What calls from fresh states return, with `x` from 0; `look` is shown what gave them these."""
+    limits = Limits()
+    with Engine(*compile_guest(print)) as engine:
+        guests = Guests(engine, "auto")
+        assert guests.load(1, load_request(python(source), limits), bounds(limits, loading=True)).how == "reply"
+        asked = [call_request(Call(id=n, arguments={"x": n}), limits) for n in range(count)]
+        requests = [each for each in asked if isinstance(each, Request)]
+        found = [json.loads(raw.payload)["value"] for raw in guests.run(1, requests, bounds(limits), shared=False)]
+        look(guests._programs[1])
+        guests.close()
+    return found
 
 
 class Memory(mmap.mmap):
@@ -72,12 +96,14 @@ PATTERNS = {
 }
 
 
+@pytest.mark.parametrize("trusts", [False, True])
 @pytest.mark.parametrize("way", WAYS)
 def test_written_pages_are_put_back(
-    way: Callable[[PageMap], None], memories: tuple[Memory, Memory], content: bytes
+    way: Callable[[PageMap], None], trusts: bool, memories: tuple[Memory, Memory], content: bytes
 ) -> None:
     memory, pristine = memories
     page_map = PageMap()
+    page_map.trusts_faults = trusts
     way(page_map)
     seen: set[int] = set()
     for written in (*PATTERNS.values(), *reversed(PATTERNS.values())):
@@ -91,9 +117,11 @@ def test_written_pages_are_put_back(
     page_map.close()
 
 
-def test_other_memories_are_told_apart(memories: tuple[Memory, Memory], content: bytes) -> None:
+@pytest.mark.parametrize("trusts", [False, True])
+def test_other_memories_are_told_apart(trusts: bool, memories: tuple[Memory, Memory], content: bytes) -> None:
     """The same pages are written in both, one after the other."""
     page_map = PageMap()
+    page_map.trusts_faults = trusts
     first, pristine = memories
     fd = os.memfd_create("image")
     os.write(fd, content)
@@ -106,6 +134,59 @@ def test_other_memories_are_told_apart(memories: tuple[Memory, Memory], content:
     page_map.close()
 
 
+def test_the_map_is_read_only_after_a_fault(
+    memories: tuple[Memory, Memory], content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, pristine = memories
+    page_map = PageMap()
+    page_map.trusts_faults = True
+    looked: list[int] = []
+    restored = [0]
+    counts = [5, 5, 6, 6, 5]
+    plan = page_map._plan
+
+    def noted(*memories: int) -> None:
+        looked.append(restored[0])
+        plan(*memories)
+
+    monkeypatch.setattr(page_map, "_plan", noted)
+    monkeypatch.setattr(page_map, "faults", lambda: counts[restored[0]])
+    for _ in counts:
+        memory[PAGE : PAGE + 4] = b"\0\0\0\0"
+        assert page_map.restore(memory.address, pristine.address, len(content)) == 1
+        assert memory[:] == content
+        restored[0] += 1
+    assert looked == [0, 2, 4]
+    page_map.close()
+
+
+def test_each_thread_has_faults_of_its_own(
+    memories: tuple[Memory, Memory], content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many, by chance."""
+    memory, pristine = memories
+    page_map = PageMap()
+    page_map.trusts_faults = True
+    monkeypatch.setattr(page_map, "faults", lambda: 7)
+    steps: list[tuple[int, bool]] = []
+
+    def step(page: int) -> None:
+        memory[page * PAGE : page * PAGE + 4] = b"\0\0\0\0"
+        restored = page_map.restore(memory.address, pristine.address, len(content))
+        steps.append((restored, memory[:] == content))
+
+    for page in range(0, 8, 2):
+        step(page)
+        thread = threading.Thread(target=step, args=(page + 1,))
+        thread.start()
+        thread.join()
+    assert steps == [(pages, True) for pages in range(1, 9)]
+    page_map.close()
+
+
+KEEPS = "seen = []\ndef evaluate(x):\n    seen.extend([x] * 5000)\n    return [len(seen), len(set(seen))]\n"
+
+
 @pytest.mark.parametrize("way", [refused, cut_short])
 def test_a_call_is_as_fresh_where_the_kernel_does_not_scan(
     way: Callable[[PageMap], None], monkeypatch: pytest.MonkeyPatch
@@ -116,9 +197,21 @@ def test_a_call_is_as_fresh_where_the_kernel_does_not_scan(
             way(self)
 
     monkeypatch.setattr("sandboxes.wasm.fresh.PageMap", Other)
-    source = "seen = []\ndef evaluate(x):\n    seen.extend([x] * 5000)\n    return [len(seen), len(set(seen))]\n"
-    found = evaluate(BACKENDS[0], source, [Call(id=n, arguments={"x": n}) for n in range(5)])
-    assert [e.value for e in found] == [[5000, 1]] * 5
+    assert values(KEEPS, 5) == [[5000, 1]] * 5
+
+
+@pytest.mark.parametrize("told", [0, 7])
+def test_faults_that_the_kernel_does_not_count_are_not_trusted(told: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PageMap, "faults", lambda self: told)
+    trusted: list[bool] = []
+
+    def look(states: Fresh) -> None:
+        assert isinstance(states, RestoredPages)
+        trusted.append(states._pages.trusts_faults)
+
+    grows = "seen = []\ndef evaluate(x):\n    seen.extend([x] * 5000 * x)\n    return [len(seen), len(set(seen))]\n"
+    assert values(grows, 4, look) == [[0, 0], *([5000 * n, 1] for n in (1, 2, 3))]
+    assert trusted == [False]
 
 
 def test_where_the_page_map_tells_nothing_new_instances_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +219,8 @@ def test_where_the_page_map_tells_nothing_new_instances_are_made(monkeypatch: py
         def restore(self, address: int, pristine: int, size: int) -> int:
             return 0
 
+    def look(states: Fresh) -> None:
+        assert isinstance(states, NewInstances)
+
     monkeypatch.setattr("sandboxes.wasm.fresh.PageMap", Silent)
-    source = "seen = [1]\ndef evaluate():\n    seen.append(2)\n    return seen\n"
-    found = evaluate(BACKENDS[0], source, [Call(id=n) for n in range(3)])
-    assert [e.value for e in found] == [[1, 2]] * 3
+    assert values(KEEPS, 3, look) == [[5000, 1]] * 3

@@ -41,6 +41,7 @@ _urandom = os.urandom
 _write = os.write
 _CHUNK = 1 << 16
 _pack = wire.RESULT.pack
+_Random = random.Random
 
 
 def run(
@@ -175,8 +176,18 @@ def seed(number: int | None) -> None:
     random.seed(fresh)
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed(fresh & 0xFFFFFFFF)
-    drawn = _urandom if number is None else random.Random(number ^ 1).randbytes
-    os.urandom = random._urandom = drawn  # type: ignore[attr-defined]
+    os.urandom = random._urandom = _urandom if number is None else _repeated(number ^ 1)  # type: ignore[attr-defined]
+
+
+def _repeated(number: int) -> Callable[[int], bytes]:
+    """An `os.urandom` that repeats. Its generator is made when it is first used: few scripts do, and it takes a while."""
+    made: dict[int, random.Random] = {}
+
+    def urandom(size: int, /) -> bytes:
+        # Of two threads that come at once both get the same generator.
+        return (made.get(0) or made.setdefault(0, _Random(number))).randbytes(size)
+
+    return urandom
 
 
 def _all(fd: int, data: bytes) -> None:

@@ -53,7 +53,7 @@ class Output:
 
     def begin(self) -> None:
         """Set the streams again: an earlier call of the same batch may have closed or replaced them."""
-        if self.out.closed or self.err.closed or self.tail.closed:
+        if self.out.closed or self.err.closed:  # each also if what is below it is
             self._renew()
         self.tail.kept.clear()
         self.tail.said = 0

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sandboxes.cores import cores
-
 _ELSEWHERE = ("packages", "readable", "env", "env_file", "network", "evaluators", "project", "inline", "lock")
 """Options with which another sandbox is taken, or with which this takes longer to say."""
 _HEAD = 64 << 10
@@ -39,8 +37,6 @@ def worker(given: Mapping[str, Any]) -> Iterator[None]:
 def _wanted(given: Mapping[str, Any]) -> bool:
     if given["sandbox"] not in (None, "wasm") or given["language"] not in (None, "python"):
         return False
-    if (given["jobs"] or cores()) == 1:
-        return False  # one job runs in this process
     if any(given[name] for name in _ELSEWHERE) or any(sign in (given["dataset"] or "*") for sign in "*?["):
         return False  # a run of several files has its workers elsewhere
     return _plain_python(given["evaluator"])

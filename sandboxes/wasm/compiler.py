@@ -1,4 +1,4 @@
-"""Compiles a WebAssembly module in a process of its own: from standard input to standard output."""
+"""Compiles a WebAssembly module, or loads one for trial, in a process of its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 from sandboxes.cache import VARIABLE
 from sandboxes.errors import SandboxUnavailableError
@@ -85,8 +86,21 @@ def _answer(process: subprocess.Popen[bytes], stop: threading.Event | None) -> t
                 process.kill()
 
 
-def main(host: str = "") -> None:
-    """Compile what standard input holds. It ends with the process that `host` is a handle on."""
+def loads(path: Path) -> bool:
+    """Whether wasmtime loads this native code here. Raises SandboxUnavailableError if no process can be had."""
+    command = [sys.executable, "-P", "-c", boot("sandboxes.wasm.compiler"), *FOLDERS, "", str(path)]
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+    except OSError as e:
+        raise SandboxUnavailableError(f"the compiled sandbox cannot be tried: {why(e) or e.strerror}") from e
+
+
+def main(host: str = "", path: str = "") -> None:
+    """
+    Compile what standard input holds to standard output, or load what is at `path`, raising what wasmtime does.
+
+    It ends with the process that `host` is a handle on.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # not after the work, as Python's own handler would
     if host:
         threading.Thread(target=end_with, args=(int(host),), daemon=True).start()
@@ -94,4 +108,7 @@ def main(host: str = "") -> None:
 
     from sandboxes.wasm.engine import configure
 
+    if path:
+        Module.deserialize_file(Engine(configure()), path)
+        return
     sys.stdout.buffer.write(Module(Engine(configure(parallel=True)), sys.stdin.buffer.read()).serialize())

@@ -31,8 +31,8 @@ def configure(parallel: bool = False) -> Config:
 
     `parallel`: compile on all cores; a process that forks afterwards cannot compile anything, as the threads are gone.
 
-    Bounds are checked by instructions, not by catching SIGSEGV: otherwise a host that installs its own signal handlers
-    afterwards (as faulthandler does) would die of a guest's stray access. It costs 17 %: docs/decisions/0002.
+    A guest's stray access is caught as SIGSEGV, so that nothing may install handlers for signals afterwards, as
+    faulthandler would. Therefore guests run in worker processes only: docs/decisions/0049.
     """
     config = Config()
     config.cranelift_opt_level = "speed"
@@ -43,7 +43,7 @@ def configure(parallel: bool = False) -> Config:
     config.wasm_memory64 = False
     ffi.wasmtime_config_async_stack_size_set(config.ptr(), WASM_STACK * 2)
     config.max_wasm_stack = WASM_STACK
-    ffi.wasmtime_config_signals_based_traps_set(config.ptr(), False)
+    ffi.wasmtime_config_signals_based_traps_set(config.ptr(), True)
     ffi.wasmtime_config_memory_may_move_set(config.ptr(), False)
     return config
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 from wasmtime import TrapCode
@@ -36,8 +36,6 @@ class Guests:
 
     def __init__(self, engine: Engine, reset: Reset) -> None:
         self._engine, self._reset = engine, reset
-        self.cancelled: Callable[[], bool] = bool
-        """Asked at every tick; once it is true, what runs ends by raising CallStopped."""
         self._programs: dict[int, Fresh] = {}
 
     def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
@@ -91,18 +89,12 @@ class Guests:
                     if not kept:
                         states.give_back(instance, whole)
                         instance = None
-        except CallStopped:
-            if instance is not None:
-                states.give_back(instance, whole=False)
-                instance = None
-            raise
         finally:
             if instance is not None:
                 states.give_back(instance, whole=True)
 
     def _ask(self, instance: Instance, function: str, request: Request, bounds: Bounds) -> Raw:
         random = request.random if request.random is not None else int.from_bytes(os.urandom(8), "little")
-        instance.cancelled = self.cancelled
         began = time.perf_counter()
 
         def raw(how: How, payload: bytes) -> Raw:
@@ -113,8 +105,6 @@ class Guests:
             reply = instance.ask(function, request.text, timeout=timeout, random=random, longest=longest, cpu=cpu)
             return raw("reply", reply)
         except CallStopped as e:
-            if e.why == "cancelled":
-                raise
             return raw("cpu" if e.why == "cpu" else "timeout", b"")
         except ReplyError as e:
             return raw("unreadable" if e.size is None else "too_much", str(e).encode())

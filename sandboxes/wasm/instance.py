@@ -7,7 +7,6 @@ import itertools
 import math
 import struct
 import time
-from collections.abc import Callable
 from ctypes import byref, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from typing import Any
 
@@ -25,10 +24,10 @@ _REPLY = struct.Struct("<II")
 
 
 class CallStopped(Exception):
-    """The host ended the guest's call: its time was over, or nobody wants the answer any more."""
+    """The host ended the guest's call: its time was over."""
 
     def __init__(self, why: str) -> None:
-        """`why`: `timeout`, `cpu` or `cancelled`."""
+        """`why`: `timeout` or `cpu`."""
         super().__init__(why)
         self.why = why
 
@@ -86,7 +85,6 @@ class Instance:
     def __init__(self, engine: Engine, image: Image | None, memory: int) -> None:
         self.limit = memory
         self.ended: str | None = None
-        self.cancelled: Callable[[], bool] = bool
         self._deadline = self._spent = 0.0
         self._engine, self._image = engine, image  # C does not keep them alive
         self._number = next(_numbers)
@@ -250,9 +248,7 @@ class Instance:
         return self._result.value
 
     def _may_go_on(self) -> bool:
-        if self.cancelled():
-            self.ended = "cancelled"
-        elif time.monotonic() >= self._deadline:
+        if time.monotonic() >= self._deadline:
             self.ended = "timeout"
         elif self._spent < math.inf and time.thread_time() >= self._spent:
             self.ended = "cpu"

@@ -1,29 +1,22 @@
-"""Lanes, each of which runs one batch at a time: on a thread of this process, or in a worker process."""
+"""Lanes, each of which runs one batch at a time in a worker process."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
 import sys
-import threading
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor import shortage
 from sandboxes.raw import Raw
 from sandboxes.shield import begin, finish, wait_for
 from sandboxes.wasm import frames, worker_process
-from sandboxes.wasm.frames import LINGER, Bounds, Request
+from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.native_code import NativeCode
 from sandboxes.wasm.reset import Reset
 from sandboxes.wasm.worker_process import WorkerProcess
-
-if TYPE_CHECKING:  # they import wasmtime, which is slow and which only a lane in this process needs
-    from sandboxes.wasm.guests import Guests
 
 GRACE = 10.0
 """Seconds after a call's deadline at which a silent worker is given up."""
@@ -32,134 +25,14 @@ _END = 5.0  # seconds for a killed worker to end
 _KEPT = 50 << 20  # bytes per second of a loaded script's memory that a slow machine can store
 
 
-class Lane(ABC):
-    """Runs one job at a time."""
+class Lane:
+    """Runs one job at a time in a worker process, which is started again after it died."""
 
-    def __init__(self) -> None:
+    def __init__(self, reset: Reset) -> None:
         self.programs: set[int] = set()
         """The programs loaded here; after a restart a lane has none."""
         self.worked = False
         """Whether a program was ever loaded here."""
-
-    @property
-    def begun(self) -> bool:
-        """Whether it need not be started."""
-        return True
-
-    @abstractmethod
-    async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
-        """Load a script. Raises SandboxError."""
-
-    @abstractmethod
-    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[Raw]]:
-        """One Raw for each request, in groups. Closing it early stops what runs. Raises SandboxLostError."""
-
-    @abstractmethod
-    async def forget(self, program: int) -> None: ...
-
-    @abstractmethod
-    async def close(self) -> None: ...
-
-
-class ThreadLane(Lane):
-    """A lane in this process. The guest runs on a thread of its own, whose stack is large enough."""
-
-    def __init__(self, code: NativeCode, reset: Reset) -> None:
-        super().__init__()
-        self._running = threading.Event()
-        """Set to stop the last job."""
-        self._work: queue.SimpleQueue[Callable[[Guests | SandboxError], None] | None] = queue.SimpleQueue()
-        self._thread = _thread_with_stack(self._serve, code, reset)
-
-    def _serve(self, code: NativeCode, reset: Reset) -> None:
-        from sandboxes.wasm.engine import Engine
-        from sandboxes.wasm.guests import Guests
-
-        with contextlib.ExitStack() as stack:
-            try:
-                engine = stack.enter_context(Engine(*code))
-                guests: Guests | SandboxError = Guests(engine, reset)
-            except Exception as e:  # each job raises it, or its caller would wait for ever
-                guests = e if isinstance(e, SandboxError) else SandboxError(f"the guest cannot be started: {e}")
-            while (job := self._work.get()) is not None:
-                job(guests)
-            if isinstance(guests, Guests):
-                guests.close()
-
-    async def _each(self, step: Callable[[Guests], Iterator[Raw]]) -> AsyncGenerator[Sequence[Raw]]:
-        loop = asyncio.get_running_loop()
-        got: asyncio.Queue[list[Raw] | BaseException | None] = asyncio.Queue()
-        stop = self._running = threading.Event()
-
-        def job(guests: Guests | SandboxError) -> None:
-            end: BaseException | None = None
-            told, raws = monotonic(), list[Raw]()
-            try:
-                if isinstance(guests, SandboxError):
-                    raise guests
-                guests.cancelled = stop.is_set
-                for raw in step(guests):
-                    raws.append(raw)
-                    if stop.is_set():
-                        break
-                    if monotonic() - told > LINGER:  # the loop's thread is not woken for each: that costs half a call
-                        loop.call_soon_threadsafe(got.put_nowait, raws)
-                        told, raws = monotonic(), []
-            except BaseException as e:
-                end = e
-            with contextlib.suppress(RuntimeError):  # the loop was closed without waiting for us
-                if raws:
-                    loop.call_soon_threadsafe(got.put_nowait, raws)
-                loop.call_soon_threadsafe(got.put_nowait, end)
-
-        self._work.put(job)
-        done = False
-
-        async def ends() -> None:
-            nonlocal done
-            while not done:
-                done = not isinstance(await got.get(), list)
-
-        try:
-            while not done:
-                item = await got.get()
-                if isinstance(item, list):
-                    yield item
-                else:
-                    done = True
-                    if item is not None:
-                        raise item
-        finally:
-            stop.set()  # ends a running call within a tick; the next job waits for the thread
-            if not done:
-                await finish(ends)
-
-    async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
-        async with contextlib.aclosing(self._each(lambda g: iter((g.load(program, text, bounds),)))) as told:
-            (raw,) = await anext(told)
-            await anext(told, None)
-        self.programs.add(program)
-        self.worked = True
-        return raw
-
-    def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[Raw]]:
-        return self._each(lambda g: g.run(program, requests, bounds, shared))
-
-    async def forget(self, program: int) -> None:
-        self.programs.discard(program)
-        self._work.put(lambda guests: None if isinstance(guests, SandboxError) else guests.forget(program))
-
-    async def close(self) -> None:
-        self._running.set()
-        self._work.put(None)
-        await finish(lambda: asyncio.to_thread(self._thread.join))
-
-
-class ProcessLane(Lane):
-    """A lane in a worker process, which is started again after it died."""
-
-    def __init__(self, reset: Reset) -> None:
-        super().__init__()
         self._reset: Reset = reset
         self._code: NativeCode | None = None
         self._process: WorkerProcess | None = None
@@ -168,6 +41,7 @@ class ProcessLane(Lane):
 
     @property
     def begun(self) -> bool:
+        """Whether it need not be started."""
         return self._process is not None
 
     async def start(self) -> WorkerProcess:
@@ -243,6 +117,7 @@ class ProcessLane(Lane):
         return lines[-1][:200] if lines else f"exit status {process.returncode}"
 
     async def load(self, program: int, text: bytes, bounds: Bounds) -> Raw:
+        """Load a script. Raises SandboxError."""
         header = {"do": "load", "program": program, "bounds": list(bounds)}
         async with contextlib.aclosing(self._ask(header, text, [-1])) as told:
             (raw,) = await anext(told)
@@ -252,6 +127,7 @@ class ProcessLane(Lane):
         return raw
 
     def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[Raw]]:
+        """One Raw for each request, in groups. Closing it early stops what runs. Raises SandboxLostError."""
         calls = [(r.random, len(r.text)) for r in requests]
         header = {"do": "run", "program": program, "bounds": list(bounds), "shared": shared, "calls": calls}
         return self._ask(header, b"".join(r.text for r in requests), [r.call for r in requests])
@@ -264,20 +140,3 @@ class ProcessLane(Lane):
 
     async def close(self) -> None:
         await self._kill()
-
-
-_stack_size = threading.Lock()
-
-
-def _thread_with_stack(target: Callable[..., None], *arguments: Any) -> threading.Thread:
-    """Start a daemon thread with THREAD_STACK bytes of stack, leaving the size for other threads as it was."""
-    from sandboxes.wasm.engine import THREAD_STACK
-
-    with _stack_size:
-        before = threading.stack_size(THREAD_STACK)
-        try:
-            thread = threading.Thread(target=target, args=arguments, name="evalcell-guest", daemon=True)
-            thread.start()
-        finally:
-            threading.stack_size(before)
-    return thread

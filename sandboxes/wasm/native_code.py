@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from sandboxes.cache import VARIABLE, cache_dir, find, get_or_build, is_noexec
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.wasm.compiler import native
+from sandboxes.wasm.compiler import loads, native
 
 Progress = Callable[[str], None]
 
 GUEST = Path(__file__).parent / "_guest"
 
-SETTINGS = "1"
+SETTINGS = "2"
 """Part of the cache's key: to be raised with any change in `engine.configure`."""
 
 _TO_UNPACK = 64 << 20
@@ -40,18 +40,18 @@ class NativeCode(NamedTuple):
     memory: Path
 
 
-def compile_guest(progress: Progress, tried: bool = True, stop: Event | None = None) -> NativeCode:
+def compile_guest(progress: Progress, tried: bool = False, stop: Event | None = None) -> NativeCode:
     """
     The compiled guest. The cached files are checked each time; what is missing, damaged or not ours is built.
 
-    `tried` also checks that it loads; otherwise wasmtime, whose import is slow, is imported only to build it.
+    `tried` also checks that it loads, which takes a process of its own.
     `progress` is called with a line for the user if that takes long. Raises SandboxUnavailableError, also soon after
     another thread sets `stop` while something is built.
     """
     return NativeCode(*(compile_part(part, progress, tried, stop) for part in PARTS))
 
 
-def compile_part(part: str, progress: Progress, tried: bool = True, stop: Event | None = None) -> Path:
+def compile_part(part: str, progress: Progress, tried: bool = False, stop: Event | None = None) -> Path:
     """One of `PARTS`, as `compile_guest` gives both: they may be checked at the same time."""
     name, key = f"{part}.wasm", _key(part)
     digest = _told(name, "sha256")
@@ -71,7 +71,7 @@ def compile_part(part: str, progress: Progress, tried: bool = True, stop: Event 
             f"{path.parent} is on a disk that is mounted noexec, and native code is loaded from it; "
             f"set {VARIABLE} to a folder on another disk"
         )
-    if tried and not _loads(path):  # for another processor, or with settings that are not in the key
+    if tried and not loads(path):  # for another processor, or with settings that are not in the key
         path.unlink(missing_ok=True)
         path = get_or_build("wasm", key, SUFFIX, build)
     return path
@@ -179,15 +179,3 @@ def _fingerprint(source: str) -> str:
     """A hash of everything that decides the native code."""
     about = f"{wasmtime_version()} {sys.platform} {platform.machine()} {SETTINGS} {source}"
     return hashlib.sha256(about.encode()).hexdigest()[:24]
-
-
-def _loads(path: Path) -> bool:
-    from wasmtime import Engine, Module, WasmtimeError
-
-    from sandboxes.wasm.engine import configure
-
-    try:
-        Module.deserialize_file(Engine(configure()), str(path))
-    except WasmtimeError:
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""CPython in WebAssembly, inside this process or in worker processes, with a fresh state for every call."""
+"""CPython in WebAssembly, in worker processes, with a fresh state for every call."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from sandboxes.refusals import refuse_language
 from sandboxes.shield import every, finish
 from sandboxes.wasm.calls import bounds, call_request, execution
 from sandboxes.wasm.frames import Request
-from sandboxes.wasm.lanes import Lane, ProcessLane, ThreadLane
+from sandboxes.wasm.lanes import Lane
 from sandboxes.wasm.native_code import PARTS, NativeCode, compile_part, guest_file, wasmtime_version
 from sandboxes.wasm.reset import Reset
 
-if find_spec("wasmtime") is None:  # it is imported only where it is used, which may be in a worker process
+if find_spec("wasmtime") is None:  # only workers import it
     raise ImportError("No module named 'wasmtime'")
 
 PATIENCE = 0.05
@@ -112,18 +112,14 @@ class WasmSandbox(Sandbox):
             raise
 
     async def _begin(self) -> None:
-        if self._jobs == 1:
-            self._lanes = [ThreadLane(await self._compiled(), self._reset)]
-        else:
-            lanes = [ProcessLane(self._reset) for _ in range(self._jobs)]
-            self._lanes = list(lanes)
-            await finish(lanes[0].start)  # first, so that it imports what it needs meanwhile
-            found = await self._compiled(tried=False)
-            for started in lanes:
-                started.serve(found)
+        self._lanes = [Lane(self._reset) for _ in range(self._jobs)]
+        await finish(self._lanes[0].start)  # first, so that it imports what it needs meanwhile
+        found = await self._compiled()
+        for lane in self._lanes:
+            lane.serve(found)
         self._free, self._room = list(self._lanes), asyncio.Semaphore(len(self._lanes))
 
-    async def _compiled(self, tried: bool = True) -> NativeCode:
+    async def _compiled(self, tried: bool = False) -> NativeCode:
         stop = threading.Event()
         try:
             parts = (asyncio.to_thread(compile_part, part, self.progress, tried, stop) for part in PARTS)
@@ -192,8 +188,7 @@ class WasmSandbox(Sandbox):
 
     async def renew(self, lane: Lane) -> None:
         """Compile the guest again if a worker was lost because the cached code does not load here."""
-        if isinstance(lane, ProcessLane):
-            lane.serve(await self._compiled())
+        lane.serve(await self._compiled(tried=True))
 
     async def forget(self, program: int) -> None:
         self._patience.pop(program, None)

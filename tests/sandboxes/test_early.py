@@ -16,7 +16,7 @@ import runner.cli.early as guess
 from sandboxes import Limits, Program, SandboxLostError, SandboxUnavailableError
 from sandboxes.cache import keep
 from sandboxes.wasm import early, native_code
-from sandboxes.wasm.lanes import Lane, ProcessLane
+from sandboxes.wasm.lanes import Lane
 from sandboxes.wasm.native_code import compile_guest
 from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from tests.cli.commands import ROWS, evalcell, header, write_rows
@@ -42,7 +42,6 @@ def begun() -> int:
 
 
 def pid_of(lane: Lane) -> int:
-    assert isinstance(lane, ProcessLane)
     assert lane._process is not None
     return lane._process.pid
 
@@ -146,7 +145,6 @@ def test_a_wrong_guess_is_ended_before_rows_are_scored(tmp_path: Path, monkeypat
     [
         {"sandbox": "process"},
         {"language": "typescript"},
-        {"jobs": 1},
         {"packages": ("numpy",)},
         {"network": True},
         {"evaluator": "tfidf-cosine"},
@@ -158,15 +156,9 @@ def test_a_wrong_guess_is_ended_before_rows_are_scored(tmp_path: Path, monkeypat
     ],
     ids=str,
 )
-def test_no_worker_is_begun_for_another_sandbox(given: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guess, "cores", lambda: 2)
+def test_no_worker_is_begun_for_another_sandbox(given: dict[str, object]) -> None:
     assert guess._wanted(GIVEN)
     assert not guess._wanted(GIVEN | given)
-
-
-def test_none_is_begun_where_one_core_runs_all_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guess, "cores", lambda: 1)
-    assert not guess._wanted(GIVEN)
 
 
 def test_a_pipe_is_not_read_to_guess(tmp_path: Path) -> None:

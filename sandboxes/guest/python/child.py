@@ -180,7 +180,7 @@ def seed(number: int | None) -> None:
 
 
 def _repeated(number: int) -> Callable[[int], bytes]:
-    """An `os.urandom` that repeats. Its generator is made when it is first used: few scripts do, and it takes a while."""
+    """An `os.urandom` that repeats. Its generator is made when it is first used, as few scripts do."""
     made: dict[int, random.Random] = {}
 
     def urandom(size: int, /) -> bytes:

@@ -21,6 +21,9 @@ from sandboxes.guest.supervisor.driver import Bounds, Broken
 
 BOUNDS = Bounds(memory=1 << 20, output=64, flood=1 << 12, longest=1 << 12, timeout=1.0, load_timeout=2.0)
 
+NO_MEMORY = b'{"status":"memory","error":{}}'
+"""A reply for which earlier requests may be to blame."""
+
 Message = tuple[dict[str, Any], bytes]
 Event = tuple[str, Any]
 
@@ -211,6 +214,7 @@ class ForkingPlace(Place):
                 self.child = child
             else:  # the host announces it only when the one before is done
                 assert self.announced is None
+                assert self.child.place == self.child.calls
                 self.announced = child
                 self._ended(0)
         elif message["do"] == "stop" and not self.deaf:
@@ -243,7 +247,9 @@ class ForkingPlace(Place):
         elif name in ("reply", "part") and child.rest:
             child.writes(child.results, child.rest)
             child.rest = b""
-        elif name in ("reply", "part") and (request := child.request()) is not None:
+        elif name in ("reply", "part", "no memory") and (request := child.request()) is not None:
+            if name == "no memory" and child.place >= 0:
+                request = NO_MEMORY
             whole = wire.RESULT.pack(len(request), max(0, child.place), 0.01) + request
             child.writes(child.printed, child.mark)
             cut = 7 if name == "part" else len(whole)

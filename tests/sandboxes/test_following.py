@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, cast
@@ -15,11 +16,12 @@ from sandboxes import Call, Execution, Limits, Program
 from sandboxes.boxes.turns import Turn, Turns
 from sandboxes.guest.machine.box import done
 from sandboxes.guest.supervisor import procfs
-from sandboxes.guest.supervisor.driver import After, CallResult
+from sandboxes.guest.supervisor.attempt import Attempt
+from sandboxes.guest.supervisor.driver import After, Bounds, CallResult
 from sandboxes.guest.supervisor.python_run import PythonSupervisor
 from sandboxes.process.python_box import PythonBox
 from tests.bench.side_by_side import loaded
-from tests.sandboxes.supervised import BOUNDS, Event, ForkingPlace
+from tests.sandboxes.supervised import BOUNDS, NO_MEMORY, Event, ForkingPlace
 from tests.sandboxes.test_supervisor import BAD, GOOD, KNOWN, PAYLOADS, SCRIPT, open_files
 
 NEXT = [b'{"status":"ok","value":%d}' % number for number in range(10, 13)]
@@ -69,7 +71,7 @@ def test_whatever_happens_each_of_both_runs_is_told_of_once(
         assert len(found) == len(payloads) or not place.alive or not goes_on
         for told, payload in zip(found, payloads, strict=False):
             assert not KNOWN[told[0]] or KNOWN[told[0]] & place.happened
-            assert told[0] != "reply" or told[1] == payload or "wrong" in place.happened
+            assert told[0] != "reply" or told[1] in (payload, NO_MEMORY) or "wrong" in place.happened
     assert place.child is None or place.closed, "a child goes on that nobody waits for"
     assert not place.watching
     place.kill()
@@ -99,6 +101,37 @@ def test_another_run_than_the_one_that_was_begun_gets_its_own_results() -> None:
         return [told[1] for told in await _told(supervisor.run([*PAYLOADS], BOUNDS, True))]
 
     assert done(body()) == PAYLOADS
+
+
+@pytest.mark.parametrize("at", range(len(PAYLOADS)))
+def test_a_run_goes_on_after_a_reply_that_breaks_it_before_another_begins(at: int) -> None:
+    again = [at, at + 1] if at else [0]  # what is not the first of a run is tried again as the first of another
+    events = [("no memory" if number in again else "reply", None) for number in range(9)]
+    place, following = ForkingPlace(events), Following(9)
+
+    async def body() -> list[bytes]:
+        found = await _told(PythonSupervisor(place, True).run(PAYLOADS, BOUNDS, True, following))
+        assert following.has_begun
+        place.kill()
+        return [told[1] for told in found]
+
+    assert done(body()) == [*PAYLOADS[:at], NO_MEMORY, *PAYLOADS[at + 1 :]]
+
+
+def test_results_are_told_where_the_run_that_follows_has_no_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    place, following = ForkingPlace([("burst", None)]), Following(9)
+    supervisor = PythonSupervisor(place, True)
+    announce = supervisor._announce
+
+    async def once(requests: Sequence[bytes], bounds: Bounds) -> Attempt:
+        if requests is NEXT:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await announce(requests, bounds)
+
+    monkeypatch.setattr(supervisor, "_announce", once)
+    assert [told[1] for told in done(_told(supervisor.run(PAYLOADS, BOUNDS, True, following)))] == PAYLOADS
+    assert not following.has_begun
+    assert place.child is None
 
 
 class Lane:
@@ -174,6 +207,8 @@ def evaluate(n, then=""):
         while True: pass
     if then == "sleep":
         time.sleep(0.15)
+    if then == "memory":
+        bytearray(1 << 40)
     return {"label": ",".join(map(str, seen)), "score": 1.0}
 """
 LEAVES = """
@@ -241,6 +276,24 @@ def test_a_run_that_is_cancelled_leaves_nothing_and_the_next_ones_have_their_own
                 assert labels(await one)[-1] == "0,1,2,3,4,5,6,7"
                 assert running(program) == []
             assert labels(await _all(program, calls([1, 2]), Limits())) == ["1", "1,2"]
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("at", [0, 2, 4])
+def test_a_row_that_needs_too_much_memory_ends_no_other_one(at: int) -> None:
+    """The rows after it are run in a new state, before the batch that follows."""
+
+    async def body() -> None:
+        async with loaded(STEPS) as (_, program):
+            first = [*calls(range(at)), *calls([at], "memory"), *calls(range(at + 1, 5))]
+            runs = [first, calls(range(5), "sleep"), calls(range(5))]
+            told, *others = await asyncio.gather(*(_all(program, run, Limits(timeout=9)) for run in runs))
+            assert [execution.status for execution in told] == ["memory" if n == at else "ok" for n in range(5)]
+            after = [execution.value["label"] for execution in told[at + 1 :]]
+            assert after == [",".join(map(str, range(at + 1, n + 1))) for n in range(at + 1, 5)]
+            for found in others:
+                assert labels(found)[-1] == "0,1,2,3,4"
 
     asyncio.run(body())
 

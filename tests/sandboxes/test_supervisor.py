@@ -17,7 +17,7 @@ from sandboxes.guest.supervisor.deno_run import DenoSupervisor
 from sandboxes.guest.supervisor.driver import Bounds, CallResult
 from sandboxes.guest.supervisor.pipes import Printed
 from sandboxes.guest.supervisor.python_run import PythonSupervisor
-from tests.sandboxes.supervised import BOUNDS, DenoPlace, Event, ForkingPlace
+from tests.sandboxes.supervised import BOUNDS, NO_MEMORY, DenoPlace, Event, ForkingPlace
 
 PAYLOADS = [b'{"status":"ok","value":%d}' % number for number in range(4)]
 
@@ -33,6 +33,7 @@ BAD = st.one_of(
             ("lingers", None),
             ("print", 1 << 13),
             ("late", 5.0),
+            ("no memory", None),
         ]
     ),
 )
@@ -91,7 +92,8 @@ def check(alive: bool, happened: set[str], found: list[CallResult], most: int) -
         assert how in KNOWN
         assert not KNOWN[how] or KNOWN[how] & happened
         # Its own, and never half of one; what it is not the script may have written.
-        assert how != "reply" or reply == payload or "wrong" in happened
+        assert how != "reply" or reply in (payload, NO_MEMORY) or "wrong" in happened
+        assert reply != NO_MEMORY or "no memory" in happened
         assert spent >= 0
         assert len(kept) <= min(said, BOUNDS.output)
 

@@ -95,6 +95,15 @@ class PythonSupervisor(PythonLoader):
             raise
         return attempt
 
+    async def _announce_ahead(self, after: After, bounds: Bounds) -> Attempt | None:
+        """The run that follows, if there is one and room for it: results that are there wait for neither."""
+        if not (requests := after.requests()):
+            return None
+        try:
+            return await self._announce(requests, bounds)
+        except OSError:  # no descriptor for its pipes; when its turn comes, it is told
+            return None
+
     async def _attempt(
         self, attempt: Attempt, after: After, bounds: Bounds, shared: bool
     ) -> AsyncGenerator[Sequence[CallResult]]:
@@ -127,8 +136,9 @@ class PythonSupervisor(PythonLoader):
                 if not run.over:
                     told += self._arrived(attempt)
                 if run.over:
-                    if self._forks_ahead and how == "reply" and run.ended is None and (requests := after.requests()):
-                        attempt.ahead = await self._announce(requests, bounds)
+                    # Only after a reply that leaves no request of this run: the others go first, in a new state.
+                    if self._forks_ahead and how == "reply" and run.done and run.ended is None:
+                        attempt.ahead = await self._announce_ahead(after, bounds)
                     # The caller deals with these meanwhile.
                     kept_back = -(-len(told) // 2) if attempt.ahead is not None else 1
                     if early := told[:-kept_back]:

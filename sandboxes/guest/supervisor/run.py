@@ -32,7 +32,12 @@ class Run:
     @property
     def over(self) -> bool:
         """Whether there can be no more results."""
-        return self.broken or self.place == len(self.payloads)
+        return self.broken or self.done
+
+    @property
+    def done(self) -> bool:
+        """Whether each request has its result."""
+        return self.place == len(self.payloads)
 
     def next(self, how: str, payload: bytes) -> bool:
         """

@@ -198,7 +198,7 @@ class Prepared:
             given = () if rows is None else rows
             header = rows.names if isinstance(rows, FrameRows) else ()
             read = cases_from_rows(given, columns=self.columns, id_source=self.id_source)
-            cases = Lookahead(read, header, isinstance(given, list))
+            cases = Lookahead(read, header, type(given) is list)
             refuse_lacking_columns("the dataset", cases, [self])
             yield cases
             return
@@ -239,7 +239,7 @@ class Prepared:
             repeat=request.repeat,
             known=known,
             open=open,
-            at_hand=getattr(cases, "at_hand", False),
+            at_hand=getattr(cases, "at_hand", None),
         )
 
     score = one_by_one(score_grouped)

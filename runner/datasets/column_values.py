@@ -61,10 +61,13 @@ def copied(row: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     try:
         found, size = _copy(row, _LEVELS)
-    except _OtherError:
+    except (_OtherError, MemoryError):
         return None
-    # Each character is at most 6 bytes of JSON, so that the row is not too long.
-    return found if size < 1 << 20 else None
+    return found if size < _SHORT else None
+
+
+_SHORT = 1 << 20
+"""Characters of a row that is short: each is at most 6 bytes of JSON, so that the row is not too long."""
 
 
 class _OtherError(Exception):
@@ -92,6 +95,8 @@ def _copy(value: Any, levels: int) -> tuple[Any, int]:
         elif kind is dict or kind is list:
             inner, more = _copy(inner, levels - 1)
             size += more
+            if size > _SHORT:  # what is held many times is copied as often
+                raise _OtherError
         elif not (inner is None or kind is bool):
             raise _OtherError
         found.append(inner)

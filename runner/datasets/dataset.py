@@ -10,9 +10,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Self, cast
 
+from runner.datasets.buffered import AtHand, buffered_rows
 from runner.datasets.column_values import RowError, UnreadError
 from runner.datasets.delimiter import WORDS
-from runner.datasets.disk import is_at_hand
 from runner.datasets.formats import csv_rows, jsonl_rows, lines_with_rows
 from runner.datasets.ids import Ids
 from runner.datasets.json_array import array_rows
@@ -28,7 +28,9 @@ from runner.types import Case
 
 __all__ = ["Dataset", "cases_from_rows", "open_dataset"]
 
-SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".arrow")
+_LINES = (".jsonl", ".ndjson")
+SUFFIXES = (*_LINES, ".json", ".csv", ".tsv", ".parquet", ".arrow")
+_BUFFER = 4 * BUFFER  # what is in it is read without a thread, which is started for each
 _PATIENCE = 0.5
 """Seconds that another thread may take to read one row, before its file is left open."""
 
@@ -63,8 +65,8 @@ class Dataset:
         # `ends_reads`: whether `close` also ends a read that another thread waits for.
         self._ends_reads = ends_reads
         self.name = name
-        self.at_hand = False
-        """True if to read a row takes nothing but the processor, and little of it."""
+        self.at_hand: AtHand | None = None
+        """What tells which rows need not be waited for, if anything does."""
         self.header = header
         """The columns, if they are known before the rows are read."""
         self.rows = rows
@@ -219,9 +221,9 @@ def _open_file(
             file = in_range(file, part.start, part.end)
         counted = packed is None and part is None and not is_url(place)
         before = 0 if part is None else part.before
-        at_hand = counted and suffix != ".json" and is_at_hand(file.fileno())
         dataset = _text_file(file, name, suffix, reading, lambda: lines_with_rows(path) if counted else None, before)
-        dataset.at_hand = at_hand
+        if counted and suffix in _LINES and not dataset.remarks:
+            dataset.at_hand = buffered_rows(file)
         return dataset
     except OSError as error:
         file.close()
@@ -279,7 +281,7 @@ def _refusal(path: Path, name: str) -> DatasetError:
 
 def _open(path: Path) -> BufferedReader:
     try:
-        return BufferedReader(path.open("rb", buffering=0), BUFFER)
+        return BufferedReader(path.open("rb", buffering=0), _BUFFER)
     except FileNotFoundError:
         raise DatasetError(f"no dataset {printable(whole(str(path)))}{close_name(path) or CHECK}") from None
     except (OSError, ValueError) as error:

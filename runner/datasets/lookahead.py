@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from runner.datasets.buffered import all_at_hand
 from runner.types import Case
 
 
@@ -13,13 +14,12 @@ class Lookahead:
     """
     The cases of `source`, in its order. Those that were looked at are held until they are read.
 
-    `header`: the columns, if they are known before the rows are read. `at_hand`: to read a row takes nothing but the
-    processor, and little of it.
+    `header`: the columns, if they are known before the rows are read. `listed`: the rows are there, in a list.
     """
 
-    def __init__(self, source: Iterable[Case], header: tuple[str, ...] = (), at_hand: bool = False) -> None:
+    def __init__(self, source: Iterable[Case], header: tuple[str, ...] = (), listed: bool = False) -> None:
         self.header = header
-        self.at_hand = at_hand
+        self.at_hand = all_at_hand if listed else None
         self._source = iter(source)
         self._held: deque[Case] = deque()
 

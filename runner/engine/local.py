@@ -10,11 +10,12 @@ from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
+from runner.datasets.buffered import AtHand
 from runner.engine.batched import is_batched
 from runner.engine.batches import BATCH_ROWS, SMALLEST, shared_batch
 from runner.engine.fit import refuse_unfit
 from runner.engine.loading import Loading, load_evaluator
-from runner.engine.prefetch import Direct, Prefetcher
+from runner.engine.prefetch import Direct, Prefetcher, of_few
 from runner.engine.row import Known, Row
 from runner.engine.rows import Keep, RowFactory
 from runner.engine.window import most_waiting, take_results
@@ -30,7 +31,6 @@ from sandboxes.shield import finish
 Watch: TypeAlias = Callable[[Result, Call], int]
 """Gets each result with its call, in any order; returns the characters that it holds until the result is handed out."""
 
-_FEW = 100  # rows of a list, for which no thread is started
 _AHEAD = 64  # rows read before they are needed; those of two batches where these have a size that is set
 _FAR = 0.2  # seconds of a run from which on as many are read, since to send few at once costs too much
 _DEAR = 5.0  # seconds of a run from which on even the first one has several rows
@@ -49,12 +49,12 @@ async def score_grouped(
     repeat: int = 1,
     known: Known | None = None,
     open: Callable[[], Awaitable[None]] | None = None,
-    at_hand: bool = False,
+    at_hand: AtHand | None = None,
 ) -> AsyncGenerator[Sequence[Result], None]:
     """
     One result a case, in the cases' order, each as soon as those before it are there; in groups of those that are.
 
-    `cases` are read in a thread of their own, a little ahead of need, unless they are `at_hand` or a short list, and
+    `cases` are read in a thread of their own, a little ahead of need, but for those `at_hand` and short lists, where
     each argument is one place of the row; their iterator is the caller's to close. The same `seed` gives each case the
     same random numbers. Memory does not grow with the cases. A `mapping` may be a function. `keep` are the columns that
     each result carries, `repeat` is the number of results of each case. `known` has results that need no run: the
@@ -64,8 +64,7 @@ async def score_grouped(
     """
     limits = limits or Limits()
     fill, hash_given, quick = fill_and_hash(evaluator, mapping)
-    short = isinstance(cases, list) and len(cases) <= _FEW
-    direct = quick and keep is None and (short or (at_hand and known is None))
+    at_once = of_few(cases) or (at_hand if known is None else None) if quick and keep is None else None
     refuse_unfit(evaluator, sandbox)
     refuse_limits(sandbox.name, sandbox.capabilities, limits)
 
@@ -74,7 +73,7 @@ async def score_grouped(
         if known is None:
             await loading.load()
         scoring = _Scoring(
-            evaluator, cases, sandbox, loading, fill, hash_given, limits, seed, keep, watch, repeat, known, direct
+            evaluator, cases, sandbox, loading, fill, hash_given, limits, seed, keep, watch, repeat, known, at_once
         )
         try:
             while results := await scoring.next():
@@ -105,7 +104,7 @@ class _Scoring:
         watch: Watch | None,
         repeat: int,
         known: Known | None,
-        direct: bool,
+        at_once: AtHand | None,
     ) -> None:
         self._watch = watch
         self._repeat = repeat
@@ -128,7 +127,7 @@ class _Scoring:
             loading, self._results, fill, hash_given, seed=seed, keep=keep, repeat=repeat, known=known
         ).rows(cases)
         ahead = max(_AHEAD, 2 * self._most) if self._fixed or self._seconds >= _FAR else _AHEAD
-        self._reader = Direct(rows) if direct else Prefetcher(rows, ahead)
+        self._reader = Prefetcher(rows, ahead) if at_once is None else Direct(rows, at_once)
         count = max(1, sandbox.concurrency)
         self._most_rows, self._most_chars = most_waiting(count)
         self._working = count + (sandbox.queue if self._fixed else 0)  # a run's time, which sizes others, has no wait

@@ -9,7 +9,9 @@ from collections.abc import Generator, Iterable
 from contextlib import suppress
 from itertools import islice
 from time import perf_counter, thread_time
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from runner.datasets.buffered import AtHand, all_at_hand
 
 T = TypeVar("T")
 
@@ -17,34 +19,88 @@ _AHEAD_SECONDS = 0.05  # of work in rows read ahead: fewer of the large ones, so
 _SOON = 0.0005  # seconds: the thread's own clock, which is slow to ask, is not asked for less
 _BUNCH = 0.001  # seconds that a waiting loop leaves for more items: to wake for each costs more than the item does
 _TURN = 0.005  # seconds of reading, after which others go on: the time that Python gives a thread
+_FEW = 100  # items of a list, for which no thread is started
 _SOME = 16  # items between two looks at the clock
+_NAME = "evalcell-prefetch"
 _PATIENCE = 0.5  # seconds; a thread that hangs in a read cannot be stopped, only left behind
 
 
-class Direct(Generic[T]):
-    """Reads what is at hand when it is taken: to hand an item over costs more than it does. As `Prefetcher`."""
+def of_few(items: Iterable[Any]) -> AtHand | None:
+    """For a short list."""
+    return all_at_hand if isinstance(items, list) and len(items) <= _FEW else None
 
-    def __init__(self, source: Iterable[T]) -> None:
+
+class Direct(Generic[T]):
+    """
+    Reads what is at hand when it is taken, as to hand an item over costs more than that; the rest, and what turns out
+    to take long, in a thread. As `Prefetcher`. To be made inside a running loop.
+    """
+
+    def __init__(self, source: Iterable[T], at_hand: AtHand) -> None:
         self.failure: BaseException | None = None
         self._source = iter(source)
+        self._at_hand = at_hand
+        self._some = 1  # items between two looks at the clock; 0 if even one takes long
+        self._ended = False
+        self._apart: asyncio.Future[list[T]] | None = None
+        """What a thread reads, which nobody else may read beside it."""
 
     async def take(self, most: int) -> list[T]:
         """The next items, up to `most`; fewer of large ones, so that nothing else waits long. Empty at the end."""
         taken: list[T] = []
-        until, seen = perf_counter() + _TURN, -1
-        try:
-            # The clock is looked at once there is an item: none at all would be the end.
-            while seen < len(taken) < most and (not taken or perf_counter() < until):
-                seen = len(taken)
-                taken.extend(islice(self._source, min(_SOME, most - seen)))
-        except Exception as e:
-            self.failure, self._source = e, iter(())
-        if perf_counter() >= until:
-            await asyncio.sleep(0)
+        until = perf_counter() + _TURN
+        while not self._ended and len(taken) < most and self._apart is None:
+            if some := min(self._some, most - len(taken)):
+                some = self._at_hand(some)
+            if not some:
+                self._begin()  # others go on meanwhile, with what is there
+                break
+            before = perf_counter()
+            self._read(taken, some)
+            now = perf_counter()
+            self._some = 0 if now - before > _TURN * some else min(2 * some, _SOME) if now - before < _TURN / 2 else 1
+            if now > until:
+                await asyncio.sleep(0)
+                break
+        if not taken and self._apart is not None:
+            taken = await asyncio.shield(self._apart)
+            self._apart = None
         return taken
 
+    def _read(self, taken: list[T], some: int) -> None:
+        count = len(taken)
+        try:
+            taken.extend(islice(self._source, some))
+            self._ended = len(taken) < count + some
+        except BaseException as e:
+            self.failure, self._ended = e, True
+
+    def _begin(self) -> None:
+        """Have a thread read one item, and what else is read with it."""
+        self._at_hand(1)
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[list[T]] = loop.create_future()
+        self._apart = done
+
+        def read() -> None:
+            taken: list[T] = []
+            before = thread_time()
+            self._read(taken, 1)
+            self._some = int(thread_time() - before < _TURN)
+            with suppress(RuntimeError):  # the loop is closed: this thread was left behind
+                loop.call_soon_threadsafe(done.set_result, taken)
+
+        try:  # a daemon, as that of `Prefetcher`
+            threading.Thread(target=read, name=_NAME, daemon=True).start()
+        except RuntimeError:  # a limit of threads
+            read()
+
     async def close(self) -> None:
-        """End the source."""
+        """End the source. Waits for a thread that reads, but not for long."""
+        if self._apart is not None:
+            done, _ = await asyncio.wait([self._apart], timeout=_PATIENCE)
+            if not done:
+                return
         if isinstance(self._source, Generator):
             self._source.close()
 
@@ -68,7 +124,7 @@ class Prefetcher(Generic[T]):
         self._left = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         # A daemon, because one that waits for a terminal's next line must not hold up the exit.
-        self._thread = threading.Thread(target=self._read, name="evalcell-prefetch", daemon=True)
+        self._thread = threading.Thread(target=self._read, name=_NAME, daemon=True)
         self._thread.start()
 
     async def take(self, most: int) -> list[T]:

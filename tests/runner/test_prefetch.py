@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runner.datasets.dataset import open_dataset
-from runner.datasets.disk import is_at_hand
+from runner.datasets.buffered import all_at_hand
 from runner.engine.local import score
 from runner.engine.prefetch import Direct, Prefetcher
 from runner.types import Case, InputMapping
 from tests.runner.scripted import SCRIPT, fake, rows
 
 Read = Callable[[Iterable[int]], Direct[int] | Prefetcher[int]]
-WAYS: tuple[Read, ...] = (Direct, lambda source: Prefetcher(source, 16))
+WAYS: tuple[Read, ...] = (
+    lambda source: Direct(source, all_at_hand),
+    lambda source: Direct(source, lambda _: 0),
+    lambda source: Prefetcher(source, 16),
+)
 
 
 def test_everything_arrives_in_order() -> None:
@@ -206,94 +205,3 @@ def test_arguments_that_a_function_fills_or_columns_that_are_kept_may_take_long(
         return cases.threads
 
     assert asyncio.run(all(mapping=fill)) == asyncio.run(all(keep=lambda case: {})) == {READ}
-
-
-def test_rows_on_a_disk_of_this_machine_are_read_without_a_thread(tmp_path: Path) -> None:
-    text = "".join(json.dumps({"output": str(n), "reference": "x"}) + "\n" for n in range(2_000))
-    (tmp_path / "rows.jsonl").write_text(text, "utf-8")
-    (tmp_path / "rows.csv").write_text("output,reference\n" + "1,x\n" * 2_000, "utf-8")
-    (tmp_path / "rows.json").write_text(f"[{text.strip().replace(chr(10), ',')}]", "utf-8")
-    os.mkfifo(tmp_path / "pipe.jsonl")
-    writer = threading.Thread(target=lambda: (tmp_path / "pipe.jsonl").write_text(text, "utf-8"), daemon=True)
-    writer.start()
-    found = {}
-    for name in ("rows.jsonl", "rows.csv", "rows.json", "pipe.jsonl"):
-        with open_dataset(tmp_path / name) as dataset:
-            found[name] = dataset.at_hand
-            assert sum(1 for _ in dataset) == 2_000
-    with (tmp_path / "rows.jsonl").open("rb") as file:
-        local = is_at_hand(file.fileno())  # the disk of this folder may be another
-    assert found == {"rows.jsonl": local, "rows.csv": local, "rows.json": False, "pipe.jsonl": False}
-
-
-def test_what_is_not_certain_to_be_a_disk_of_this_machine_is_not_taken_for_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = os.open(tmp_path, os.O_RDONLY)
-    assert not is_at_hand(file)  # a folder
-    os.close(file)
-    assert not is_at_hand(file)
-    own = os.open(tmp_path / "x", os.O_CREAT | os.O_RDONLY)
-    device = os.fstat(own).st_dev
-    mounts = tmp_path / "mountinfo"
-    monkeypatch.setattr("builtins.open", partial(_instead, open, str(mounts)))
-    for kinds, expected in ((["ext4"], True), (["nfs4"], False), (["fuse.sshfs"], False), (["ext4", "9p"], False)):
-        lines = [f"36 35 {os.major(device)}:{os.minor(device)} / /m rw shared:1 - {kind} x rw\n" for kind in kinds]
-        mounts.write_text("".join(["22 35 999:1 / /y rw - ext4 z rw\n", *lines]), "utf-8")
-        assert is_at_hand(own) is expected
-    mounts.write_text("", "utf-8")
-    assert not is_at_hand(own)
-    os.close(own)
-
-
-def _instead(real: Callable[..., Any], mounts: str, path: Any, *more: Any, **how: Any) -> Any:
-    return real(mounts if path == "/proc/self/mountinfo" else path, *more, **how)
-
-
-def test_rows_that_are_slow_to_read_let_others_go_on() -> None:
-    def slow() -> Iterator[int]:
-        for n in range(3 * 16):
-            time.sleep(0.001)
-            yield n
-
-    async def body() -> list[int]:
-        turns: list[int] = []
-        reader, read = Direct(slow()), 0
-        while items := await reader.take(1000):
-            read += len(items)
-            asyncio.get_running_loop().call_soon(turns.append, read)
-        await asyncio.sleep(0)
-        assert read == 3 * 16
-        return turns
-
-    assert len(asyncio.run(body())) > 1
-
-
-def test_a_source_that_is_read_directly_is_closed() -> None:
-    closed = threading.Event()
-
-    def source() -> Iterator[int]:
-        try:
-            yield from range(100)
-        finally:
-            closed.set()
-
-    async def body() -> None:
-        reader = Direct(source())
-        assert await reader.take(3) == [0, 1, 2]
-        await reader.close()
-
-    asyncio.run(body())
-    assert closed.is_set()
-
-
-def test_a_machine_that_stands_still_ends_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.engine.prefetch.perf_counter", partial(next, count(0.0, 1.0)))  # a second at each look
-
-    async def body() -> list[int]:
-        reader, found = Direct(range(100)), list[int]()
-        while items := await reader.take(40):
-            found += items
-        return found
-
-    assert asyncio.run(body()) == [*range(100)]

@@ -77,6 +77,10 @@ class Place:
     def now(self) -> float:
         return monotonic() + self._passed
 
+    def passes(self, seconds: float) -> None:
+        """So long the caller deals with something."""
+        self._passed += seconds
+
     def wake(self) -> None:
         """Nobody sleeps."""
 
@@ -244,7 +248,7 @@ class ForkingPlace(Place):
             for _ in range(4):
                 self.act("reply", None)
             return
-        elif name in ("reply", "part") and child.rest:
+        elif name in ("reply", "part", "no memory") and child.rest:
             child.writes(child.results, child.rest)
             child.rest = b""
         elif name in ("reply", "part", "no memory") and (request := child.request()) is not None:

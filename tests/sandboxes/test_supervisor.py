@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -11,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandboxes.guest import wire
 from sandboxes.guest.machine.box import done
 from sandboxes.guest.supervisor.deno_fifo import FramePipe, RequestPipe
 from sandboxes.guest.supervisor.deno_run import DenoSupervisor
 from sandboxes.guest.supervisor.driver import Bounds, CallResult
+from sandboxes.guest.supervisor.outgoing import Requests
 from sandboxes.guest.supervisor.pipes import Printed
 from sandboxes.guest.supervisor.python_run import PythonSupervisor
 from tests.sandboxes.supervised import BOUNDS, NO_MEMORY, DenoPlace, Event, ForkingPlace
@@ -160,6 +163,40 @@ def test_results_of_quick_calls_that_print_little_are_left_to_come_together(
 
     assert done(body()) == PAYLOADS
     assert (0 in place.listened) is pauses
+
+
+@pytest.mark.parametrize(("seconds", "pauses"), [(0.0, True), (0.01, False)])
+def test_while_results_are_dealt_with_others_come_together_too(seconds: float, pauses: bool) -> None:
+    place = Watched([("late", 0.0015), *[("reply", None)] * 4])
+
+    async def body() -> list[bytes]:
+        found: list[bytes] = []
+        async for group in PythonSupervisor(place, False).run(PAYLOADS, BOUNDS, True):
+            found += [told[1] for told in group]
+            place.passes(seconds)
+        return found
+
+    assert done(body()) == PAYLOADS
+    assert (0 in place.listened) is pauses
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pipes hold what they hold")
+def test_a_child_finds_the_requests_of_a_batch_in_its_pipe() -> None:
+    """Else it waits for a host that deals with its results."""
+    payloads = [b"x" * 1000] * 256
+    place = ForkingPlace([])
+    requests = Requests(payloads, place.loop)
+    child = os.dup(requests.read)
+    try:
+        requests.hand_over()
+        assert not place.loop.writers  # all is written
+        got = b""
+        while some := os.read(child, 1 << 16):
+            got += some
+        assert got == b"".join(wire.HEAD.pack(len(payload)) + payload for payload in payloads)
+    finally:
+        requests.close()
+        os.close(child)
 
 
 @pytest.mark.parametrize("said", [(b"", b"", b""), (b"", b"x", b""), (b"x", b"", b"y")])

@@ -69,17 +69,17 @@ class Attempt:
             pipe.hand_over()
         self.run.timing.start(now)
 
-    async def pause(self, last: CallResult, timeout: float) -> None:
+    async def pause(self, last: CallResult, since: float, timeout: float) -> None:
         """
         Let results of quick calls come together: to wake for each costs more than many a call does.
 
         For half of the time that the other calls will take, if they are like the last one, so that the results are
-        dealt with meanwhile. Whatever happens to the box ends the pause.
+        dealt with meanwhile; counted from `since`, when the last ones were taken. Whatever happens to the box ends it.
         """
         run, box, pipes = self.run, self._box, (self.results, self.printed)
         _, payload, spent, _, said, _ = last
         calls = min((len(run.payloads) - run.place) / 2, _FILL / (len(payload) + said + 1))
-        pause = min(_PAUSE if run.place > 1 else _FIRST_PAUSE, spent * calls)
+        pause = min(_PAUSE if run.place > 1 else _FIRST_PAUSE, spent * calls) - (box.now() - since)
         if pause < _WORTH or spent > _SLOW:
             return
         for pipe in pipes:

@@ -127,7 +127,7 @@ class PythonSupervisor(PythonLoader):
                 yield (failed,) * run.place
             while not run.over:
                 how, payload, took = await self._next(attempt, bounds.timeout, bounds.cpu)
-                spent = run.timing.spend(took, box.now())
+                spent = run.timing.spend(took, since := box.now())
                 kept, said = printed.cut(how == "reply")
                 if not run.next(how, payload):
                     break
@@ -150,7 +150,7 @@ class PythonSupervisor(PythonLoader):
                         await self._begin_ahead(attempt, after, bounds)
                 yield told
                 if not run.over:
-                    await attempt.pause(told[-1], bounds.timeout)
+                    await attempt.pause(told[-1], since, bounds.timeout)
                 run.timing.look(box.now())
             done = True
         finally:

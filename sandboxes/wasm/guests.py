@@ -96,23 +96,19 @@ class Guests:
     def _ask(self, instance: Instance, function: str, request: Request, bounds: Bounds) -> Raw:
         random = request.random if request.random is not None else int.from_bytes(os.urandom(8), "little")
         began = time.perf_counter()
-
-        def raw(how: How, payload: bytes) -> Raw:
-            return Raw(request.call, how, payload, time.perf_counter() - began)
-
+        how: How = "reply"
         try:
-            timeout, longest, cpu = bounds.timeout, bounds.longest, bounds.cpu
-            reply = instance.ask(function, request.text, timeout=timeout, random=random, longest=longest, cpu=cpu)
-            return raw("reply", reply)
+            payload = instance.ask(function, request.text, random, bounds)
         except CallStopped as e:
-            return raw("cpu" if e.why == "cpu" else "timeout", b"")
+            how, payload = ("cpu" if e.why == "cpu" else "timeout"), b""
         except ReplyError as e:
-            return raw("unreadable" if e.size is None else "too_much", str(e).encode())
+            how, payload = ("unreadable" if e.size is None else "too_much"), str(e).encode()
         except GuestTrap as e:
-            if e.code is TrapCode.STACK_OVERFLOW:
-                return raw("stack", b"")
             died_full = instance.size > NEARLY * bounds.memory
-            return raw("memory" if died_full else "trap", _words(e.code).encode())
+            how, payload = ("memory" if died_full else "trap"), _words(e.code).encode()
+            if e.code is TrapCode.STACK_OVERFLOW:
+                how, payload = "stack", b""
+        return Raw(request.call, how, payload, time.perf_counter() - began)
 
     def forget(self, program: int) -> None:
         if found := self._programs.pop(program, None):

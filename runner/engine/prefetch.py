@@ -41,13 +41,16 @@ class Direct(Generic[T]):
         self._source = iter(source)
         self._at_hand = at_hand
         self._some = 1  # items between two looks at the clock; 0 if even one takes long
-        self._ended = False
+        self._ended = self._long = False
         self._apart: asyncio.Future[list[T]] | None = None
         """What a thread reads, which nobody else may read beside it."""
 
     async def take(self, most: int) -> list[T]:
         """The next items, up to `most`; fewer of large ones, so that nothing else waits long. Empty at the end."""
         taken: list[T] = []
+        if self._long:  # not after it: whoever is cancelled meanwhile would lose the items
+            self._long = False
+            await asyncio.sleep(0)
         until = perf_counter() + _TURN
         while not self._ended and len(taken) < most and self._apart is None:
             if some := min(self._some, most - len(taken)):
@@ -60,7 +63,7 @@ class Direct(Generic[T]):
             now = perf_counter()
             self._some = 0 if now - before > _TURN * some else min(2 * some, _SOME) if now - before < _TURN / 2 else 1
             if now > until:
-                await asyncio.sleep(0)
+                self._long = True
                 break
         if not taken and self._apart is not None:
             taken = await asyncio.shield(self._apart)
@@ -72,7 +75,7 @@ class Direct(Generic[T]):
         try:
             taken.extend(islice(self._source, some))
             self._ended = len(taken) < count + some
-        except BaseException as e:
+        except Exception as e:
             self.failure, self._ended = e, True
 
     def _begin(self) -> None:
@@ -85,7 +88,10 @@ class Direct(Generic[T]):
         def read() -> None:
             taken: list[T] = []
             before = thread_time()
-            self._read(taken, 1)
+            try:
+                self._read(taken, 1)
+            except BaseException as e:
+                self.failure, self._ended = e, True
             self._some = int(thread_time() - before < _TURN)
             with suppress(RuntimeError):  # the loop is closed: this thread was left behind
                 loop.call_soon_threadsafe(done.set_result, taken)

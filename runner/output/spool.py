@@ -14,6 +14,7 @@ from runner.types import Result
 
 _ROWS = 1024  # that may wait to be written
 _SIZE = 4_000_000  # and the characters in them
+_PAUSE = 0.005  # seconds after a write in which others come together: to wake the thread for each costs the loop more
 
 
 class Spool:
@@ -32,6 +33,7 @@ class Spool:
         self._put = self._done = 0  # characters; one is counted by the loop alone, the other by the thread alone
         self._ending = False
         self._work = threading.Event()
+        self._urgent = threading.Event()  # somebody waits for the thread, which then does not pause
         self._hungry = False
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -78,6 +80,7 @@ class Spool:
         A file that is still being opened is not waited for: it has no rows.
         """
         self._ending = True
+        self._urgent.set()
         self._work.set()
         if patience is not None and not self.opened:
             patience = 0
@@ -89,6 +92,7 @@ class Spool:
         while not condition():
             self._changed.clear()
             self._hungry = True  # set before the condition is looked at again: what comes after will be told
+            self._urgent.set()
             if not condition():
                 await self._changed.wait()
 
@@ -119,6 +123,8 @@ class Spool:
             self._writer.write([row for row, _ in rows])
             self._done += sum(size for _, size in rows)
             self._tell()
+            if self._urgent.wait(_PAUSE) and not self._ending:
+                self._urgent.clear()
 
     def _tell(self) -> None:
         if self._hungry:

@@ -16,6 +16,8 @@ from sandboxes.guest.supervisor.shortage import first_to_go, why
 from sandboxes.handle import end_with, own_handle
 from sandboxes.wasm.boot import FOLDERS, boot
 
+_TRIED = 60.0  # seconds to load native code for trial, which takes a fraction of one
+_REFUSED = 3
 _LOOK = 0.1  # seconds between two looks at `stop`
 _NEEDED = "450 MB"  # measured: 400 to 430 MB at its peak, with one core and with two
 
@@ -87,28 +89,34 @@ def _answer(process: subprocess.Popen[bytes], stop: threading.Event | None) -> t
 
 
 def loads(path: Path) -> bool:
-    """Whether wasmtime loads this native code here. Raises SandboxUnavailableError if no process can be had."""
+    """False if wasmtime refuses this native code here. Raises SandboxUnavailableError if no process can be had."""
     command = [sys.executable, "-P", "-c", boot("sandboxes.wasm.compiler"), *FOLDERS, "", str(path)]
     try:
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+        tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIED)
+        return tried.returncode != _REFUSED  # any other end says nothing of the code
+    except subprocess.TimeoutExpired:
+        return True
     except OSError as e:
         raise SandboxUnavailableError(f"the compiled sandbox cannot be tried: {why(e) or e.strerror}") from e
 
 
 def main(host: str = "", path: str = "") -> None:
     """
-    Compile what standard input holds to standard output, or load what is at `path`, raising what wasmtime does.
+    Compile what standard input holds to standard output, or load what is at `path`; `_REFUSED` if that fails.
 
     It ends with the process that `host` is a handle on.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # not after the work, as Python's own handler would
     if host:
         threading.Thread(target=end_with, args=(int(host),), daemon=True).start()
-    from wasmtime import Engine, Module
+    from wasmtime import Engine, Module, WasmtimeError
 
     from sandboxes.wasm.engine import configure
 
     if path:
-        Module.deserialize_file(Engine(configure()), path)
+        try:
+            Module.deserialize_file(Engine(configure()), path)
+        except WasmtimeError:
+            sys.exit(_REFUSED)
         return
     sys.stdout.buffer.write(Module(Engine(configure(parallel=True)), sys.stdin.buffer.read()).serialize())

@@ -38,6 +38,9 @@ class Lane:
         self._process: WorkerProcess | None = None
         self._ending: asyncio.Task[str] | None = None
         self._shortage = shortage.Shortage()
+        self._unread = asyncio.Event()
+        """Set while nobody reads what the process says."""
+        self._unread.set()
 
     @property
     def begun(self) -> bool:
@@ -81,7 +84,11 @@ class Lane:
             while not finished:
                 async with asyncio.timeout(patience):
                     while not (raws := replies.take(calls)):
-                        await replies.more()
+                        self._unread.clear()
+                        try:
+                            await replies.more()
+                        finally:
+                            self._unread.set()
                 calls = calls[len(raws) :]
                 finished = not calls
                 if raws[0].how == frames.FAILED:
@@ -111,6 +118,7 @@ class Lane:
         said = b""
         with contextlib.suppress(TimeoutError):  # do not wait for other processes that hold its pipes
             async with asyncio.timeout(_END):
+                await self._unread.wait()  # a run that waits for a result finds that there is none
                 _, said = await process.communicate()
         self._process = self._ending = None
         lines = said.decode("utf-8", "replace").strip().splitlines()

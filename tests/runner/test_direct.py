@@ -181,6 +181,19 @@ def test_a_machine_without_another_thread_reads_all_the_same(monkeypatch: pytest
     assert by_threads(lambda: iter(range(3)), lambda _: 0) == [HERE] * 3
 
 
+def test_an_interrupt_while_a_row_is_read_is_not_put_off() -> None:
+    def source() -> Iterator[int]:
+        yield 1
+        raise KeyboardInterrupt
+
+    async def body() -> None:
+        reader = Direct(source(), all_at_hand)
+        await reader.take(9)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(body())
+
+
 def test_a_source_that_is_read_directly_is_closed() -> None:
     closed = threading.Event()
 

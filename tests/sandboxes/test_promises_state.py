@@ -156,6 +156,18 @@ def test_random_numbers_differ_from_call_to_call_or_repeat_with_the_seed(backend
     assert seeded[0][0] != seeded[0][1]
 
 
+HOLDS = body(
+    "import os; held = type('Held', (), {'draw': os.urandom})(); return len(held.draw(8))",
+    "return 8;",
+)
+
+
+@pytest.mark.needs("runs")
+def test_a_class_may_hold_what_draws_random_numbers(backend: Backend) -> None:
+    """As a function of C, which is no method of it."""
+    assert [e.value for e in evaluate(backend, HOLDS, [Call(id=0, seed=5), Call(id=1)])] == [8, 8]
+
+
 SPREAD = body(
     "import random; return [random.random() for _ in range(2000)]",
     "return Array.from({length: 2000}, Math.random);",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from sandboxes import Call, Execution, Limits, SandboxError, SandboxLostError
 from sandboxes.cache import keep
+from sandboxes.guest.supervisor import procfs
 from sandboxes.protocol import load_request
 from sandboxes.wasm import compiler
 from sandboxes.wasm.boot import FOLDERS, boot
@@ -105,6 +107,28 @@ def test_a_closed_sandbox_runs_nothing_and_can_be_opened_again(jobs: str) -> Non
     first, refused, again, *_ = said_by(code, jobs).splitlines()
     assert (first, again) == ("1", "1")
     assert "not open" in refused
+
+
+@pytest.mark.parametrize("backend", [ONE, WORKERS], ids=lambda b: b.id)
+def test_to_close_beside_a_run_ends_both(backend: Backend) -> None:
+    async def body() -> tuple[object, set[int]]:
+        before = {*procfs.children(os.getpid())}
+        async with backend.make("call") as sandbox:
+            program = await sandbox.load(python(LOOPS_IF_TOLD), LIMITS)
+
+            async def go() -> list[Execution]:
+                return [e async for e in program.run(calls(x=True), Limits(timeout=60))]
+
+            run = asyncio.create_task(go())
+            await asyncio.sleep(0.2)
+            await sandbox.close()
+            left = {*procfs.children(os.getpid())} - before
+            (told,) = await asyncio.gather(run, return_exceptions=True)
+        return told, left
+
+    told, left = run(body())
+    assert isinstance(told, SandboxLostError)
+    assert left == set()
 
 
 @pytest.mark.parametrize("reset", ["restore", "instance", "auto"])

@@ -176,18 +176,21 @@ def seed(number: int | None) -> None:
     random.seed(fresh)
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed(fresh & 0xFFFFFFFF)
-    os.urandom = random._urandom = _urandom if number is None else _repeated(number ^ 1)  # type: ignore[attr-defined]
+    os.urandom = random._urandom = _urandom if number is None else _Repeated(number ^ 1)  # type: ignore[attr-defined]
 
 
-def _repeated(number: int) -> Callable[[int], bytes]:
+class _Repeated:
     """An `os.urandom` that repeats. Its generator is made when it is first used, as few scripts do."""
-    made: dict[int, random.Random] = {}
 
-    def urandom(size: int, /) -> bytes:
+    __slots__ = ("_made", "_number")  # no function: as an attribute of a class that would be a method
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._made: dict[int, random.Random] = {}
+
+    def __call__(self, size: int, /) -> bytes:
         # Of two threads that come at once both get the same generator.
-        return (made.get(0) or made.setdefault(0, _Random(number))).randbytes(size)
-
-    return urandom
+        return (self._made.get(0) or self._made.setdefault(0, _Random(self._number))).randbytes(size)
 
 
 def _all(fd: int, data: bytes) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sys
 from collections import deque
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 _VECTORS = 256  # pieces written at once; the kernel takes 1024
 _USUAL = 1 << 16  # bytes that a pipe holds
-_ROOM = 1 << 20  # and may hold, unless the machine has another limit
+_ROOM = 1 << 18  # and may hold: a user may have 64 MB in larger pipes, and after that only the smallest ones
 _SMALL = 1 << 14  # bytes that are copied rather than handled apart
 
 
@@ -69,6 +68,8 @@ class Outgoing:
 def _make_room(write: int, size: int) -> None:
     """Let a pipe hold so many bytes, as far as it may: a reader of quick requests should not wait for the writer."""
     if size > _USUAL and sys.platform == "linux":
+        import fcntl  # not on Windows, where providers are used from
+
         with contextlib.suppress(OSError):  # this user's pipes hold as much as they may
             fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, min(size, _ROOM))
 

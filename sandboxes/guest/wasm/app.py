@@ -36,7 +36,8 @@ __builtins__ = dict(vars(builtins))  # our own, as a script may change those tha
 
 # Bound now, so that a script that patches these modules still gets its own reply through.
 _scan = json.JSONDecoder().scan_once  # the C function
-_seed, _random = super(random.Random, random._inst).seed, os.urandom  # the C functions
+_generator = random._inst
+_seed, _random = super(random.Random, _generator).seed, os.urandom  # the C functions
 
 guest_harness.hidden.add(__file__)
 _output = Output()
@@ -83,7 +84,7 @@ def _load(request: dict[str, Any]) -> str:
 
         gc.collect()
         gc.freeze()
-    guest_memory.fill(1 << 18)
+    guest_memory.fill(1 << 20)
     return "null"
 
 
@@ -97,7 +98,7 @@ def _call(request: dict[str, Any]) -> str:
 def _repeat(seed: int) -> None:
     """What `random.seed` does with a whole number, which takes a third less time than to ask it what that is."""
     _seed(seed)
-    random._inst.gauss_next = None
+    _generator.gauss_next = None
 
 
 def _wait(awaitable: Awaitable[Any]) -> Any:

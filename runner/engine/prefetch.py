@@ -26,7 +26,7 @@ _PATIENCE = 0.5  # seconds; a thread that hangs in a read cannot be stopped, onl
 
 
 def of_few(items: Iterable[Any]) -> AtHand | None:
-    """For a short list."""
+    """What tells that all of a short list is at hand; None for anything else."""
     return all_at_hand if isinstance(items, list) and len(items) <= _FEW else None
 
 

@@ -104,10 +104,11 @@ class Guests:
         except ReplyError as e:
             how, payload = ("unreadable" if e.size is None else "too_much"), str(e).encode()
         except GuestTrap as e:
-            died_full = instance.size > NEARLY * bounds.memory
-            how, payload = ("memory" if died_full else "trap"), _words(e.code).encode()
             if e.code is TrapCode.STACK_OVERFLOW:
                 how, payload = "stack", b""
+            else:
+                died_full = instance.size > NEARLY * bounds.memory
+                how, payload = ("memory" if died_full else "trap"), _words(e.code).encode()
         return Raw(request.call, how, payload, time.perf_counter() - began)
 
     def forget(self, program: int) -> None:

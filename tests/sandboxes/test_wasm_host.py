@@ -195,6 +195,15 @@ def test_compiling_can_be_stopped(size: int, monkeypatch: pytest.MonkeyPatch) ->
         compiler.native("endless.wasm", bytes(size), stop)
 
 
+@pytest.mark.parametrize(("ends", "loads"), [("pass", True), ("os.kill(os.getpid(), 9)", True), ("sys.exit(3)", False)])
+def test_a_trial_that_ends_otherwise_says_nothing_of_the_code(
+    ends: str, loads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be ended for want of memory: the code is good all the same, and others may use it."""
+    monkeypatch.setattr(compiler, "boot", lambda module: f"import os, sys; {ends}")
+    assert compiler.loads(Path("code.cwasm")) is loads
+
+
 def test_a_worker_imports_little() -> None:
     """All of these last longer than what it needs."""
     shown = boot("sandboxes.wasm.worker").replace("main(*sys.argv[3:])", "print(*sys.modules)")

@@ -29,11 +29,33 @@ for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.signal(_number, _quit)
 
 
+def _leave_folder() -> None:
+    """
+    Import nothing more from the folder that evalcell is called from, here and in what it starts.
+
+    `python -m` looks there first, and so does an empty part of PYTHONPATH, as in `PYTHONPATH=$PYTHONPATH:/lib`.
+    """
+    parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    named = [part for part in parts if part]
+    if named != parts and "PYTHONPATH" in os.environ:
+        os.environ["PYTHONPATH"] = os.pathsep.join(named)
+    try:
+        here = os.getcwd()
+    except OSError:
+        return  # it was deleted
+    if here not in (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *map(os.path.abspath, named)):
+        first = sys.path[
+            : 1 + len(parts)
+        ]  # what is installed in this folder, as a project that one works on, comes later
+        sys.path[: len(first)] = [path for path in first if path and path != here]
+
+
 def main() -> NoReturn:
     """The entry point."""
     if sys.version_info < (3, 11):  # noqa: UP036  (a folder of packages is not bound to one Python)
         sys.exit(f"evalcell needs Python 3.11 or newer, and {sys.executable} is {sys.version.split()[0]}")
     try:
+        _leave_folder()
         from runner.cli import garbage
 
         garbage.collect_rarely()

@@ -23,9 +23,9 @@ from runner.datasets.slices import Slice
 from runner.errors import DatasetError
 from runner.text import printable, shown
 
-# -I: neither the folder that evalcell is called from nor a variable says what is imported; we do.
+_FOLDER = str(Path(__file__).parents[2])
 _BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "import sys; sys.path += [f for f in sys.argv[1:2] if f not in sys.path]; "
     "from runner.datasets.parquet_decoder import main; main(sys.argv[2])"
 )
 
@@ -56,7 +56,7 @@ class ParquetRows:
             raise DatasetError(f'{self.name}: {self._kind} needs pyarrow: pip install "evalcell[parquet]"')
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _BOOT, json.dumps(sys.path), place],
+                [sys.executable, "-P", "-c", _BOOT, _FOLDER, place],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

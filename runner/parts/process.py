@@ -88,7 +88,7 @@ class ProcessWorker:
             return
         self._last.clear()
         self._process = process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", _BOOT, _FOLDER),
+            *(sys.executable, "-P", "-c", _BOOT, _FOLDER),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

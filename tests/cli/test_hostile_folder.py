@@ -21,6 +21,7 @@ from sandboxes.programs import find_program
 from sandboxes.wasm import compiler
 from tests.cli.commands import LENGTH, ROWS, evalcell, header, write_rows
 from tests.cli.folders import KEY, Folders
+from tests.cli.test_github_action import Hub, Job
 from tests.packages.wheels import wheel
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +67,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """In the hostile folder: what of it is run writes its name to this file."""
     told = tmp_path / "ran"
     told.touch()
-    place = tmp_path / "theirs"
+    place = tmp_path / "work"
     place.mkdir()
     evil = f"open({str(told)!r}, 'a').write(__file__ + '\\n')\nraise SystemExit('theirs')\n"
     for name in MODULES:
@@ -164,6 +165,18 @@ def test_a_machine_of_a_provider(ran: Path, folders: Folders, monkeypatch: pytes
     assert (ran.read_text(), done.exit_code) == ("", 0), done.output
 
 
+@pytest.mark.parametrize("pythonpath", ["", "."])
+def test_the_action_installs_with_nothing_of_the_workspace(ran: Path, tmp_path: Path, pythonpath: str) -> None:
+    (tmp_path / "wheels").mkdir()
+    wheel(tmp_path / "wheels", "evalcell", "9.9")
+    job = Job(tmp_path, Hub(), version="9.9")
+    job.env |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "wheels"), "PYTHONPATH": pythonpath}
+    done = job.step("install")
+    assert (ran.read_text(), done.returncode) == ("", 0), done.stderr
+    place = Path((tmp_path / "path").read_text().strip())
+    assert list(place.parent.glob("lib/*/site-packages/evalcell-9.9*"))
+
+
 def test_tools_are_looked_for_in_the_folders_of_path_that_are_nobody_elses(
     ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,8 +186,8 @@ def test_tools_are_looked_for_in_the_folders_of_path_that_are_nobody_elses(
         monkeypatch.setenv("PATH", path)
         assert find_program("uv") is None
     monkeypatch.setenv("PATH", f"bin:{tmp_path / 'theirs' / 'bin'}")
-    assert find_uv() == tmp_path / "theirs" / "bin" / "uv"
-    assert tiers._bubblewraps()[0] == str(tmp_path / "theirs" / "bin" / "bwrap")
+    assert find_uv() == tmp_path / "work" / "bin" / "uv"
+    assert tiers._bubblewraps()[0] == str(tmp_path / "work" / "bin" / "bwrap")
 
 
 def test_each_python_that_is_started_has_the_option() -> None:

@@ -19,8 +19,11 @@ def all_variables(env_file: str | None) -> dict[str, str]:
 
     Raises UnsupportedConfigError for a file or line that cannot be read.
     """
-    if env_file is None:
-        return dict(os.environ)
+    return dict(os.environ) if env_file is None else {**os.environ, **file_variables(env_file)}
+
+
+def file_variables(env_file: str) -> dict[str, str]:
+    """The variables that the file sets. Raises as `all_variables`."""
     from dotenv.parser import parse_stream
 
     try:
@@ -33,7 +36,7 @@ def all_variables(env_file: str | None) -> dict[str, str]:
         raise UnsupportedConfigError(f"the env-file {env_file} cannot be read ({e.strerror}); check the path") from None
     except UnicodeDecodeError:
         raise UnsupportedConfigError(f"the env-file {env_file} is not text in UTF-8; write NAME=value lines") from None
-    every = dict(os.environ)
+    every = dict[str, str]()
     for line in parse_stream(StringIO(text)):
         if line.error:  # the message does not repeat its text, which may be a secret
             said = line.original.string  # including blank lines before it

@@ -74,20 +74,26 @@ def evaluate_all(
 
 
 def evaluate_project(
-    *names: str, config: Path | None = None, resume: bool = False, progress: bool = True
+    *names: str,
+    config: Path | None = None,
+    resume: bool = False,
+    trust_config: bool = False,
+    progress: bool = True,
 ) -> dict[str, Report]:
     """
     Run what `evalcell.toml` says: all of it, or the runs of these names; return the report of each by its name.
 
     `config` is the file, or a folder that has it; without it, it is looked for from the working directory upwards. A
     run with several evaluators has a report for each, called `run.evaluator`. `resume` is that of
-    `evaluate`. Raises what `evaluate` does, and InputError for a file that is not there or cannot be used.
+    `evaluate`. Only with `trust_config` may the file send rows to a provider or a cluster, give scripts the network or
+    weak isolation, or write outside its folder. Raises what `evaluate` does, and InputError for a file that is not
+    there or cannot be used.
     """
     found = find_project(config)
     if found is None:
         raise InputError(f"there is no {FILE} here or above; name it as `config`")
     reports: dict[str, Report] = {}
-    for suite in suites(found, names, resume=resume):
+    for suite in suites(found, names, resume=resume, trust=trust_config):
         reports |= _finish(suite, None, progress)
     return reports
 

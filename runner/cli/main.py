@@ -154,6 +154,7 @@ def cli(debug: bool) -> None:
 @options.limits
 @options.on
 @options.resources
+@options.trust_config
 @options.results
 @comparing.gate
 @options.cached

@@ -32,6 +32,7 @@ _PHRASES = (
     (re.compile(r"\bleave the language out\b"), "leave --lang out"),
     (re.compile(r"\bsay which: dialect=\"([\w-]+)\""), r"say which: --dialect \1"),
     (re.compile(r"\bgive one: threshold="), "give one: --threshold "),
+    (re.compile(r"\bset trust_config\b"), "add --trust-config"),
     (re.compile(r"\bleave `resume` out\b"), "leave --resume out"),
     (
         re.compile(r"^`resume` goes on with a run in a folder; add one to the outputs, such as run/$"),

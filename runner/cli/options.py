@@ -122,6 +122,13 @@ config = option(
     help="Run what this file says.  [default: evalcell.toml, here or above]",
 )
 
+trust_config = option(
+    _ALLOWED,
+    "--trust-config",
+    is_flag=True,
+    help="evalcell.toml may send rows elsewhere, open the network, and write outside its folder.",
+)
+
 rows = several(
     mapping,
     reading,

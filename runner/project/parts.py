@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from runner.errors import ColumnsError, InputError
 from runner.evaluators.requirements import plain
 from runner.evaluators.resolve import STORED, is_path
+from runner.project.effects import refuse_untrusted
 from runner.project.load import ProjectFile
 from runner.project.presets import PRESETS
 from runner.project.suite import Part, Suite, baseline_of, check, folder_of, own, shared
@@ -30,14 +31,24 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LANGUAGES: dict[str | None, Language | None] = {"py": "python", "ts": "typescript", None: None}
 
 
-def suites(file: ProjectFile, names: Sequence[str] = (), *, resume: bool = False, save: bool = False) -> list[Suite]:
+def suites(
+    file: ProjectFile,
+    names: Sequence[str] = (),
+    *,
+    resume: bool = False,
+    save: bool = False,
+    trust: bool = False,
+) -> list[Suite]:
     """
     The runs of these names, or all; each is a suite, and all is found and checked.
 
-    Raises InputError for a name that there is not, DatasetError, and what Suite does.
+    Without `trust`, a run by which anything leaves this machine, or is written outside the file's folder, is refused.
+    Raises InputError for that and for a name that there is not, DatasetError, and what Suite does.
     """
     entries = file.project.entries()
     found = parts(file, names)
+    if not trust:
+        refuse_untrusted(file, found)
     _refuse_shared(file, found)
     made = {
         name: Suite(every, [file.place(path) for path in entries[name].report], resume=resume, save=save)

@@ -165,6 +165,11 @@ class Provider(ABC):
     name: ClassVar[str]
     variables: ClassVar[tuple[str, ...]]
     """The variables that hold the credentials, for messages and for masking."""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """
+    Variables that do not decide where the credentials go. An env-file may set these alone where a credential is of the
+    environment.
+    """
     pace: ClassVar[float] = 1.0
     """Most machines created in a second."""
     cap: ClassVar[int] = 10
@@ -185,7 +190,8 @@ class Provider(ABC):
         """
         Read the settings from `values`, the environment with the env-file over it. Does no I/O.
 
-        Raises SandboxUnavailableError, which names the missing or unusable variable and how to set it.
+        Raises SandboxUnavailableError, which names the missing or unusable variable and how to set it. `values` itself
+        raises UnsupportedConfigError for what would send a key of the environment to an address of the env-file.
         """
 
     async def open(self) -> None:  # noqa: B027  (most need nothing)

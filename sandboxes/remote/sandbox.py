@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sandboxes.base import Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
-from sandboxes.env import all_variables, choose_variables
+from sandboxes.env import choose_variables
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.redaction import Masks, maskable
 from sandboxes.refusals import refuse_language
 from sandboxes.remote.config import RemoteConfig
+from sandboxes.remote.credentials import Variables
 from sandboxes.remote.program import RemoteProgram
 from sandboxes.remote.provider import LOST, Machine, Provider, ProviderError
 from sandboxes.remote.runtime import RUNTIMES
@@ -123,7 +125,7 @@ class RemoteSandbox(Sandbox):
     @classmethod
     def check(cls) -> str:
         """Whether there are credentials; the provider is not contacted."""
-        made = cls.provider(all_variables(None))
+        made = cls.provider(os.environ)
         return f"credentials found, not tested; to test them run evalcell sandboxes --try {cls.name}; {made.address}"
 
     async def open(self) -> None:
@@ -131,9 +133,9 @@ class RemoteSandbox(Sandbox):
         from sandboxes.remote.pool import Pool
 
         self._packages = self._packages or self._runtime.requirements()
-        every = all_variables(self.config.env_file)
+        every = Variables(self.provider, self.config.env_file)
         self.variables = choose_variables(self.config.env, self.config.env_file)
-        self.masks = Masks([*self.variables.values(), *(every.get(name, "") for name in self.provider.variables)])
+        self.masks = Masks([*self.variables.values(), *every.masks(self.provider)])
         for name in (name for name, value in self.variables.items() if not maskable(value)):
             self.warn(f"the value of the variable {name} is too short to be masked in results and output")
         if self.config.files:

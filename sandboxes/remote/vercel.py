@@ -44,6 +44,7 @@ class VercelProvider(base.Provider):
 
     name = "vercel"
     variables: ClassVar[tuple[str, ...]] = ("VERCEL_TOKEN", "VERCEL_OIDC_TOKEN")
+    settings = ("VERCEL_TEAM_ID", "VERCEL_PROJECT_ID", "EVALCELL_VERCEL_IMAGE")
     cap = 8
     longest = 2700
 

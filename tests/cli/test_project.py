@@ -107,11 +107,12 @@ def test_config_shows_it_and_touches_nothing(here: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "long=length.py, same=same.py" in done.stdout
     assert not (here / "results").exists()
-    assert [line.split()[-1] for line in done.stdout.splitlines()[-3:-1]] == ["nothing", "nothing"]
+    assert "sends        nothing" in done.stdout
     given = 'fail_if_worse = 0\nenv = ["HOME"]\nfile = { M = "same.py" }\nenv_file = ".env"\nallow_network = true\n'
     (here / "evalcell.toml").write_text(f"{given}sandbox = 'process'\nallow_weak_isolation = true\n{FILE}")
     shown = " ".join(evalcell("config", COLUMNS="200").stdout.split())
-    assert "fail_if_worse 0.0 file M=same.py, env HOME, env_file .env, allow_network, allow_weak_isolation" in shown
+    assert "fail_if_worse 0.0" in shown
+    assert f"scripts see file M: {here / 'same.py'} variable HOME of your environment the network your files" in shown
     schema = json.loads(evalcell("config", "--schema").stdout)
     assert {"run", "dataset", "with"} <= schema["properties"].keys()
     assert schema["additionalProperties"] is False
@@ -220,7 +221,15 @@ def test_each_option_of_run_is_a_key() -> None:
     command = cli.commands["run"]
     options = {p.opts[-1].removeprefix("--").replace("-", "_") for p in command.params if isinstance(p, click.Option)}
     keys = {field.alias or name for name, field in Settings.model_fields.items()}
-    assert options - keys == {"config", "inline", "json", "quiet", "resume", "save"}  # code is in a file there
+    assert options - keys == {
+        "config",
+        "inline",
+        "json",
+        "quiet",
+        "resume",
+        "save",
+        "trust_config",
+    }  # code is in a file there
     assert keys - options <= {"dataset", "evaluators"}
 
 

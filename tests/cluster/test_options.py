@@ -86,7 +86,7 @@ def test_a_suite_says_which_of_its_runs_are_on_a_cluster(cluster: Nodes) -> None
         'dataset = "rows.jsonl"\nevaluator = "script.py"\nseed = 5\nsandbox = "wasm"\njobs = 2\n'
         '[run.here]\noutput = "here/"\n[run.there]\non = "ray"\noutput = "there/"\n'
     )
-    done = evalcell("run")
+    done = evalcell("run", "--trust-config")
     assert done.exit_code == 0, done.output
     assert results("there") == results("here")
     manifests = [json.loads(Path(name, "manifest.json").read_text()) for name in ("here", "there")]

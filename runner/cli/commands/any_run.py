@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import click
+
 from runner.cli.commands import run
 from runner.datasets.location import is_pattern
 
@@ -12,6 +14,8 @@ def score(asked: run.Options) -> int:
         from runner.cli.commands import project  # not for an evaluator that is named
 
         return project.run(asked)
+    if asked.trust_config:
+        raise click.UsageError("--trust-config is for what evalcell.toml says; leave EVALUATOR and DATASET out.")
     if asked.evaluators:
         from runner.cli.commands import several  # nor for one alone
 

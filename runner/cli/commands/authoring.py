@@ -70,7 +70,7 @@ def init(folder: str, language: Language | None) -> int:
 @click.option("--config", "project", metavar="FILE", help="This file.  [default: evalcell.toml, here or above]")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the file, for editors.")
 def config(project: str | None, schema: bool) -> int:
-    """Show what evalcell.toml runs, after checking it. Nothing is run."""
+    """Show what each run of evalcell.toml does: what it sends, installs and writes. Nothing is run."""
     from runner.cli.commands import project as command
 
     return command.show(project, schema)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import chain
 
 import click
 
@@ -13,13 +12,16 @@ from runner.cli.exit_codes import DONE
 from runner.cli.headings import on_the_command_line
 from runner.cli.views import render
 from runner.errors import InputError
+from runner.project.effects import effects
 from runner.project.load import FILE, PYPROJECT, find_project
 from runner.project.parts import parts, suites
 from runner.project.types import Project, Settings
 from runner.runs.stored import prepare
 
-_ALSO = ("evaluator", "project", "as_json", "quiet", "resume")
+_ALSO = ("evaluator", "project", "as_json", "quiet", "resume", "trust_config")
 """What may be given on the command line too: all else stands in the file."""
+_LINE = 8192
+"""Characters: what a file asks for is not hidden by its length."""
 
 
 def run(options: Options) -> int:
@@ -37,7 +39,7 @@ def run(options: Options) -> int:
     names = () if options.evaluator is None else (options.evaluator,)
     if not options.quiet:
         render.err().say(render.text(f"config: {found.name}", "dim"))
-    return run_all(suites(found, names, resume=options.resume, save=options.save), options)
+    return run_all(suites(found, names, resume=options.resume, save=options.save, trust=options.trust_config), options)
 
 
 def show(named: str | None, schema: bool) -> int:
@@ -51,14 +53,20 @@ def show(named: str | None, schema: bool) -> int:
         raise InputError(
             f"there is no {FILE} here or above, and no {PYPROJECT} with [tool.evalcell]; `evalcell init` writes one"
         )
-    for part in chain.from_iterable(parts(found).values()):
-        prepare(part.request, evaluator=part.evaluator)  # what cannot be used is told
     out.say(render.text(f"config: {found.name}", "dim"))
-    table = render.table("run", "evaluator", "dataset", "judged by", "may use")
-    for name, entry in found.project.entries().items():
-        lists = (", ".join(words) or "nothing" for words in (_judged_by(entry), _may_use(entry)))
-        table.add_row(*(render.text(cell) for cell in (name, _evaluators(entry), entry.dataset or "", *lists)))
-    out.print(table)
+    entries = found.project.entries()
+    for name, every in parts(found).items():
+        entry = entries[name]
+        runs = [prepare(part.request, evaluator=part.evaluator) for part in every]  # what cannot be used is told
+        lines = [
+            ("run", name),
+            ("evaluator", _evaluators(entry)),
+            ("dataset", entry.dataset or ""),
+            ("judged by", ", ".join(_judged_by(entry)) or "nothing"),
+            *effects(found, entry, every, runs),
+        ]
+        out.print(render.facts((heading, render.text(line, limit=_LINE)) for heading, line in lines))
+        out.print()
     return DONE
 
 
@@ -72,11 +80,3 @@ def _judged_by(entry: Settings) -> list[str]:
     bounds = {name: getattr(entry, name) for name in ("max_failed", "max_abstained", "fail_if_worse")}
     gates = [*entry.require, *(f"not {gate}" for gate in entry.fail_if)]
     return gates + [f"{name} {value}" for name, value in bounds.items() if value is not None]
-
-
-def _may_use(entry: Settings) -> list[str]:
-    """What of this machine the scripts are given, in the file's words."""
-    found = [f"file {name}={path}" for name, path in entry.file.items()]
-    found += [f"env {name}" for name in entry.env]
-    found += [] if entry.env_file is None else [f"env_file {entry.env_file}"]
-    return found + [name for name in ("allow_network", "allow_weak_isolation") if getattr(entry, name)]

@@ -45,6 +45,7 @@ class Options(SandboxOptions):
     dataset: str | None
     evaluators: tuple[str, ...]
     project: str | None
+    trust_config: bool
     on: str | None
     seed: int | None
     repeat: int

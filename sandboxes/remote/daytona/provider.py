@@ -56,6 +56,7 @@ class DaytonaProvider(base.Provider):
 
     name = "daytona"
     variables: ClassVar[tuple[str, ...]] = ("DAYTONA_API_KEY",)
+    settings = ("DAYTONA_ORGANIZATION_ID", "DAYTONA_TARGET")
     pace = 2.0
     cap = 8
 

@@ -40,6 +40,7 @@ class E2BProvider(base.Provider):
 
     name = "e2b"
     variables: ClassVar[tuple[str, ...]] = ("E2B_API_KEY",)
+    settings = ("EVALCELL_E2B_TEMPLATE",)
     cap = 16  # of 20 on the smallest plan
 
     def __init__(self, values: Mapping[str, str]) -> None:

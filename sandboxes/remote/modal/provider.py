@@ -38,6 +38,7 @@ class ModalProvider(base.Provider):
 
     name = "modal"
     variables: ClassVar[tuple[str, ...]] = ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET")
+    settings = ("MODAL_ENVIRONMENT", "EVALCELL_MODAL_APP", "EVALCELL_MODAL_PYTHON")
     pace = 4.0
     cap = 50
     extends = False

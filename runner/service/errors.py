@@ -105,17 +105,16 @@ _BY_STATUS = {
 class ServiceError(Exception):
     """A request that cannot be met, and why. `kind` is one of `KINDS`; `more` are other fields of the problem."""
 
-    def __init__(self, kind: str, detail: str, *, retry_after: float | None = None, **more: Any) -> None:
+    def __init__(
+        self, kind: str, detail: str, *, retry_after: float | None = None, status: int | None = None, **more: Any
+    ) -> None:
         self.kind = kind
         self.detail = detail
         self.retry_after = retry_after
         self.more = more
+        self.status = KINDS[kind].status if status is None else status
+        """The HTTP status; a caller that goes by statuses alone may need another one than the kind's."""
         super().__init__(detail)
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-        return KINDS[self.kind].status
 
     @property
     def retryable(self) -> bool:
@@ -128,7 +127,7 @@ class ServiceError(Exception):
         return ProblemDetails(
             type=TYPES + self.kind,
             title=kind.title,
-            status=kind.status,
+            status=self.status,
             detail=self.detail,
             retryable=kind.retryable,
             instance=instance,

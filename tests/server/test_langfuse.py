@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import time
@@ -154,3 +155,14 @@ def test_with_a_secret_it_takes_what_is_signed_and_nothing_else(tmp_path: Path) 
         assert [status(headers) for headers in [*wrong, {}]] == [401] * 5
         assert status({"authorization": "Bearer " + "t" * 20}) == 401
         assert status(signed(now), "/v1/evaluate") == 401
+
+
+@pytest.mark.rotating("server", "server")
+def test_what_may_work_later_has_a_status_after_which_langfuse_asks_again(tmp_path: Path) -> None:
+    """It gives up after 503, which `/v1/evaluate` answers in the same state."""
+    with live(tmp_path) as server, server.client() as client:
+        asyncio.run_coroutine_threadsafe(server.service.pool.close(), server.loop).result(60)
+        reply = client.post("/v1/langfuse/execute", json=asked(PYTHON))
+        assert (reply.status_code, reply.json()["status"], reply.json()["retryable"]) == (500, 500, True)
+        row = {"source": "def evaluate(output):\n    return 1\n", "language": "python", "rows": [{"output": "a"}]}
+        assert client.post("/v1/evaluate", json=row).status_code == 503

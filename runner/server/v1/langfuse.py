@@ -11,8 +11,11 @@ from starlette.responses import Response
 
 from runner.server.entry import Entry
 from runner.server.v1.parts import Here, StrictRequest, problems, while_there
-from runner.service.errors import ServiceError
+from runner.service.errors import ServiceError, problem_or_raise
 from runner.service.langfuse import ExecuteReply, ExecuteRequest, execute
+
+RETRIED = (409, 429, 500)
+"""Statuses after which Langfuse asks again; any other ends its job for good (its externalCodeEvalDispatcher.ts)."""
 
 
 class SignedRoute(APIRoute):
@@ -28,8 +31,14 @@ class SignedRoute(APIRoute):
             signature = request.headers.get("x-langfuse-signature", "")
             if entry.signing is not None and not entry.is_signed(signature, await request.body()):
                 raise ServiceError("unauthorized", "the header `x-langfuse-signature` does not fit the body and secret")
-            found: Response = await handle(request)
-            return found
+            try:
+                reply: Response = await handle(request)
+            except Exception as failure:
+                error = problem_or_raise(failure)
+                if error.retryable and error.status not in RETRIED:
+                    error.status = 500
+                raise error from failure
+            return reply
 
         return signed
 
@@ -40,7 +49,7 @@ router = APIRouter(prefix="/v1/langfuse", tags=["langfuse"], route_class=SignedR
 @router.post(
     "/execute",
     response_model_exclude_none=True,
-    responses=problems("not-allowed", "busy", "sandbox-lost", "sandbox-unavailable", "worker-lost", "stopping"),
+    responses=problems("not-allowed", "busy", "sandbox-unavailable"),
 )
 async def run(
     body: ExecuteRequest,
@@ -51,7 +60,8 @@ async def run(
     """
     Run a code evaluator of Langfuse once (`LANGFUSE_CODE_EVAL_DISPATCHER=external`).
 
-    What the script does wrong is an `error` with Langfuse's code, with the status 200. With EVALCELL_LANGFUSE_SECRET
+    What the script does wrong is an `error` with Langfuse's code, with the status 200. What may work when it is tried
+    again has the status 429 or 500, since Langfuse gives up after any other. With EVALCELL_LANGFUSE_SECRET
     the request needs its signature, and no token.
     """
     return await while_there(request, execute, service, body, len(await request.body()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,12 @@ def test_what_it_says_and_what_its_workflow_runs_work(here: Path, folder: str, l
         for command in told:
             assert evalcell(*shlex.split(command)[1:], "-q").exit_code == 0, command
     install, *others = commands(workflow)
-    assert install == {"py": "pip install evalcell", "ts": "pip install 'evalcell[deno]'"}[lang]
+    assert install == 'python -P -m pip install "$EVALCELL"'
+    extra = {"py": "", "ts": "[deno]"}[lang]
+    (package,) = (step["env"]["EVALCELL"] for step in workflow["jobs"]["score"]["steps"] if "env" in step)
+    wheel = f"wheels/evalcell-{version('evalcell')}-py3-none-any.whl"
+    assert package == f"evalcell{extra} @ file://${{{{ github.workspace }}}}/{wheel}"
+    assert wheel in result.stdout
     os.chdir(workflow["jobs"]["score"]["defaults"]["run"]["working-directory"])
     for command in others:
         ran = evalcell(*shlex.split(command)[1:])

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from rich.text import Text
@@ -16,10 +17,11 @@ from runner.cli.exit_codes import DONE
 from runner.cli.views import render
 from runner.errors import InputError, OutputError
 from runner.text import printable, whole
+from runner.version import installed
 from sandboxes.base import Language
 
 _SCRIPTS: dict[Language, str] = {"python": "evaluator.py", "typescript": "evaluator.ts"}
-_PACKAGES: dict[Language, str] = {"python": "evalcell", "typescript": "'evalcell[deno]'"}
+_EXTRAS: dict[Language, str] = {"python": "", "typescript": "[deno]"}
 _WORKFLOWS = Path(".github", "workflows")
 _PLAIN = re.compile(r"[A-Za-z0-9_./'\[\]-]+")
 """What YAML takes for text as it is. Anything else is quoted as in JSON, which YAML reads too."""
@@ -38,13 +40,14 @@ def init(folder: str, language: Language) -> int:
     script = _SCRIPTS[language]
     name = _workflow_name(place)
     workflow = (top or place) / _WORKFLOWS / f"{name}.yml"
+    requirement, local = _requirement(language)
     _write(
         {
             place / script: source,
             place / "evaluator.cases.jsonl": examples,
             place / "rows.csv": templates.starter_file("rows.csv"),
             place / "evalcell.toml": templates.starter_file("evalcell.toml").replace("{script}", script),
-            workflow: _workflow(name, _inside(place, top), language),
+            workflow: _workflow(name, _inside(place, top), requirement, language),
         }
     )
     out = render.out()
@@ -53,6 +56,12 @@ def init(folder: str, language: Language) -> int:
     path, config = (shlex.quote(str(place / file)) for file in (script, "evalcell.toml"))
     out.print(Text(f"  evalcell test {path}"), soft_wrap=True)
     out.print(Text(f"  evalcell run --config {config}"), soft_wrap=True)
+    if local:
+        wheels = shlex.quote(str((top or place) / "wheels"))
+        out.print(
+            Text(f"The workflow installs {_wheel()}, which is not there yet. Write it, and commit it:"), soft_wrap=True
+        )
+        out.print(Text(f"pip wheel --no-deps --wheel-dir {wheels} FOLDER_OF_EVALCELL"), soft_wrap=True)
     if top is None:
         out.print(Text("The workflow runs once this folder is the top of a git repository."))
     return DONE
@@ -79,11 +88,27 @@ def _workflow_name(place: Path) -> str:
     return f"evalcell-{name}"[:100].rstrip("-")
 
 
-def _workflow(name: str, inside: str, language: Language) -> str:
+def _requirement(language: Language) -> tuple[str, bool]:
+    """What the workflow gives to pip, and whether that is a wheel in the repository, since no address is known."""
+    name = f"evalcell{_EXTRAS[language]}"
+    with suppress(PackageNotFoundError):  # PEP 610; a checkout need not be installed
+        origin = json.loads(distribution("evalcell").read_text("direct_url.json") or "{}")
+        if origin.get("url", "").startswith("https:"):
+            commit = origin.get("vcs_info")
+            address = f"{commit['vcs']}+{origin['url']}@{commit['commit_id']}" if commit else origin["url"]
+            return f"{name} @ {address}", False
+    return f"{name} @ file://${{{{ github.workspace }}}}/{_wheel()}", True
+
+
+def _wheel() -> str:
+    return f"wheels/evalcell-{installed() or '0.1.0'}-py3-none-any.whl"
+
+
+def _workflow(name: str, inside: str, requirement: str, language: Language) -> str:
     values = {
         "name": name,
         "folder": inside,
-        "package": _PACKAGES[language],
+        "package": requirement,
         "script": _SCRIPTS[language],
         "results": "results.jsonl" if inside == "." else f"{inside}/results.jsonl",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import tomllib
@@ -29,6 +30,8 @@ COMMENTS: dict[Language, str] = {"python": "#", "typescript": "//"}
 NO_PACKAGES = "npm packages are not available to TypeScript evaluators yet"
 
 _START = re.compile(r"(?:#|//) /// ([a-zA-Z0-9-]+)")
+_MISSPELLED = frozenset({"#///script", "#//script", "##///script", "/////script", "////script", "///script"})
+"""A first line without white space and capital letters, in both languages."""
 _KEYS = ("description", "output", "outputs", "mapping", "parameters", "apart", "dialect", "entry")
 _KINDS: dict[str, type[OutputConfig]] = {
     "categorical": Categorical,
@@ -56,6 +59,7 @@ def read_header(source: str, where: str, language: Language = "python") -> Heade
     mark = COMMENTS[language]
     blocks = [block for block in _blocks(source.split("\n"), mark) if block[0] == "script"]
     if not blocks:
+        _refuse_misspelled(source.split("\n"), where, mark)
         return Header()
     if len(blocks) > 1:
         raise EvaluatorError(
@@ -95,6 +99,30 @@ def _blocks(lines: list[str], mark: str = "#") -> Iterable[tuple[str, int, str]]
                 yield start[1], at + n + 1, "\n".join(line[len(opened) :] for line in run[n + 1 : last])
                 break
         at = end + 1
+
+
+def _refuse_misspelled(lines: list[str], where: str, mark: str) -> None:
+    """
+    Raise EvaluatorError for what was meant as a header and is none by PEP 723, such as one with white space at a line's end.
+
+    It would be ignored without a word, and the script be scored without its packages and output config.
+    """
+    for at, line in enumerate(lines):
+        if len(line) > 200 or "".join(line.split()).lower() not in _MISSPELLED:
+            continue
+        rest = lines[at + 1 : at + 1 + MAX_HEADER // 8]
+        run = list(itertools.takewhile(lambda line: line.lstrip().startswith(("#", "//")), rest))
+        if not any("=" in line or "[tool" in line for line in run):
+            continue
+        first, last = f"{mark} /// script", f"{mark} ///"
+        if line != first:
+            raise EvaluatorError(f"{where}:{at + 1}: a header begins with `{first}` and nothing else; this is {line!r}")
+        for n, inner in enumerate(run, at + 2):
+            if "".join(inner.split()) in ("#///", "/////"):
+                raise EvaluatorError(f"{where}:{n}: a header ends with `{last}` and nothing else; this is {inner!r}")
+            if inner != mark and not inner.startswith(f"{mark} "):
+                raise EvaluatorError(f"{where}:{n}: a header's lines begin with `{mark} `; this is {shown(inner, 60)}")
+        raise EvaluatorError(f"{where}:{at + 1}: the header has no end; write a line `{last}` below its last line")
 
 
 class _Reader:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.evaluators.header import MAX_HEADER, _blocks
+from runner.errors import EvaluatorError
+from runner.evaluators.header import MAX_HEADER, _blocks, read_header
 from runner.types import Categorical, Continuous, Freeform
 from tests.runner.parsing import GOOD, parsed, refusal
 
@@ -145,6 +146,36 @@ def test_two_headers_are_refused() -> None:
     assert refusal(block + "\n" + block + GOOD).startswith("x.py:5: a second `# /// script` block; keep that of line 1")
     other = block.replace("script", "other")
     assert parsed(block + "\n" + other + other + GOOD).requires_python == ">=3.11"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("# /// script \n# dependencies = ['a']\n# ///\n", "x.py:1:", "nothing else; this is '# /// script '"),
+        ("#\n# /// script\t\n# [tool.evalcell]\n# ///\n", "x.py:2:", "'# /// script\\t'"),
+        ("# /// script\n# dependencies = ['a']\n# /// \n", "x.py:3:", "ends with `# ///` and nothing else"),
+        ("# /// script\n# dependencies = ['a']\n\n# ///\n", "x.py:1:", "has no end"),
+        ("# /// script\n#dependencies = ['a']\n# ///\n", "x.py:2:", "begin with `# `"),
+        ("#/// script\n# dependencies = ['a']\n# ///\n", "x.py:1:", "begins with `# /// script`"),
+        ("# ///\u00a0script\n# dependencies = ['a']\n# ///\n", "x.py:1:", "'# ///\\xa0script'"),
+        ("# /// Script\n# dependencies = ['a']\n# ///\n", "x.py:1:", "'# /// Script'"),
+        ("// /// script\n// dependencies = ['a']\n// ///\n", "x.py:1:", "begins with `# /// script`"),
+    ],
+)
+def test_what_was_meant_as_a_header_is_not_ignored(text: str, place: str, words: str) -> None:
+    said = refusal(text + GOOD)
+    assert said.startswith(place)
+    assert words in said
+    assert "\n" not in said
+
+
+def test_a_header_of_typescript_that_is_almost_one_is_not_ignored() -> None:
+    with pytest.raises(EvaluatorError, match=r"^x.ts:1: a header begins with `// /// script`"):
+        read_header("// /// script \n// [tool.evalcell]\n// ///\n", "x.ts", "typescript")
+
+
+def test_a_comment_that_only_speaks_of_headers_is_no_header() -> None:
+    assert parsed("# // script\n# This is the script of the day.\n" + GOOD).packages == ()
 
 
 LINES = st.sampled_from(["# /// script", "# /// x", "# ///", "#", "# a = 1", "#b", "", "def f(): 0", "# /// "])

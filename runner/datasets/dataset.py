@@ -275,6 +275,8 @@ def _refusal(path: Path, name: str) -> DatasetError:
         return DatasetError(f"{shown} is a folder; name a file in it")
     if not path.exists() and (near := close_name(path)):
         return DatasetError(f"no dataset {shown}{near}")
+    if path.suffix in (".py", ".ts", ".js"):
+        return DatasetError(f"{shown} is a script by its name; name the evaluator first, and a dataset after it")
     known = ", ".join(SUFFIXES)
     return DatasetError(f"{name}: a dataset is named {known}, text also with .gz or .zst behind; convert it")
 

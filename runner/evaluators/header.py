@@ -103,7 +103,7 @@ def _blocks(lines: list[str], mark: str = "#") -> Iterable[tuple[str, int, str]]
 
 def _refuse_misspelled(lines: list[str], where: str, mark: str) -> None:
     """
-    Raise EvaluatorError for what was meant as a header and is none by PEP 723, such as one with white space at a line's end.
+    Raise EvaluatorError for what was meant as a header and is none by PEP 723, such as one with a space behind it.
 
     It would be ignored without a word, and the script be scored without its packages and output config.
     """

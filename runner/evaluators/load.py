@@ -39,6 +39,9 @@ _REFUSED = {
 }
 
 
+_DATASETS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow", ".gz", ".zst", ".xlsx")
+
+
 class HowRead(TypedDict, total=False):
     """What is said of a script that was written for another tool, as `parse_evaluator` takes it."""
 
@@ -210,6 +213,8 @@ def _refuse_cookie(text: str, where: str) -> None:
 def _refuse_name(path: Path, where: str) -> NoReturn:
     if path.is_dir():
         raise EvaluatorError(f"{where} is a folder; name a script in it")
+    if path.suffix.lower() in _DATASETS:
+        raise EvaluatorError(f"{where} is a dataset by its name; name a script here, and the dataset after it")
     also = _REFUSED.get(path.suffix.lower(), "")
     raise EvaluatorError(
         f"{where}: an evaluator is a script named *.py (Python), *.ts or *.js (TypeScript), or a grader *.json{also}"

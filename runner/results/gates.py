@@ -14,7 +14,7 @@ from runner.errors import InputError
 from runner.results.allowance import Most
 from runner.results.summary import GateResult, Stats, Summary
 from runner.results.tally import label_key
-from runner.text import listed, printable, rows_of
+from runner.text import listed, printable, rows_of, suggestion
 from runner.types import OutputConfig
 from sandboxes.record import Record
 
@@ -32,6 +32,27 @@ _OF_ROWS = ("rows", "scored", "abstained", "failed", "lost", "failed_rate")
 _OF_PASSING = ("passed", "pass_rate", "pass_rate_ci_low", "pass_rate_ci_high")
 _OF_OUTPUT = ("mean", "median", "min", "max", "ci_low", "ci_high", *_OF_PASSING)
 _SHAPE = re.compile(r"\s*(?P<metric>\S.*?)\s*(?P<op>>=|<=|==|!=|>|<)\s*(?P<number>[^<>=!]*?)\s*", re.DOTALL)
+_MEANT = {
+    "=>": ">=",
+    "≥": ">=",
+    ">==": ">=",
+    "=<": "<=",
+    "≤": "<=",
+    "<==": "<=",
+    "=": "==",
+    "===": "==",
+    "≠": "!=",
+    "<>": "!=",
+}
+"""What other languages, and people, write for a comparison."""
+_SYNONYMS = {
+    "average": "mean",
+    "avg": "mean",
+    "score": "mean",
+    "accuracy": "pass_rate",
+    "errors": "failed",
+    "count": "rows",
+}
 _FIGURE = "aggregate."
 _CUT = "the dataset could not be read to its end"
 METRICS = ", ".join((*_OF_OUTPUT, *_OF_ROWS, "label:TEXT"))
@@ -207,8 +228,8 @@ def parse_gate(
     """
     named = f"the {'requirement' if required else 'gate'} {text!r}"
     found = _SHAPE.fullmatch(text)
-    if not found:
-        raise InputError(f"{named} is not METRIC OP NUMBER; write for example 'mean>0.2'")
+    if not found or (found["metric"][-1] in "<>=!" and not found["metric"].startswith("label:")):
+        raise InputError(f"{named} is not METRIC OP NUMBER; write {_likely(text)}")
     written = found["metric"]
     output, metric, label = _metric(named, written, outputs, figures)
     _refuse_hopeless(named, output, metric, outputs)
@@ -222,6 +243,21 @@ def parse_gate(
         figure=written.removeprefix(_FIGURE) if metric == "figure" else None,
         comparison=comparison,
         number=_number(named, found["number"]),
+    )
+
+
+def _likely(text: str) -> str:
+    """The gate that was probably meant: `mean=>1` is `mean>=1`."""
+    metric, sign, number = ([*re.split(r"([<>=!≥≤≠][<>=!≥≤≠\s]*)", text, maxsplit=1), "", ""])[:3]
+    meant = _MEANT.get("".join(sign.split()))
+    try:
+        float(number)
+    except ValueError:
+        meant = None
+    return (
+        repr(printable(f"{metric.strip()}{meant}{number.strip()}", 60))
+        if meant and metric.strip()
+        else "for example 'mean>0.2'"
     )
 
 
@@ -250,7 +286,8 @@ def _metric(
         key = plain if re.fullmatch(r"[\w-]+", plain, re.ASCII) else json.dumps(plain, ensure_ascii=False)
         line = f"[tool.evalcell.outputs.{key}]"
         hint = f"; an output that the script names itself needs a line in its header: {line}"
-    raise InputError(f"{gate}: there is no metric {written!r}; choose one of: {METRICS}{hint}")
+    meant = f" (did you mean `{_SYNONYMS[written]}`?)" if written in _SYNONYMS else suggestion(written, known)
+    raise InputError(f"{gate}: there is no metric {written!r}{meant}; choose one of: {METRICS}{hint}")
 
 
 def _refuse_hopeless(gate: str, output: str | None, metric: str, outputs: Mapping[str, OutputConfig | Stats]) -> None:

@@ -142,6 +142,7 @@ def test_csv_of_very_many_columns(tmp_path: Path) -> None:
             "d.xlsx is a spreadsheet; save it as CSV in the program that made it, or run: python",
         ),
         ("d.feather", "", "pandas.read_feather("),
+        ("d.py", "", "d.py is a script by its name; name the evaluator first"),
         ("d", "", "a dataset is named"),
         ("d.json", "", "d.json is empty; it must be an array of rows. One row a line is named .jsonl"),
         ("d.json", '{"output": 1}', "d.json holds an object; it must be an array"),

@@ -208,6 +208,7 @@ def test_read_evaluator(tmp_path: Path) -> None:
         ("a.mts", "or a grader *.json; rename it to *.ts"),
         ("a.tsx", "or a grader *.json; JSX cannot be run"),
         ("a.cts", "rename it to *.cjs"),
+        ("a.jsonl", "a.jsonl is a dataset by its name; name a script here, and the dataset after it"),
         ("a.txt", "an evaluator is a script named *.py (Python), *.ts or *.js (TypeScript), or a grader *.json"),
         ("a\0.py", "cannot be opened"),
         ("a\x1b[2J.py", r"no script "),

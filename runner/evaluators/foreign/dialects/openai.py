@@ -71,7 +71,10 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     if isinstance(grader, dict) and isinstance(grader.get("grader"), dict):
         grader = grader["grader"]  # as in a request
     if not isinstance(grader, dict):
-        raise EvaluatorError(f"{where} is no grader: it is {shown(grader, 60)}, not an object with a type")
+        raise EvaluatorError(
+            f"{where} is no grader: it is {shown(grader, 60)}, not an object with a type; if it is a dataset, name an "
+            "evaluator before it"
+        )
     return grader
 
 

@@ -10,6 +10,7 @@ from functools import cache
 
 from sandboxes.base import MB, Call, Execution, Script
 from sandboxes.boxes.launch import GUEST
+from sandboxes.deno.modules import CLOSED, NO_MODULES, OPEN, import_problem
 
 HEAP = 24
 """MB of V8's heap besides the script's."""
@@ -24,20 +25,6 @@ VARIABLES = {
     "HOME": "/nonexistent",
 }
 
-
-CLOSED = """
-    _http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough _stream_readable
-    _stream_transform _stream_writable _tls_common _tls_wrap child_process cluster dgram diagnostics_channel dns
-    dns/promises domain fs fs/promises http http2 https inspector inspector/promises module net os perf_hooks process
-    readline readline/promises repl sea sqlite stream/web sys test test/reporters tls trace_events tty v8 vm wasi
-    worker_threads
-"""
-"""
-Modules of Node that are closed to scripts. Some work without permissions: net opens descriptors of the process, v8 sets
-flags of all Workers. Those left open only compute: assert, buffer, crypto, events, path, stream, timers, url, util,
-zlib.
-"""
-
 _IMPORTS = "data:application/json," + json.dumps(
     {"imports": {f"node:{name}": f"closed:node:{name}" for name in CLOSED.split()}}, separators=(",", ":")
 )
@@ -45,14 +32,11 @@ OFFLINE = ("--no-remote", "--no-npm", "--no-lock", "--cached-only", f"--import-m
 """The import map applies to all Workers, and to imports of computed names."""
 
 _CLOSED = re.compile(r'^Unsupported scheme "closed" for module "closed:(node:[\w/]+)"')
-_PURE = "the modules of Node that are available: node:assert, buffer, crypto, events, path, stream, url, util, zlib"
 _FOREIGN = re.compile(
     r'^(npm specifiers were|JSR package|A remote specifier was|Requires import access|Import ".*" not a dependency)'
 )
 _FLAG = re.compile(r", run again with the --allow-\w+ flag|; but --no-\w+ is specified|, but --no-\w+ is specified")
-_NO_PACKAGES = (
-    "npm packages and other modules are not available to TypeScript evaluators yet; copy the code into the script"
-)
+_BARE = re.compile(r'^Import "([^"]{1,60})" not a dependency')
 
 
 @cache
@@ -102,9 +86,10 @@ def explain(execution: Execution) -> Execution:
         return execution
     if closed := _CLOSED.search(error.message):
         said = f"{closed[1]} is not available in the sandbox"
-        error = error.model_copy(update={"message": said, "traceback": "", "hint": _PURE})
+        error = error.model_copy(update={"message": said, "traceback": "", "hint": OPEN})
     elif _FOREIGN.search(error.message):
-        error = error.model_copy(update={"hint": _NO_PACKAGES})
+        bare = _BARE.match(error.message)
+        error = error.model_copy(update={"hint": import_problem(bare[1]) if bare else NO_MODULES})
     told = _FLAG.sub(", which no script may", error.message)
     error = error.model_copy(update={"message": told, "traceback": _FLAG.sub("", error.traceback)})
     return execution.model_copy(update={"error": error})

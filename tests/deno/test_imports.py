@@ -57,6 +57,13 @@ def test_nor_is_it_available_later(opened: Opened, how: str) -> None:
         is_foreign(found)
 
 
+def test_a_module_of_node_without_its_prefix_is_told_with_it(opened: Opened) -> None:
+    found = opened.each([DYNAMIC.format("path"), COMPUTED.format("fs")])
+    hints = [one.error.hint for one in found if one.error is not None]
+    assert hints[0] == "it is a module of Node: write `node:path`"
+    assert str(hints[1]).startswith("it is a module of Node that scripts in a sandbox do not have")
+
+
 def is_foreign(found: Execution) -> None:
     assert found.error is not None
     assert (found.status, found.error.type) == ("error", "TypeError")

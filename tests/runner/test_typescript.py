@@ -177,7 +177,7 @@ def test_types_that_stand_beside_the_function(source: str, expected: str) -> Non
         ("\nmodule.exports = { evaluate };", "(line 2 assigns `module.exports`; write `export default` instead)"),
         ("class evaluate {}", "(line 1 makes it a class)"),
         ("export default wrap(f);", "x.ts:1: the parameters of this `evaluate` cannot be seen"),
-        ("import { evaluate } from 'node:fs';", "x.ts:1: the parameters of this `evaluate` cannot be seen"),
+        ("import { evaluate } from 'node:util';", "x.ts:1: the parameters of this `evaluate` cannot be seen"),
         ("const { evaluate } = a;", "cannot be seen"),
         ("let evaluate;", "cannot be seen"),
         ("function evaluate({ [a]: b }) {}", "cannot be seen"),
@@ -186,8 +186,24 @@ def test_types_that_stand_beside_the_function(source: str, expected: str) -> Non
         ("function evaluate(...all) {}", "must take one object or plain parameters"),
         ("function evaluate({ a }, b) {}", "must take one object or plain parameters"),
         (f"function evaluate({{ {', '.join(f'a{n}' for n in range(256))} }}) {{}}", "more than 255 parameters"),
-        ("\nimport 'jsr:@std/a';\n" + GOOD, "x.ts:2: 'jsr:@std/a' cannot be imported: npm packages are not"),
-        ("export * from 'https://a.b/c.ts';\n" + GOOD, "x.ts:1: 'https://a.b/c.ts' cannot be imported"),
+        ("\nimport 'jsr:@std/a';\n" + GOOD, "x.ts:2: 'jsr:@std/a' cannot be imported: packages of JSR are not"),
+        (
+            "import { join } from 'path';\n" + GOOD,
+            "'path' cannot be imported: it is a module of Node: write `node:path`",
+        ),
+        (
+            "import fs from 'fs/promises';\n" + GOOD,
+            "it is a module of Node that scripts in a sandbox do not have; the mod",
+        ),
+        (
+            "import fs from 'node:http';\n" + GOOD,
+            "'node:http' cannot be imported: scripts in a sandbox have no http; the",
+        ),
+        ("import x from 'npm:lodash';\n" + GOOD, "'npm:lodash' cannot be imported: npm packages and other modules are"),
+        (
+            "export * from 'https://a.b/c.ts';\n" + GOOD,
+            "'https://a.b/c.ts' cannot be imported: nothing is loaded from the network",
+        ),
         ("import x = require('lodash');\n" + GOOD, "x.ts:1: 'lodash' cannot be imported"),
         ("import x from '/etc/passwd' with { type: 'text' };\n" + GOOD, "copy what it needs of '/etc/passwd'"),
         ("a = 1\0", "a null byte at byte 6"),
@@ -233,7 +249,7 @@ def test_wrong_syntax_is_shown(source: str, message: str) -> None:
         "type A<T> = T extends [infer H extends string, ...infer R] ? `a${H}` : { -readonly [K in keyof T]+?: T[K] };",
         "using a = b();\nconst c = (await d)! satisfies E as const;\nfor await (const f of g) {}",
         "#!/usr/bin/env deno\n/[/]\\/(?<a>b)/v.test(c); label: while (1) break label;",
-        "import type { A } from 'npm:zod';\nimport { type B, c as d } from 'node:fs';\nimport e from 'data:,';",
+        "import type { A } from 'npm:zod';\nimport { type B, c as d } from 'node:util';\nimport e from 'data:,';",
         "@a class B { @c() d = 1 }\nexport abstract class C {}\ndeclare global { interface F {} }",
     ],
 )
@@ -243,7 +259,7 @@ def test_what_typescript_takes_is_read(source: str) -> None:
 
 def test_foreign_imports() -> None:
     source = (
-        "import a, { b } from 'npm:a';\nimport type C from 'npm:c';\n\nexport { d } from \"./d.ts\";\nimport 'node:fs';"
+        "import a, { b } from 'npm:a';\nimport type C from 'npm:c';\n\nexport { d } from \"./d.ts\";\nimport 'data:,';"
     )
     assert Module(source).foreign == [("npm:a", 1), ("./d.ts", 4)]
 
@@ -254,7 +270,7 @@ def test_foreign_imports() -> None:
         ("/** One. */\nfunction evaluate({ a }) {}", "One."),
         ("/**\n * One.\n *\n *   Two.\n * @param a no\n */\nexport const evaluate = ({ a }) => 1;", "One.\n\n  Two."),
         ("// no\n/* no */\n/**/\nfunction evaluate({ a }) {}", ""),
-        ("/** Module. */\nimport 'node:fs';\n/** Own. */\nfunction evaluate({ a }) {}", "Module."),
+        ("/** Module. */\nimport 'node:util';\n/** Own. */\nfunction evaluate({ a }) {}", "Module."),
         ("/** Module. */\n/** Helper. */\nfunction f() {}\n/** Own. */\nfunction evaluate({ a }) {}", "Module."),
         ("/** Module. */\n\nfunction f() {}\n/** Own. */\nfunction evaluate({ a }) {}", "Module."),
         ("/** Helper. */\nfunction f() {}\n/** Own. */\nexport default ({ a }) => 1;", "Own."),

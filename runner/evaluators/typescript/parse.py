@@ -43,7 +43,7 @@ _NO_FUNCTIONS = CLASSES | {
     "template_string",
     "true",
 }
-_OWN = ("node:", "data:")
+_OWN = "data:"
 _WRAPPERS = frozenset(
     (
         "as_expression",
@@ -96,8 +96,7 @@ class Module:
         """By name, the interfaces and type aliases."""
         self.foreign: list[tuple[str, int]] = []
         """
-        What is imported from outside the script, with the line: neither what Deno has of its own (`node:`) nor what the
-        script brings along (`data:`), nor types alone.
+        What is imported from outside the script, with the line: neither what it brings along (`data:`) nor types alone.
         """
         self._annotated: dict[int, Node] = {}
         """By the id of a constant's value, the type that is written for it."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.errors import EvaluatorError
 from runner.evaluators.entrypoint import AGGREGATE, NAME, RESULTS
-from runner.evaluators.header import NO_PACKAGES
 from runner.evaluators.python_signature import ALONE, Signature
 from runner.evaluators.typescript.object_type import Members, function_type, is_value, key_of, members
 from runner.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module, TangledError
@@ -86,11 +85,16 @@ def _line(node: Node) -> int:
 
 def refuse_imports(script: Module, where: str) -> None:
     """Refuse a script that imports what is not in its file. Raises EvaluatorError."""
+    if not script.foreign:
+        return
+    from sandboxes.deno.modules import import_problem  # with Deno's sandbox, which takes a while
+
     for specifier, line in script.foreign:
         name = shown(specifier, 60)
         if specifier.startswith((".", "/", "file:")):
             raise EvaluatorError(f"{where}:{line}: an evaluator is one file; copy what it needs of {name} into it")
-        raise EvaluatorError(f"{where}:{line}: {name} cannot be imported: {NO_PACKAGES}; do without it")
+        if why := import_problem(specifier):
+            raise EvaluatorError(f"{where}:{line}: {name} cannot be imported: {why}")
 
 
 class _Formal(NamedTuple):

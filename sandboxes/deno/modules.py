@@ -1,0 +1,42 @@
+"""The modules that a TypeScript script may import, and why it may not import others."""
+
+from __future__ import annotations
+
+CLOSED = """
+    _http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough _stream_readable
+    _stream_transform _stream_writable _tls_common _tls_wrap child_process cluster dgram diagnostics_channel dns
+    dns/promises domain fs fs/promises http http2 https inspector inspector/promises module net os perf_hooks process
+    readline readline/promises repl sea sqlite stream/web sys test test/reporters tls trace_events tty v8 vm wasi
+    worker_threads
+"""
+"""
+Modules of Node that are closed to scripts. Some work without permissions: net opens descriptors of the process, v8 sets
+flags of all Workers.
+"""
+
+OPEN = "the modules of Node that are available: node:assert, buffer, crypto, events, path, stream, url, util, zlib"
+NO_MODULES = (
+    "npm packages and other modules are not available to TypeScript evaluators yet; copy the code into the script"
+)
+
+PURE = """
+    assert assert/strict async_hooks buffer console constants crypto events path path/posix path/win32 punycode
+    querystring stream stream/consumers stream/promises string_decoder timers timers/promises url util util/types zlib
+"""
+"""Modules of Node that only compute; what a new Deno brings is closed until somebody has looked at it."""
+
+
+def import_problem(specifier: str) -> str | None:
+    """Why a script cannot import this, and what to do. None: it can."""
+    scheme, colon, name = specifier.partition(":")
+    if scheme == "node" and colon:
+        return f"scripts in a sandbox have no {name}; {OPEN}" if name in CLOSED.split() else None
+    if specifier in PURE.split():
+        return f"it is a module of Node: write `node:{specifier}`"
+    if specifier in CLOSED.split():
+        return f"it is a module of Node that scripts in a sandbox do not have; {OPEN}"
+    if scheme in ("http", "https") and colon:
+        return "nothing is loaded from the network; copy the code into the script"
+    if scheme == "jsr" and colon:
+        return "packages of JSR are not available to TypeScript evaluators yet; copy the code into the script"
+    return NO_MODULES

@@ -17,6 +17,11 @@ from runner.types import Evaluator
 from sandboxes.record import Record
 
 _WIDTH = 100
+_TAKEN = {
+    *("ROWS", "Path", "RowScorer", "inspect_scorer", "langsmith_evaluator", "mean", "pytest", "request", "row"),
+    *("scorer", "stderr", "str"),
+}
+"""Names that the files use themselves."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Exported:
     def name(self) -> str:
         """The evaluator's as an identifier."""
         name = re.sub(r"\W", "_", self.evaluator.name, flags=re.ASCII).strip("_") or "evaluator"
-        return f"score_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
+        return f"score_{name}" if name[0].isdigit() or keyword.iskeyword(name) or name in _TAKEN else name
 
     @property
     def shown(self) -> str:
@@ -83,18 +88,19 @@ def promptfoo(one: Exported) -> str:
         script = f'fileURLToPath(new URL(".", import.meta.url)) + {script}'
     minimized = first_config(one.evaluator).direction == "minimize"
     text = (Path(__file__).with_name("promptfoo.mjs")).read_text("utf-8")
-    for place, filled in (
-        ("EVALUATOR, which", f"{one.shown}, which"),
-        ("file://FILE", f"file://{one.file_named(f'{one.name}.mjs')}"),
-        ("= SCRIPT;", f"= {script};"),
-        ("OPTIONS = []", f"OPTIONS = {json.dumps(options)}"),
-        ("LOWER_IS_BETTER = false", f"LOWER_IS_BETTER = {json.dumps(minimized)}"),
-        ("namedScores[NAME]", f"namedScores[{json.dumps(one.evaluator.name)}]"),
-    ):
-        assert place in text
-        text = text.replace(place, filled)
+    filled = {
+        "EVALUATOR, which": f"{one.shown}, which",
+        "file://FILE": f"file://{one.file_named(f'{one.name}.mjs')}",
+        "= SCRIPT;": f"= {script};",
+        "OPTIONS = []": f"OPTIONS = {json.dumps(options)}",
+        "LOWER_IS_BETTER = false": f"LOWER_IS_BETTER = {json.dumps(minimized)}",
+        "namedScores[NAME]": f"namedScores[{json.dumps(one.evaluator.name)}]",
+    }
     if not one.is_path:
-        text = text.replace('import { fileURLToPath } from "node:url";\n', "")
+        filled['import { fileURLToPath } from "node:url";\n'] = ""
+    # All at once: a name that is filled in may itself have any of these places.
+    text, places = re.subn("|".join(map(re.escape, filled)), lambda place: filled[place[0]], text)
+    assert places == len(filled)
     return text
 
 

@@ -106,6 +106,29 @@ def test_any_name_leaves_the_file_readable(folder: Path) -> None:
                 assert 'f"{Path' not in made
 
 
+@pytest.mark.parametrize("place", ["namedScores[NAME]", "EVALUATOR, which", "OPTIONS = []", "= SCRIPT;", "= false"])
+def test_a_name_with_a_place_of_the_file_stays_a_name(folder: Path, place: str) -> None:
+    name = f"{place} LOWER_IS_BETTER = false namedScores[NAME]+process.exit(7)+.py"
+    (folder / name).write_text(SCRIPT)
+    made = exported("promptfoo", script=name)
+    code = [line for line in made.split("\n") if not line.startswith("//")]
+    assert f'const EVALUATOR = fileURLToPath(new URL(".", import.meta.url)) + {json.dumps(name)};' in code
+    assert f"namedScores[{json.dumps(name.removesuffix('.py'))}] = result.score" in made
+    template = Path("runner/export/promptfoo.mjs")
+    assert len(made.split("\n")) == len((ROOT / template).read_text("utf-8").split("\n"))
+    beside = "\n".join(code).replace(json.dumps(name), "").replace(json.dumps(name.removesuffix(".py")), "")
+    assert "process.exit" not in beside
+
+
+@pytest.mark.parametrize("name", ["pytest", "row", "request", "scorer", "Path", "str", "RowScorer"])
+def test_a_script_named_as_what_a_file_uses_gets_another_name_there(folder: Path, name: str) -> None:
+    (folder / f"{name}.py").write_text(SCRIPT)
+    for tool in ("inspect", "langsmith", "pytest"):
+        made = exported(tool, script=f"{name}.py")
+        compile(made, "made.py", "exec", dont_inherit=True)
+        assert f"score_{name}" in made
+
+
 def test_an_env_file_is_found_from_any_folder(folder: Path) -> None:
     (folder / "keys.env").write_text("KEY=1\n")
     where = str(folder / "keys.env")

@@ -31,7 +31,9 @@ def lang(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.rotating("what init writes", "runner")
-@pytest.mark.parametrize("folder", ["evals", "quality of answers", "-x", "deep: [x]", "{script} é😀", "."])
+@pytest.mark.parametrize(
+    "folder", ["evals", "quality of answers", "-x", "deep: [x]", "{script} é😀", "'x", "[x]", "null", "."]
+)
 def test_what_it_says_and_what_its_workflow_runs_work(here: Path, folder: str, lang: str) -> None:
     Path(".git").mkdir()
     result = evalcell("init", "--lang", lang, "--", folder)
@@ -55,6 +57,14 @@ def test_what_it_says_and_what_its_workflow_runs_work(here: Path, folder: str, l
         ran = evalcell(*shlex.split(command)[1:])
         assert ran.exit_code == 0, ran.stderr
     assert (here / workflow["jobs"]["score"]["steps"][-1]["with"]["path"]).is_file()
+
+
+def test_a_folder_whose_name_github_would_run_is_refused(here: Path) -> None:
+    Path(".git").mkdir()
+    result = evalcell("init", "${{ github.token }}")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "GitHub takes ${{ … }} for an expression" in result.stderr
+    assert not Path("${{ github.token }}").exists()
 
 
 def test_outside_a_repository_the_workflow_is_in_the_folder(here: Path) -> None:

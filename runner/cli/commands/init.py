@@ -23,8 +23,6 @@ from sandboxes.base import Language
 _SCRIPTS: dict[Language, str] = {"python": "evaluator.py", "typescript": "evaluator.ts"}
 _EXTRAS: dict[Language, str] = {"python": "", "typescript": "[deno]"}
 _WORKFLOWS = Path(".github", "workflows")
-_PLAIN = re.compile(r"[A-Za-z0-9_./'\[\]-]+")
-"""What YAML takes for text as it is. Anything else is quoted as in JSON, which YAML reads too."""
 
 
 def init(folder: str, language: Language) -> int:
@@ -105,16 +103,17 @@ def _wheel() -> str:
 
 
 def _workflow(name: str, inside: str, requirement: str, language: Language) -> str:
-    values = {
-        "name": name,
-        "folder": inside,
-        "package": requirement,
-        "script": _SCRIPTS[language],
-        "results": "results.jsonl" if inside == "." else f"{inside}/results.jsonl",
-    }
+    if "${{" in inside:
+        raise InputError(
+            f"{printable(whole(inside))}: GitHub takes ${{{{ … }}}} for an expression; name the folder without"
+        )
+    results = "results.jsonl" if inside == "." else f"{inside}/results.jsonl"
     words = {
-        key: value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False)
-        for key, value in values.items()
+        "name": name,
+        "folder": json.dumps(inside, ensure_ascii=False),  # which YAML reads too
+        "package": json.dumps(requirement),
+        "script": _SCRIPTS[language],
+        "results": json.dumps(results, ensure_ascii=False),
     }
     return re.sub(r"\{(\w+)\}", lambda found: words[found[1]], templates.starter_file("workflow.yml"))
 

@@ -154,6 +154,11 @@ class Evaluator(Record):
     """
 
     @property
+    def is_template(self) -> bool:
+        """True if a row's text becomes a part of its code, as in promptfoo's `output == '{{ expected }}'`."""
+        return self.entry == "<inline>" and ("{{" in self.source or "{#" in self.source)
+
+    @property
     def configs(self) -> dict[str, OutputConfig]:
         """What its scores are judged by: its output configs, or what the tool says that it was written for."""
         if not self.outputs and self.higher_is_better:

@@ -30,6 +30,7 @@ _PHRASES = (
         "--twice compares a script with itself; give --sandbox once at most, and no --other",
     ),
     (re.compile(r"\bleave the language out\b"), "leave --lang out"),
+    (re.compile(r"\bleave the isolation out\b"), "leave --isolation out"),
     (re.compile(r"\bsay which: dialect=\"([\w-]+)\""), r"say which: --dialect \1"),
     (re.compile(r"\bgive one: threshold="), "give one: --threshold "),
     (re.compile(r"\bset trust_config\b"), "add --trust-config"),

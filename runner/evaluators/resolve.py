@@ -131,8 +131,10 @@ def choose(
     A config that was not told its backend leaves the choice to what it asks: without packages, files, variables
     and network it is wasm, else the first that has all of it. `files` are those that the dataset needs; they are added
     where the config says nothing of their variables. `script` and `lock` name these files in messages.
-    Raises UnsupportedConfigError for packages that are no plain requirements, for a lock that lacks one of them,
-    and when the sandbox named, or without a name every one, lacks what is asked or does not run the language.
+    Code that a row's text becomes a part of has the isolation `call`.
+    Raises UnsupportedConfigError where it is told to have another, for packages that are no plain requirements, for a
+    lock that lacks one of them, and when the sandbox named, or without a name every one, lacks what is asked or does
+    not run the language.
     """
     config = with_files(_config(wanted), files or {})
     name = printable(whole(os.fspath(script))) if script is not None else evaluator.name
@@ -151,6 +153,13 @@ def choose(
     else:
         backend, reason = _fitting(evaluator, wants), _reason(evaluator, wants)
     chosen = {"backend": backend, "language": evaluator.language, "packages": (*declared, *added)}
+    if evaluator.is_template:
+        if config.isolation == "batch":
+            raise UnsupportedConfigError(
+                f"{name}: by its template a row's text becomes code, which with the isolation 'batch' could decide the "
+                "rows after it; leave the isolation out, or write context.vars.NAME in place of {{ NAME }}"
+            )
+        chosen["isolation"] = "call"
     config = config.model_copy(update=chosen)
     return Choice(config, f"{reason} -> {backend}")
 

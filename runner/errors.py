@@ -79,6 +79,10 @@ class PathError(ValueError):
     """The text is not a valid path, or a row is too large for it."""
 
 
+class WorkError(PathError):
+    """A path looks at too many places of a row, or gives too much of it."""
+
+
 class RequirementError(AssertionError):
     """A report does not meet a requirement, or it cannot be judged whether it does."""
 

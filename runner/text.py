@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import reprlib
@@ -97,10 +98,10 @@ def rows_of(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def weight(value: Any) -> int:
-    """The size of a JSON value: its characters, and some for each value in it."""
+def weight(value: Any, most: float = math.inf) -> int:
+    """The size of a JSON value: its characters, and some for each value in it. Counts little more than `most`."""
     total, left = 0, [value]
-    while left:
+    while left and total <= most:
         one = left.pop()
         total += len(one) if isinstance(one, str) else 8
         if isinstance(one, dict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runner.errors import MappingError, PathError
+from runner.errors import MappingError, PathError, WorkError
 from runner.evaluators.column import BY_NAME, Source, needed_column, parse_source
 from runner.text import printable
 from runner.types import Case
@@ -56,5 +56,7 @@ class RowColumns:
 def _value(source: Source, document: dict[str, Any]) -> Any:
     try:
         return source.value(document)
+    except WorkError:
+        raise
     except PathError:
         return None

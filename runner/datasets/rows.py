@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from runner.datasets.column_values import MAX_DEPTH, RowError, copied, json_text, too_deep
 from runner.datasets.frames import FrameRows
 from runner.datasets.ids import Ids
-from runner.errors import PathError
+from runner.errors import PathError, WorkError
 from runner.evaluators.column import Source
 from runner.text import printable, shown, whole
 from runner.types import Case
@@ -218,6 +218,8 @@ def _found(source: Source, row: Mapping[str, Any], metadata: dict[str, Any]) -> 
     document = {name: row[name] for name in ("id", *COLUMNS) if name in row} | {"metadata": metadata}
     try:
         return source.value(document)
+    except WorkError as error:
+        raise RowError(f"its id: {error}") from None
     except PathError:
         return None
 

@@ -63,7 +63,7 @@ async def score_grouped(
     Raises MappingError and UnsupportedConfigError first, SandboxError, and what `cases` raise, after what comes before.
     """
     limits = limits or Limits()
-    fill, hash_given, quick = fill_and_hash(evaluator, mapping)
+    fill, hash_given, quick = fill_and_hash(evaluator, mapping, limits.timeout)
     at_once = of_few(cases) or (at_hand if known is None else None) if quick and keep is None else None
     refuse_unfit(evaluator, sandbox)
     refuse_limits(sandbox.name, sandbox.capabilities, limits)

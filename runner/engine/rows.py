@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from runner.engine.loading import Loading
 from runner.engine.row import Known, Row, seed_of
-from runner.errors import MappingError
+from runner.errors import MappingError, WorkError
 from runner.evaluators.given import Fill, Hash
 from runner.results.outcome import ResultFactory
 from runner.text import weight, whole
@@ -58,7 +58,11 @@ class RowFactory:
     def _row(self, case: Case, index: int, repeat: int) -> Row:
         row = Row(case.id if case.id.isascii() else whole(case.id), case.number, repeat)
         if self._keep is not None:
-            row.kept = self._keep(case)
+            try:
+                row.kept = self._keep(case)
+            except WorkError as e:
+                row.result = self._results.broken(row, f"{case.where}: a column to keep: {e}")
+                return row
             row.kept_size = weight(row.kept)
         if case.broken is not None:
             row.result = self._results.broken(row, case.broken)

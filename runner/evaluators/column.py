@@ -9,6 +9,7 @@ from runner.text import printable, suggestion
 
 if TYPE_CHECKING:
     from runner.evaluators.jsonpath import Path
+    from runner.evaluators.rfc9535 import Work
 
 BY_NAME = ("output", "reference", "input", "metadata", "id")
 """Parameters of these names bind by themselves. Other columns are keys of `metadata`."""
@@ -44,12 +45,15 @@ class Column:
             return None
         return frozenset({self.name} if self.name in BY_NAME else {self.name, "metadata"})
 
-    def value(self, document: Any) -> Any:
+    def value(self, document: Any, work: Work | None = None) -> Any:
         """The column's value. Raises PathError if the row has no such column."""
         columns = document if self.name in BY_NAME else document.get("metadata", {})
         if self.name not in columns:
             known = [*document, *document.get("metadata", ())]
             raise PathError(f"the row has no column `{printable(self.name, 100)}`{suggestion(self.name, known)}")
+        if work is not None:
+            work.path = self.text
+            work.take(columns[self.name])
         return columns[self.name]
 
 

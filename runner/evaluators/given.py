@@ -22,16 +22,18 @@ _write = writer(ascii=False, compact=True, nan=True, sort=True)
 _digest = partial(blake2b, digest_size=_HALF // 2)
 
 
-def fill_and_hash(evaluator: Evaluator, mapping: InputMapping | Fill | None) -> tuple[Fill, Hash, bool]:
+def fill_and_hash(
+    evaluator: Evaluator, mapping: InputMapping | Fill | None, timeout: float | None = None
+) -> tuple[Fill, Hash, bool]:
     """
     How each case's arguments are filled, how they are hashed, and whether to fill them is sure to be quick.
 
-    It is where no path looks at many places: with a filter that may take hours. Raises MappingError for an unusable
-    mapping.
+    It is where no path looks at many places of a row; how many these may be depends on the `timeout`. Raises
+    MappingError for an unusable mapping.
     """
     if callable(mapping):
         return mapping, hasher(evaluator, ("output",)), False
-    binding = bind(evaluator, mapping)
+    binding = bind(evaluator, mapping, timeout=timeout)
     return binding.arguments, hasher(evaluator, binding.outputs), binding.singular
 
 

@@ -31,8 +31,6 @@ from runner.text import listed, printable
 
 MAX_PATH = 1000
 """Characters of a path."""
-MAX_VISITED = 1_000_000
-"""Nodes that one path may visit in one row, about 2 s of work."""
 
 
 class NoMatchError(PathError):
@@ -74,10 +72,18 @@ class Path:
         inner = rest[0] if rest else None
         return None if inner is None else first | inner
 
-    def value(self, document: Any) -> Any:
-        """The match of a singular path, or the list of every match. Raises NoMatchError, PathError."""
+    def value(self, document: Any, work: Work | None = None) -> Any:
+        """
+        The match of a singular path, or the list of every match. Raises NoMatchError, PathError.
+
+        `work` is that of all paths of a row; None: a path that may match many has some of its own.
+        """
         if self._keys is None:
-            return list(self._every(document))
+            work = work or Work()
+            work.path = self.text
+            with counted(work):
+                every = list(self._matches(document, work))
+            return work.take(every)
         value = document
         for at, key in enumerate(self._keys):
             if isinstance(key, str):
@@ -86,11 +92,10 @@ class Path:
             elif not isinstance(value, list) or not -len(value) <= key < len(value):
                 raise NoMatchError(self._ended(at, value))
             value = value[key]
+        if work is not None:
+            work.path = self.text
+            work.take(value)
         return value
-
-    def _every(self, document: Any) -> Sequence[Any]:
-        with counted(Work(self.text, MAX_VISITED)) as work:
-            return self._matches(document, work)
 
     def _matches(self, document: Any, work: Work) -> Sequence[Any]:
         values = [document]

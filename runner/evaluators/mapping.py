@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.errors import MappingError, PathError
 from runner.evaluators.column import BY_NAME, Column, Source, needed_column, parse_source, written
@@ -14,7 +14,12 @@ from runner.evaluators.parameters import NotAcceptedError, about, accepted, as_j
 from runner.text import listed, printable, shown, suggestion
 from runner.types import Case, Evaluator, InputMapping, Parameter, ParameterSpec
 
+if TYPE_CHECKING:
+    from runner.evaluators.rfc9535 import Work
+
 _ABSENT = object()
+_FEW = 16
+"""Parameters that may each have the whole row, however large it is."""
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[^\s.\[\]]+)?")
 """What a script of a dialect may be given: `threshold`, `vars.question`."""
 _OUTPUT = re.compile(r"""\$(\.output|\[["']output["']\])(?![\w-])""")
@@ -41,12 +46,20 @@ class _Source(NamedTuple):
 class Binding:
     """The sources of one evaluator's parameters, for any number of cases."""
 
-    def __init__(self, sources: Iterable[_Source], defaults: Iterable[str], unfilled: Iterable[Parameter] = ()) -> None:
+    def __init__(
+        self,
+        sources: Iterable[_Source],
+        defaults: Iterable[str],
+        unfilled: Iterable[Parameter] = (),
+        timeout: float | None = None,
+    ) -> None:
+        self._timeout = timeout
         self._sources = tuple(sources)
         self._defaults = tuple(defaults)
         self.unfilled = tuple(unfilled)
         """Required parameters that nothing fills."""
         self._has_paths = any(source.path for source in self._sources)
+        self._counted = not self.singular or len(self._sources) > _FEW
         plain = all(one.by_name and not one.positional and one.declared is None for one in self._sources)
         self._columns = frozenset(one.name for one in self._sources) if plain else None
         """The columns that the parameters get as they are, if that is all there is to do."""
@@ -56,12 +69,13 @@ class Binding:
         if self._columns is not None and self._columns <= case.present:  # as of most rows
             return (), {source.name: getattr(case, source.name) for source in self._sources}
         document = _document(case) if self._has_paths else {}
+        work = self._work() if self._counted else None
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         skipped = None
         for source in self._sources:
             name = source.name
-            value = _value(source, document, case)
+            value = _value(source, document, case, work)
             if value is _ABSENT:
                 skipped = name if source.positional else skipped
                 continue
@@ -75,6 +89,11 @@ class Binding:
             else:
                 positional.append(value)
         return tuple(positional), keywords
+
+    def _work(self) -> Work:
+        from runner.evaluators.rfc9535 import work_of  # here: few evaluators need it, and its import is long
+
+        return work_of(self._timeout)
 
     @property
     def singular(self) -> bool:
@@ -129,10 +148,13 @@ class Binding:
         return words | dict.fromkeys(self._defaults, "left to its default")
 
 
-def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, partly: bool = False) -> Binding:
+def bind(
+    evaluator: Evaluator, mapping: InputMapping | None = None, *, partly: bool = False, timeout: float | None = None
+) -> Binding:
     """
     Fill the evaluator's parameters by `mapping` over what its header maps, and by name.
 
+    `timeout` is that of a call: paths that look at many places of a row may take a part of it.
     Raises MappingError for a name that is not a parameter, a path or literal that cannot be used, and, unless it may be
     filled `partly`, for a required parameter that nothing can fill.
     """
@@ -157,7 +179,7 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, partly: b
             defaults.append(parameter.name)
     if unfilled and not partly:
         raise MappingError(_unfilled(unfilled[0]))
-    return Binding(sources, defaults, unfilled)
+    return Binding(sources, defaults, unfilled, timeout)
 
 
 def _unfilled(parameter: Parameter) -> str:
@@ -226,7 +248,7 @@ def _document(case: Case) -> dict[str, Any]:
     return {column: getattr(case, column) for column in BY_NAME if column in case.present}
 
 
-def _value(source: _Source, document: dict[str, Any], case: Case) -> Any:
+def _value(source: _Source, document: dict[str, Any], case: Case, work: Work | None) -> Any:
     """The parameter's value in this case, or _ABSENT. Raises MappingError for this row."""
     name = source.name
     if source.by_name:
@@ -236,7 +258,7 @@ def _value(source: _Source, document: dict[str, Any], case: Case) -> Any:
             return _ABSENT if source.literal is None else source.literal
         value = getattr(case, name)
     elif source.path:
-        value = _look_up(source.path, document, name, case)
+        value = _look_up(source.path, document, name, case, work)
     else:
         return source.literal
     try:
@@ -256,11 +278,11 @@ def _is_literal(source: _Source) -> bool:
     return not (source.path or source.by_name)
 
 
-def _look_up(path: Source, document: dict[str, Any], name: str, case: Case) -> Any:
+def _look_up(path: Source, document: dict[str, Any], name: str, case: Case, work: Work | None) -> Any:
     if path.first == "id":  # every row has one, be it the row's number
         document = {"id": case.id}
     try:
-        return path.value(document)
+        return path.value(document, work)
     except PathError as error:
         raise MappingError(f"{case.where}: `{name}`: {error}{_in_metadata(path, case)}") from None
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from jsonpath import JSONPath, JSONPathEnvironment
 from jsonpath.exceptions import JSONPathSyntaxError
@@ -20,10 +20,12 @@ from jsonpath.parse import Parser
 from jsonpath.selectors import Filter
 from jsonpath.token import TOKEN_LBRACKET, TOKEN_SINGLE_QUOTE_STRING, Token
 
-from runner.errors import PathError
+from runner.errors import WorkError
 from runner.evaluators import iregexp
 from runner.evaluators.automaton import Automaton
+from runner.text import weight
 
+_T = TypeVar("_T")
 MATCHING = ("match", "search")
 _OPERATORS = frozenset(("==", "!=", "<", "<=", ">", ">=", "&&", "||"))
 _AUTOMATA = 16
@@ -36,20 +38,42 @@ _ESCAPED = rf"\\(?:[bfnrt/\\]|u(?:[0-9A-CE-Fa-ce-f]{_HEX}{{3}}|[Dd][0-7]{_HEX}{{
 _QUOTED = {quote: re.compile(rf"(?:[^\x00-\x1f\\{quote}]|{_ESCAPED}|\\{quote})*") for quote in ("'", '"')}
 
 
+PLACES = 200_000
+"""Nodes that the paths of a mapping may visit in one row, about 0.3 s of work; more with a longer timeout."""
+MAX_PLACES = 1_000_000
+MIN_PLACES = 50_000
+_SECOND = 20_000
+"""Places for a second of a call's timeout, a small part of it: a count, so that no clock decides."""
+_SIZE = 80
+"""Characters, for each place that may be visited, of what is found; a value counts some, a text its own."""
+
+
 @dataclass(slots=True)
 class Work:
-    """What one path does in one row, and what it keeps for that time."""
+    """What paths do in one row, and what they keep for that time."""
 
-    path: str
-    most: int
+    most: int = PLACES
+    step: str = "narrow it"
+    """What to do if it is too much."""
+    path: str = ""
+    """The one that is looked at."""
     spent: int = 0
+    size: int = 0
     automata: dict[tuple[str, bool], Automaton | None] = field(default_factory=dict)
 
     def spend(self, places: int) -> None:
-        """Counts work. Raises PathError if it is too much."""
+        """Counts work. Raises WorkError if it is too much."""
         self.spent += places
         if self.spent > self.most:
-            raise PathError(f"{self.path} looks at more than {self.most:,} places; narrow it")
+            raise WorkError(f"{self.path} looks at more than {self.most:,} places of the row; {self.step}")
+
+    def take(self, value: _T) -> _T:
+        """Counts what was found, and gives it back. Raises WorkError if it is too much, with what was found before."""
+        most = self.most * _SIZE
+        self.size += weight(value, most - self.size)
+        if self.size > most:
+            raise WorkError(f"{self.path} gives more than {most // 1_000_000} MB of the row; {self.step}")
+        return value
 
     def automaton(self, pattern: str, *, whole: bool) -> Automaton | None:
         """The pattern, ready; None if it is none. Raises PathError if it is too large."""
@@ -61,6 +85,14 @@ class Work:
             self.spend(1 + len(pattern))
             self.automata[key] = None if program is None else Automaton(program, self.spend, whole=whole)
         return self.automata[key]
+
+
+def work_of(timeout: float | None) -> Work:
+    """That of a mapping, for a row whose call has this timeout."""
+    if timeout is None:
+        return Work()
+    most = int(min(max(timeout * _SECOND, MIN_PLACES), MAX_PLACES))
+    return Work(most, "narrow it" if most == MAX_PLACES else "narrow it, or raise the timeout")
 
 
 _WORK: ContextVar[Work] = ContextVar("work of a path")

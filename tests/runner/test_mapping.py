@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import runner
 from runner.errors import EvaluatorError, MappingError, PathError
-from runner.evaluators.jsonpath import MAX_PATH, MAX_VISITED, NoMatchError, parse_path
+from runner.evaluators.jsonpath import MAX_PATH, NoMatchError, parse_path
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.mapping import Binding, bind
+from runner.evaluators.rfc9535 import PLACES
 from runner.types import Case, InputMapping
+from tests.cli.commands import evalcell
 
 SUITE = Path(__file__).parents[3] / "shared" / "cases" / "public_suites" / "jsonpath_cts.jsonl"
 
@@ -82,9 +85,71 @@ def test_a_header_may_ask_for_some_work(path: str) -> None:
 @pytest.mark.rotating("bounds of work and memory", "scripts")
 @pytest.mark.parametrize("path", ["$..x", "$..*", "$..[?@.a == 1]", "$" + "[*,*]" * 30, "$" + "..*" * 20])
 def test_work_on_one_row_is_bounded(path: str) -> None:
-    row = {"output": [{"a": [1, 2, 3]}] * (MAX_VISITED // 2)}
-    with pytest.raises(PathError, match="looks at more than 1,000,000 places"):
+    row = {"output": [{"a": [1, 2, 3]}] * (PLACES // 2)}
+    with pytest.raises(PathError, match="looks at more than 200,000 places of the row; narrow it"):
         parse_path(path).value(row)
+
+
+WIDE = [{"a": [{"b": [1] * 6}] * 10}] * 20
+DEEP: Any = "x" * 100_000
+for _ in range(400):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "output", "why"),
+    [
+        (
+            {"x": "output..*..*..*..*"},
+            WIDE * 9,
+            "`x`: $.output..*..*..*..* looks at more than 50,000 places of the row",
+        ),
+        # One path alone may do so.
+        (dict.fromkeys("abcdefgh", "output..*..*"), WIDE, "looks at more than 50,000 places of the row"),
+        ({"x": "output..*"}, DEEP, "$.output..* gives more than 4 MB of the row"),
+        ({"x": f"output[{','.join(['0'] * 450)}]"}, ["x" * 100_000], "gives more than 4 MB of the row"),
+        ({f"x{n}": "output" for n in range(60)}, "x" * 100_000, "$.output gives more than 4 MB of the row"),
+        ({f"x{n}": "output[0]" for n in range(60)}, ["x" * 100_000], "$.output[0] gives more than 4 MB of the row"),
+    ],
+)
+def test_work_of_all_paths_on_one_row_is_bounded_by_its_calls_timeout(
+    mapping: dict[str, str], output: Any, why: str
+) -> None:
+    evaluator = parse_evaluator("def evaluate(**values): return 1\n", "e")
+    row = case(output=output)
+    with pytest.raises(MappingError) as error:
+        bind(evaluator, InputMapping(paths=mapping), timeout=1).arguments(row)
+    assert why in str(error.value)
+    assert str(error.value).endswith("; narrow it, or raise the timeout")
+    if "looks" in why and len(mapping) > 1:
+        assert bind(evaluator, InputMapping(paths=mapping), timeout=50).arguments(row)[1]
+    with pytest.raises(MappingError, match=r"; narrow it$"):
+        bind(evaluator, InputMapping(paths={"x": "output..*..*..*..*"}), timeout=1e9).arguments(case(output=WIDE * 999))
+
+
+def test_the_row_alone_fails_and_the_timeout_is_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("def evaluate(x): return len(x)\n")
+    rows = [{"output": one} for one in (["a"], WIDE * 20, ["b", "c"])]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ["run", str(tmp_path / "s.py"), str(tmp_path / "rows.jsonl"), "--map", "x=output..*..*", "--json"]
+    summary = json.loads(evalcell(*asked, "--timeout", "1").stdout)
+    assert (summary["scored"], summary["failed"]) == (2, 1)
+    told = evalcell(*asked[:-1], "--timeout", "1").output
+    assert "rows.jsonl:2: `x`: $.output..*..* looks at more than 50,000 places of the row" in " ".join(told.split())
+    assert "or raise --timeout" in " ".join(told.split())
+    assert json.loads(evalcell(*asked, "--timeout", "30").stdout)["failed"] == 0
+
+
+def test_a_path_to_keep_or_for_the_id_that_is_too_much_fails_its_row_and_is_no_null() -> None:
+    rows = [{"output": "a", "reference": "a", "tree": one} for one in (WIDE, WIDE * 200)]
+    report = runner.evaluate("exact-match", rows, keep="metadata.tree..*..*")
+    assert [result.outcome for result in report.results] == ["scored", "failed"]
+    assert report.results[1].error is not None
+    assert "a column to keep: $.metadata.tree..*..* looks at more than" in report.results[1].error.message
+    named = runner.evaluate("exact-match", rows[1:], id="$.metadata.tree..*..*").results
+    assert [(one.outcome, one.error and one.error.message) for one in named] == [
+        ("failed", "row 1: its id: $.metadata.tree..*..* looks at more than 200,000 places of the row; narrow it")
+    ]
 
 
 def test_deep_rows_do_not_run_out_of_stack() -> None:

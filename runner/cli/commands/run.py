@@ -216,7 +216,9 @@ def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = 
         return INTERRUPTED
     _print(work, summary, options)
     if not summary.judged:
-        _tell(of + nothing_scored(summary), "bold red", in_full=True)
+        from runner.cli.messages import in_options
+
+        _tell(of + in_options(nothing_scored(summary)), "bold red", in_full=True)
     else:
         for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged
             if result.verdict != "passed" or (result.calls_for_words and not options.quiet):

@@ -10,7 +10,9 @@ _SIGNS = frozenset("=+-@\u2212")  # of other widths too, by their plain form; Li
 _BLANK = ("Cc", "Cf", "Zs", "Zl", "Zp", "Cn", "Co")  # a newer Unicode may give the last two any meaning
 _UNSEEN = ("Cc", "Cf", "Zl", "Zp")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-_ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ESCAPED = re.compile("[\\\\;|\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SPLIT = re.compile("[;|\t\r\n]")
+"""What ends a cell for a spreadsheet that splits lines elsewhere than at commas: it also takes quotes otherwise."""
 _CODE = re.compile(r"\\\\|\\u([0-9a-f]{4})")
 _QUOTED = re.compile('[",;\r\n]')
 
@@ -24,7 +26,7 @@ def cell(value: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text itself, or after an apostrophe its escaped form, in which no control character is."""
+    """The text itself, or after an apostrophe its escaped form, which no spreadsheet splits, and no terminal obeys."""
     if not _is_risky(text):
         return text
     return "'" + _ESCAPED.sub(_code, text)
@@ -38,12 +40,19 @@ def unescaped(text: str) -> str:
 
 
 def _is_risky(text: str) -> bool:
-    if text.isascii() and text.isprintable() and text[:1] not in ("", " ", "'", "=", "+", "-", "@"):
-        return False
     if not text:
         return False
-    if text[0] == "'" or category(text[0]) in _UNSEEN or _CONTROL.search(text):
-        return True
+    if not (text.isascii() and text.isprintable()):
+        if category(text[0]) in _UNSEEN or _CONTROL.search(text):
+            return True
+    elif text[0] not in " '=+-@;|" and ";" not in text and "|" not in text:
+        return False
+    # A quote within a cell is none that begins one, so that what follows it there may begin a formula.
+    others = (part.replace('"', "") for part in _SPLIT.split(text)[1:])
+    return text[0] == "'" or _begins_formula(text) or any(map(_begins_formula, others))
+
+
+def _begins_formula(text: str) -> bool:
     first = next((c for c in text if category(c) not in _BLANK), "")
     return normalize("NFKC", first)[:1] in _SIGNS and not _NUMBER.fullmatch(text)
 

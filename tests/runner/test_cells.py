@@ -69,6 +69,21 @@ def test_no_control_character_reaches_the_file(text: str) -> None:
     assert not re.search("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]", cell(text))
 
 
+@given(TEXTS)
+@example("1;=cmd|' /C calc'!A0")
+@example('a;"=1"')
+@example('a|" "=1')
+@example("a\t=1")
+@example("a,b\n=1")
+@example("a;\uff1d1")
+@settings(deadline=None)
+def test_no_part_is_a_formula_where_a_spreadsheet_splits_elsewhere(text: str) -> None:
+    """Within a line, as in `id,"1;=cmd"`, a quote is one of many characters."""
+    for part in re.split("[;|\t\r\n]", cell(text))[1:]:
+        seen = next((c for c in part if c.isprintable() and c not in ' "'), "")
+        assert seen not in RUN or re.fullmatch("[-+0-9.eE]+", part.replace('"', ""))
+
+
 def test_what_differs_differs_in_the_file() -> None:
     texts = ["=1+1", "'=1+1", "''=1+1", "=1\\u002b1", "'=1\\u002b1", "a\x1b", "a\\u001b", "'a\\u001b"]
     assert len({*map(cell, texts)}) == len(texts)

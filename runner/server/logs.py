@@ -57,4 +57,8 @@ def begin(form: Format, *, verbose: bool) -> logging.Handler:
     # Each request has a line of our own, without what its address asks for.
     logging.getLogger("uvicorn.access").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    # Why a reply broke off has a line of ours.
+    logging.getLogger("uvicorn.error").addFilter(
+        lambda record: "without completing response" not in record.getMessage()
+    )
     return handler

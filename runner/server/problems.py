@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runner.service.errors import ServiceError, of_status, translated
 from runner.service.types import ProblemDetails, line
@@ -42,27 +43,54 @@ def as_json(problem: ProblemDetails) -> str:
 Page: TypeAlias = Callable[[Request, ServiceError], Response]
 
 
+class Answered:
+    """Answers whatever an application raises, behind all that looks at replies: its figures, its spans, its headers."""
+
+    def __init__(self, app: ASGIApp, page: Page) -> None:
+        self._app = app
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def replied(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, replied)
+        except Exception as error:
+            problem = translated(error)
+            what = f"{scope['method']} {scope['path']}"
+            if problem is None:
+                LOG.error("%s failed", what, exc_info=error)
+                problem = ServiceError("internal", "the server failed; its log says why")
+            elif started:
+                LOG.warning("%s broke off: %s", what, line(problem.detail))
+            if not started:  # else the connection ends without the reply's end, which is how its client knows
+                await _told(Request(scope), problem, self._page)(scope, receive, send)
+
+
+def _told(request: Request, error: ServiceError, page: Page, *, close: bool = False) -> Response:
+    path = request.url.path
+    if "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/"):
+        return page(request, error)
+    return reply(error, path, close=close)
+
+
 def answer_problems(app: FastAPI, page: Page) -> None:
     """Let every error of this app be replied to as a problem, and with the `page` to browsers that look at pages."""
-
-    def told(request: Request, error: ServiceError, *, close: bool = False) -> Response:
-        path = request.url.path
-        if "text/html" in request.headers.get("accept", "") and not path.startswith("/v1/"):
-            return page(request, error)
-        return reply(error, path, close=close)
-
-    async def known(request: Request, error: Exception) -> Response:
-        found = translated(error)
-        if found is None:
-            LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
-            found = ServiceError("internal", "the server failed; its log says why")
-        return told(request, found)
 
     async def bare(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         words = {404: "there is nothing at this address", 405: "this address does not take that method"}
         detail = words.get(error.status_code, line(error.detail))
-        made = told(request, of_status(error.status_code, detail), close=error.status_code in (408, 413))
+        problem, close = of_status(error.status_code, detail), error.status_code in (408, 413)
+        made = _told(request, problem, page, close=close)
         made.status_code = error.status_code
         made.headers.update(error.headers or {})
         return made
@@ -75,23 +103,14 @@ def answer_problems(app: FastAPI, page: Page) -> None:
         ]
         first = f"{every[0]['where']}: {every[0]['what']}" if every else "the request is not valid"
         kind = "malformed" if any(one["type"] == "json_invalid" for one in error.errors()) else "invalid-request"
-        return told(request, ServiceError(kind, line(first), errors=tuple(every)))
+        return _told(request, ServiceError(kind, line(first), errors=tuple(every)), page)
 
     async def gone(request: Request, _: Exception) -> Response:
-        return told(request, ServiceError("too-slow", "the client went away before all was sent"), close=True)
+        problem = ServiceError("too-slow", "the client went away before all was sent")
+        return _told(request, problem, page, close=True)
 
-    app.add_exception_handler(Exception, known)
+    # What FastAPI would answer by itself, or log as a fault; all else comes to `Answered`.
     app.add_exception_handler(ClientDisconnect, gone)
-    app.add_exception_handler(ServiceError, known)
     app.add_exception_handler(HTTPException, bare)
     app.add_exception_handler(RequestValidationError, invalid)
-    for kind in _ours():
-        app.add_exception_handler(kind, known)
-
-
-def _ours() -> tuple[type[Exception], ...]:
-    """What starlette would log as a fault of the server: it passes on what only `Exception` is the handler of."""
-    from runner.errors import InputError, NotComparableError
-    from sandboxes.errors import SandboxError, UnsupportedConfigError
-
-    return InputError, NotComparableError, SandboxError, UnsupportedConfigError
+    app.add_middleware(Answered, page=page)

@@ -143,6 +143,8 @@ class Prepared:
     """None: the column `id`."""
     stored: str | None = None
     """The path of a dataset that the store has; the request has its name."""
+    rows: int | None = None
+    """How many that has, if the store knows."""
     part: Slice | None = None
     """Some of a dataset's rows, if the run is one part of several."""
 

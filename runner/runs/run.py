@@ -131,6 +131,8 @@ class Run:
         """The number of results to come, if it is known before the rows are read."""
         request = self.prepared.request
         total = self.cases.total() if isinstance(self.cases, Dataset) else self._total
+        if total is None and self.prepared.part is None:
+            total = self.prepared.rows
         return None if total is None else min(total, request.limit or total) * request.repeat
 
     @property

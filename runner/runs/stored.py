@@ -59,13 +59,15 @@ def prepare(
     """
     if evaluator is None and isinstance(request.evaluator, str):
         evaluator = find(request.evaluator, request.language, **request.how_read)
-    path = None
+    path = rows = None
     if request.dataset is not None and request.dataset.startswith(STORED):
         from runner.store import open_store  # here: most runs keep nothing
 
         with open_store() as store:
-            path = str(store.dataset_path(store.dataset(request.dataset.removeprefix(STORED))))
+            info = store.dataset(request.dataset.removeprefix(STORED))
+            path, rows = str(store.dataset_path(info)), info.rows
     prepared = prepare_request(request, evaluator=evaluator, worked=worked, lock=lock, stored=path)
+    prepared = replace(prepared, rows=rows)
     return _keeping(prepared) if save and not request.keep else prepared
 
 

@@ -243,13 +243,13 @@ class Queue:
                         id,
                         self.server,
                         state="running",
-                        total=part.total,
+                        total=going.info.total if part.total is None else part.total,
                         sandbox=part.sandbox,
                         why=part.why,
                         lock=part.lock,
                     )
-                    feed.begin(part.total)
-                    LOG.info("run begins", extra={"run": id, "sandbox": part.sandbox, "total": part.total})
+                    feed.begin(going.info.total)
+                    LOG.info("run begins", extra={"run": id, "sandbox": part.sandbox, "total": going.info.total})
                 elif isinstance(part, RunEnded):
                     await self._end(going, part)
                     return

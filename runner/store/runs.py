@@ -88,6 +88,7 @@ class Runs(Part):
                 "sandbox": "",
                 "why": "",
                 "state": state,
+                "total": None if info.rows is None else min(info.rows, spec.limit or info.rows) * spec.repeat,
                 "owner": owner,
                 "created": made,
                 "started": made if state == "running" else None,

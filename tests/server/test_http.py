@@ -185,6 +185,23 @@ def test_a_run_from_its_beginning_to_its_results(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "total"), [({}, 50), ({"limit": 7}, 7), ({"limit": 80}, 50), ({"limit": 7, "repeat": 3}, 21)]
+)
+def test_a_run_of_a_csv_file_knows_how_many_results_are_to_come(
+    client: httpx.Client, more: dict[str, int], total: int
+) -> None:
+    rows = "output,reference\n" + "a,b\n" * 50
+    kept = client.post("/v1/datasets", params={"name": "known.csv", "another": True}, content=rows).json()
+    client.post("/v1/evaluators", json={"name": "known", "source": SAME})
+    run = client.post("/v1/runs", json={"evaluator": "known", "dataset": kept["name"], **more}).json()
+    assert run["total"] == total
+    with client.stream("GET", f"/v1/runs/{run['id']}/events") as reply:
+        told = [json.loads(line[6:]) for line in reply.iter_lines() if line.startswith("data: ")]
+    assert {one["total"] for one in told if "rows" in one} == {total}
+    assert finished(client, run["id"])["total"] == total
+
+
+@pytest.mark.parametrize(
     ("spec", "status", "kind"),
     [
         ({"evaluator": "nobody", "dataset": "demo"}, 404, "not-found"),

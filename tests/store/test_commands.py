@@ -18,6 +18,9 @@ from pathlib import Path
 import pytest
 
 from runner import evaluate, evaluate_all
+from runner.request import RunRequest
+from runner.runs.run import Run
+from runner.runs.stored import prepare
 from runner.store import open_store
 from runner.store.errors import NotStoredError
 from runner.store.store import Store
@@ -86,6 +89,16 @@ def test_what_was_added_is_run_by_its_name(here: Path, stored: Store) -> None:
     assert [(one["name"], one["rows"]) for one in json.loads(ok("datasets", "--json"))] == [("rows", 6)]
     assert json.loads(ok("datasets", "--json"))[0]["columns"] == ["id", "output", "more"]
     assert stored.runs().items == ()  # nobody asked to keep them
+
+
+def test_the_store_knows_the_rows_of_a_csv_file(here: Path) -> None:
+    (here / "cells.csv").write_text("output\n" + "a\n" * 9)
+    ok("add", "cells.csv")
+    for dataset, total in (("store:cells", 8), ("cells.csv", None)):
+        prepared = prepare(RunRequest(evaluator="polite.py", dataset=dataset, limit=4, repeat=2))
+        work = Run(prepared)
+        with work.open():
+            assert work.total() == total
 
 
 def test_a_stored_run_says_how_it_can_be_repeated(here: Path, stored: Store) -> None:

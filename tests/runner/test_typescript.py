@@ -323,7 +323,7 @@ def test_header_refused(text: str, message: str) -> None:
 def test_headers_are_those_of_the_language() -> None:
     python = "# /// script\n# a = ]\n# ///\n"
     assert "the header is not TOML" in refusal(header("a = ]"), "typescript")
-    assert "unexpected '# /// script'" in refusal(python + GOOD, "typescript")
+    assert "a header begins with `// /// script`" in refusal(python + GOOD, "typescript")
     two = header("a = 1") + "// /// script\n//\n// ///\n"
     assert "a second `// /// script` block" in refusal(two, "typescript")
 

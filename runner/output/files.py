@@ -38,8 +38,8 @@ class ResultsFiles:
     Any number of results files. Nothing is touched before `open`, which empties files that exist.
 
     Each is written by a thread of its own, so that one which hangs holds up neither the event loop nor the others.
-    `inputs` are the files that the run reads, `taken` those that it writes besides. Raises OutputError for a path
-    that must or can not be written.
+    `inputs` are the files that the run reads, `taken` those that it writes besides. `own`: they are in a
+    results folder, and no links. Raises OutputError for a path that must or can not be written.
     """
 
     def __init__(
@@ -48,11 +48,13 @@ class ResultsFiles:
         *,
         inputs: Iterable[str] = (),
         taken: Sequence[str] = (),
+        own: bool = False,
     ) -> None:
         inputs = list(inputs)
         for number, path in enumerate(paths):
             _check(path, inputs, [*taken, *paths[:number]])
         self._paths = tuple(paths)
+        self._own = own
         self._layout = Layout()
         self._spools: list[Spool] = []
         self._closed = False
@@ -76,7 +78,7 @@ class ResultsFiles:
         self._layout = layout
         for path in self._paths:
             new = not os.path.lexists(path)
-            spool = _spool(path, layout, kept)
+            spool = _spool(path, layout, kept, self._own)
             self._spools.append(spool)
             try:
                 await spool.open()
@@ -131,14 +133,14 @@ class ResultsFiles:
             await self.close(_LATE if issubclass(kind, Exception) else _HURRY)
 
 
-def _spool(path: str, layout: Layout, kept: tuple[int, int] | None) -> Spool:
+def _spool(path: str, layout: Layout, kept: tuple[int, int] | None, own: bool) -> Spool:
     from runner.output.spool import Spool  # here: a run may write no rows
     from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, Writer
 
     writer: Writer[Any]
     match _suffix(path):
         case ".jsonl":
-            writer = JsonlWriter(layout)
+            writer = JsonlWriter(layout, own=own)
             if kept is not None:
                 writer.keep(*kept)
         case ".json":

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import re
-import stat
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from runner.errors import OutputError
 from runner.output.digests import Digests
 from runner.output.files import ResultsFiles, WriteError, replace_file, same_file, write_error
 from runner.output.folder_lock import FolderLock
+from runner.output.links import refuse_links
 from runner.output.row_cells import Layout
 from runner.request import Prepared
 from runner.text import printable
@@ -47,7 +47,8 @@ def part_name(number: int) -> str:
 def remove_parts(folder: Path) -> None:
     """Remove the parts and the plan of an earlier run. What no run wrote there stays. Raises OSError."""
     parts = folder / PARTS
-    if parts.is_symlink() or not (parts / PLAN).is_file():
+    refuse_links(folder, (), (PARTS,))
+    if not (parts / PLAN).is_file():
         return
     for name in os.listdir(parts):
         if _PART.fullmatch(name) and not (parts / name).is_symlink():
@@ -81,6 +82,7 @@ class ResultsFolder:
         self._known = 0
         """Results that are still to come, and whose rows the folder has."""
         check_folder(path, self._folder)
+        refuse_links(self._folder, (ROWS, MANIFEST, LOCK), (PARTS,))
         self._keeps_lock = lock is not None and same_file(lock, self.lock)
         for name in (ROWS, MANIFEST):
             self._check(name, self._read)
@@ -192,7 +194,7 @@ class ResultsFolder:
             self._held.take()
         except OSError as e:
             raise OutputError(f"-o {self.path} cannot be made ({e.strerror}); choose another place") from e
-        return ResultsFiles([str(self._folder / ROWS)], inputs=self._read)
+        return ResultsFiles([str(self._folder / ROWS)], inputs=self._read, own=True)
 
     def _begin(self, manifest: Mapping[str, Any], lock: str | None) -> None:
         with self._writing:
@@ -221,11 +223,9 @@ class ResultsFolder:
         path = self._folder / name
         shown = f"-o {printable(self.path)}: {name} in it"
         try:
-            mode = path.lstat().st_mode
+            path.lstat()
         except OSError:
             return  # it is not there, nor the folder perhaps
-        if not stat.S_ISREG(mode):  # a link might lead anywhere
-            raise OutputError(f"{shown} is not a regular file; move it away, or choose another folder")
         if any(same_file(str(path), other) for other in inputs):
             raise OutputError(f"{shown} is what the run reads; choose another folder")
         if name == ROWS and not os.access(path, os.W_OK):  # the others are replaced

@@ -7,13 +7,14 @@ import os
 import stat
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import FileIO
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from runner.output.cells import cell
+from runner.output.links import open_own
 from runner.output.result_rows import ResultLines, Row, as_row, encoded
 from runner.output.row_cells import PARTS, Layout
 from runner.types import Result
@@ -66,11 +67,12 @@ class TextWriter(Writer[bytes]):
     def __init__(self, layout: Layout) -> None:
         super().__init__(layout)
         self._file: FileIO | None = None
+        self._opener: Callable[[str, int], int] | None = None
         self._at = 0  # where the next row goes
         self._can_be_cut = False
 
     def open(self, path: str) -> None:
-        file = self._file = FileIO(path, "w")
+        file = self._file = FileIO(path, "w", opener=self._opener)
         self._can_be_cut = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         self.whole = False
         start = self._start()
@@ -133,10 +135,11 @@ class TextWriter(Writer[bytes]):
 
 
 class JsonlWriter(TextWriter):
-    """One object a line. After `keep` the file's beginning stays."""
+    """One object a line. After `keep` the file's beginning stays. `own`: the file may be no link of any kind."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, *, own: bool = False) -> None:
         super().__init__(layout)
+        self._opener = open_own if own else None
         self._kept: tuple[int, int] | None = None
         self._lines = ResultLines(layout)
 
@@ -149,7 +152,7 @@ class JsonlWriter(TextWriter):
             super().open(path)
             return
         size, self.rows = self._kept
-        file = self._file = FileIO(path, "r+")
+        file = self._file = FileIO(path, "r+", opener=self._opener)
         self._can_be_cut = True
         file.truncate(size)
         self._at = file.seek(size)

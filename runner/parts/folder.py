@@ -20,6 +20,7 @@ from runner.output.digests import Digests, digests
 from runner.output.files import replace_file, same_file, write_error
 from runner.output.folder import LOCK, MANIFEST, PARTS, PLAN, ROWS, check_folder, part_name, remove_parts
 from runner.output.folder_lock import FolderLock
+from runner.output.links import refuse_links
 from runner.output.manifest import State, begun, elapsed, ended, resumed, seconds_since
 from runner.output.resume import changed, changes, read_manifest
 from runner.parts.types import IDS, Begun, PartFigures, Plan
@@ -64,6 +65,8 @@ class PartsFolder:
         self._began = 0.0
         self._old: dict[str, Any] | None = None
         check_folder(path, self._folder)
+        refuse_links(self._folder, (ROWS, MANIFEST, LOCK), (PARTS,))
+        refuse_links(self._folder / PARTS, (PLAN,), (IDS,))
         parts = os.path.realpath(self._folder / PARTS)
         if any(os.path.realpath(one).startswith(parts + os.sep) for one in inputs):
             raise OutputError(f"-o {printable(path)}: the parts in it are what the run reads; choose another folder")

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from runner.datasets.dataset import Dataset
 from runner.output.files import replace_file, write_error
-from runner.output.folder import ROWS
+from runner.output.folder import MANIFEST, ROWS
+from runner.output.links import refuse_links
 from runner.output.manifest import State
 from runner.parts.survey import counted, looked
 from runner.parts.types import FIGURES, BeginTask, Begun, Count, CountTask, Look, LookTask, PartFigures, RunTask, Task
@@ -115,10 +116,17 @@ class Work:
 
 
 def read_figures(folder: str | os.PathLike[str]) -> PartFigures | None:
-    """The figures of a part that is finished, and whose rows are as long as then; else None."""
+    """
+    The figures of a part that is finished, and whose rows are as long as then; else None.
+
+    Raises OutputError for a part that leads elsewhere.
+    """
+    part = Path(folder)
+    refuse_links(part.parent, (), (part.name,))
+    refuse_links(part, (ROWS, MANIFEST, FIGURES))
     try:
-        size = os.path.getsize(Path(folder, ROWS))
-        with Path(folder, FIGURES).open("rb") as file:
+        size = os.path.getsize(part / ROWS)
+        with (part / FIGURES).open("rb") as file:
             found = PartFigures.model_validate_json(file.read(_FIGURES))
     except (OSError, ValidationError):
         return None

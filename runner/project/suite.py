@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from runner.errors import InputError, OutputError
 from runner.output.folder import is_folder
+from runner.output.links import refuse_links
 from runner.reports.content import RunContent
 from runner.reports.files import ReportFiles
 from runner.request import RunRequest
@@ -96,13 +98,14 @@ def refuse_names(names: Sequence[str]) -> None:
 
 
 def folder_of(output: Sequence[str], name: str) -> tuple[str, ...]:
-    """The results folder of one of several evaluators, in the folder for all. Raises OutputError for a file."""
+    """The results folder of one of several evaluators, in that for all. Raises OutputError for a file or a link."""
     for path in output:
         if not is_folder(path):
             raise OutputError(
                 f"the results of several evaluators go to a folder, not to {printable(whole(path))}; "
                 "write for example results/, which gets a folder for each"
             )
+        refuse_links(Path(path), (), (name,))
     return tuple(os.path.join(path, name, "") for path in output)
 
 

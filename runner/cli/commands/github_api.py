@@ -107,7 +107,8 @@ def _unpack(file: Any, folder: Path) -> None:
 
 def _copy(archive: zipfile.ZipFile, name: str, place: Path) -> None:
     left = _FILE
-    with archive.open(name) as source, place.open("wb") as target:
+    place.unlink(missing_ok=True)  # a link there is not followed
+    with archive.open(name) as source, place.open("xb") as target:
         while data := source.read(1 << 20):
             left -= len(data)
             if left < 0:

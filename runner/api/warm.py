@@ -17,8 +17,10 @@ from runner.request import Rows, RunRequest, Scorer
 from runner.runs.stored import prepare
 from runner.text import shown
 from runner.types import Result
+from sandboxes import event_loop
 from sandboxes.base import Call, Execution, GroupedProgram, Limits, Program, Sandbox, Script
 from sandboxes.errors import SandboxError
+from sandboxes.guest.supervisor import clock
 
 T = TypeVar("T")
 
@@ -212,7 +214,8 @@ class _LoopThread:
     """An event loop in a thread of its own, as callers may have one. A daemon, so that they can end at any time."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        clock.hold(self)
+        self._loop = event_loop.new_loop()
         self.ended = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="evalcell-warm", daemon=True)
         self._thread.start()
@@ -230,4 +233,5 @@ class _LoopThread:
         """Let the thread end. Safe twice."""
         if not self.ended:
             self.ended = True
+            clock.release(self)
             self._loop.call_soon_threadsafe(self._loop.stop)

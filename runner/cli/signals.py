@@ -138,6 +138,7 @@ class _Stop:
     def run(self, work: Coroutine[Any, Any, None]) -> bool:
         import asyncio  # not for a command that only prints its help
 
+        from sandboxes import event_loop
         from sandboxes.errors import SandboxError
 
         def remember() -> None:
@@ -160,7 +161,7 @@ class _Stop:
 
         self._cancel = remember
         try:
-            return asyncio.run(watched()) or self.asked
+            return event_loop.run(watched()) or self.asked
         finally:
             self._cancel = None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from runner.doctor.finding import Finding, ok, problem, warning
 from runner.evaluators.entrypoint import script
+from sandboxes import event_loop
 from sandboxes.base import Call, Language, Limits, Sandbox, SandboxConfig
 from sandboxes.errors import SandboxError
 from sandboxes.registry import backends, create, find
@@ -49,7 +50,7 @@ def _tried(name: str) -> str:
         async with asyncio.timeout(_SECONDS), sandbox:
             return await _run(sandbox, language)
 
-    return asyncio.run(body())
+    return event_loop.run(body())
 
 
 async def _run(sandbox: Sandbox, language: Language) -> str:

@@ -8,6 +8,7 @@ from concurrent import futures
 from typing import Any, TypeVar
 
 from runner.notebook.progress import INTERVAL, NotebookBar
+from sandboxes import event_loop
 
 T = TypeVar("T")
 
@@ -18,10 +19,11 @@ def wait(work: Callable[[], Coroutine[Any, Any, T]], bar: NotebookBar | None = N
         asyncio.get_running_loop()
     except RuntimeError:
         if bar is None:
-            return asyncio.run(work())
+            return event_loop.run(work())
     from anyio.from_thread import start_blocking_portal
 
-    with start_blocking_portal(name="evalcell-evaluate") as portal:
+    options = {"loop_factory": event_loop.new_loop}
+    with event_loop.held(), start_blocking_portal(backend_options=options, name="evalcell-evaluate") as portal:
         # An interrupt ends the wait; to leave the portal cancels the work, and waits until that has cleaned up.
         future = portal.start_task_soon(work)
         while not futures.wait([future], None if bar is None else INTERVAL).done:

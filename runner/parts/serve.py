@@ -17,6 +17,7 @@ from typing import Any
 from runner.parts.messages import line, packed
 from runner.parts.work import Work
 from runner.pool.faults import Fault
+from sandboxes import event_loop
 
 LENGTH = struct.Struct("<Q")
 _EVERY = 0.2  # seconds between two words on progress
@@ -32,7 +33,7 @@ def main() -> None:
     replies = os.dup(1)
     os.dup2(2, 1)  # nothing but replies may reach the pipe
     with suppress(KeyboardInterrupt):
-        asyncio.run(_serve(replies))
+        event_loop.run(_serve(replies))
     os._exit(0)
 
 

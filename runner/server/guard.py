@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-import time
 from collections.abc import Mapping
 from urllib.parse import quote
 
@@ -17,6 +16,7 @@ from runner.server.connection import HEADER_BYTES
 from runner.server.entry import Entry
 from runner.server.problems import reply
 from runner.service.errors import ServiceError
+from sandboxes.guest.supervisor.clock import now
 
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -112,14 +112,14 @@ class _Bounded:
         self._receive = receive
         self._most = most
         self._patience = patience
-        self._began = time.monotonic()
+        self._began = now()
         self._came = 0
         self._done = False
 
     async def __call__(self) -> Message:
         if self._done:
             return await self._receive()  # waits for the client to go
-        left = self._began + 2 * self._patience + self._came / _SLOWEST - time.monotonic()
+        left = self._began + 2 * self._patience + self._came / _SLOWEST - now()
         try:
             async with asyncio.timeout(max(0.0, min(self._patience, left))):
                 message = await self._receive()

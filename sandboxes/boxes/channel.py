@@ -6,10 +6,10 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from math import inf
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.guest import wire
+from sandboxes.guest.supervisor import clock
 from sandboxes.guest.supervisor.driver import Broken
 from sandboxes.guest.supervisor.inbox import Inbox
 
@@ -26,10 +26,15 @@ class Channel(Inbox):
     def __init__(self) -> None:
         ours, self.theirs = socket.socketpair()
         self.loop = asyncio.get_running_loop()
-        self.now = monotonic
+        self.now = clock.now
         self._event = asyncio.Event()
         self.wake = self._event.set
         super().__init__(ours, self.loop, self.wake)
+        clock.hold(self)
+
+    def hang_up(self) -> None:
+        super().hang_up()
+        clock.release(self)
 
     async def send(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
         """Send a message. Raises Broken if the box does not take it."""
@@ -57,7 +62,7 @@ class Channel(Inbox):
 
     async def wait(self, until: float, pause: float = inf) -> None:
         """Wait until something has happened, the time has come, or the seconds of a pause are over."""
-        timer = self.loop.call_later(min(until - monotonic(), pause) + 0.001, self._event.set)
+        timer = self.loop.call_later(min(until - self.now(), pause) + 0.001, self._event.set)
         try:
             await self._event.wait()
         finally:

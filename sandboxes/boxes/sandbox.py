@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
-from sandboxes import protocol
+from sandboxes import event_loop, protocol
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder, LoadingBox
@@ -84,7 +83,7 @@ class BoxedSandbox(Sandbox, Generic[B]):
             return started
 
         with ThreadPoolExecutor(1) as aside:  # this thread may already run an event loop
-            found = aside.submit(lambda: asyncio.run(body())).result()
+            found = aside.submit(lambda: event_loop.run(body())).result()
         if found.tier == "C":
             raise SandboxUnavailableError(tiers.no_tier_message(cls.name, found.refused, None))
         refused = [f"tier {tier}: {why}" for tier, why in found.refused.items()]

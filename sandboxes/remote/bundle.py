@@ -9,7 +9,7 @@ import zlib
 from sandboxes.base import Language
 from sandboxes.boxes.launch import GUEST, VARIABLES
 
-_FIRST = ("wire", "box.confine", "box.reap", "box.init", "supervisor.pipes", "supervisor.procfs")
+_FIRST = ("wire", "box.confine", "box.reap", "box.init", "supervisor.clock", "supervisor.pipes", "supervisor.procfs")
 _SUPERVISOR = tuple(
     f"supervisor.{name}" for name in ("outgoing", "inbox", "blame", "shortage", "timing", "driver", "processor", "run")
 )

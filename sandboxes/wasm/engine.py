@@ -13,6 +13,7 @@ from wasmtime import Engine as WasmtimeEngine
 from wasmtime import _ffi as ffi
 
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.guest.supervisor import clock
 from sandboxes.wasm import native
 
 TICK = 0.005
@@ -68,9 +69,11 @@ class Engine:
 
     def __enter__(self) -> Self:
         self._ticker.start()
+        clock.hold(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None:
+        clock.release(self)
         self._ticker.stop()
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator
 from typing import Literal
 
 from wasmtime import TrapCode
 
 from sandboxes.errors import SandboxError
+from sandboxes.guest.supervisor.clock import now
 from sandboxes.raw import Raw
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.frames import Bounds, Request
@@ -95,7 +95,7 @@ class Guests:
 
     def _ask(self, instance: Instance, function: str, request: Request, bounds: Bounds) -> Raw:
         random = request.random if request.random is not None else int.from_bytes(os.urandom(8), "little")
-        began = time.perf_counter()
+        began = now()
         how: How = "reply"
         try:
             payload = instance.ask(function, request.text, random, bounds)
@@ -109,7 +109,7 @@ class Guests:
             else:
                 died_full = instance.size > NEARLY * bounds.memory
                 how, payload = ("memory" if died_full else "trap"), _words(e.code).encode()
-        return Raw(request.call, how, payload, time.perf_counter() - began)
+        return Raw(request.call, how, payload, now() - began)
 
     def forget(self, program: int) -> None:
         if found := self._programs.pop(program, None):

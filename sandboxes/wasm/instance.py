@@ -10,6 +10,7 @@ import time
 from ctypes import byref, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from typing import Any
 
+from sandboxes.guest.supervisor.clock import now
 from sandboxes.wasm import native
 from sandboxes.wasm.encode import PAGE
 from sandboxes.wasm.engine import Engine
@@ -209,7 +210,7 @@ class Instance:
 
         Raises CallStopped, GuestTrap or ReplyError; after any of these the instance must not be used again.
         """
-        self._deadline = time.monotonic() + bounds.timeout
+        self._deadline = now() + bounds.timeout
         self._spent = math.inf if bounds.cpu is None else time.thread_time() + bounds.cpu
         self.ended = None
         self._set_clock()
@@ -235,7 +236,7 @@ class Instance:
 
         Raises GuestTrap if the script has broken the guest so far that this fails or takes a second.
         """
-        self._deadline, self._spent = time.monotonic() + 1, math.inf
+        self._deadline, self._spent = now() + 1, math.inf
         native.set_epoch_deadline(self._context, 1)
         self._run(f"cabi_post_{function}", self._reply)
 
@@ -249,7 +250,7 @@ class Instance:
         return self._result.value
 
     def _may_go_on(self) -> bool:
-        if time.monotonic() >= self._deadline:
+        if now() >= self._deadline:
             self.ended = "timeout"
         elif self._spent < math.inf and time.thread_time() >= self._spent:
             self.ended = "cpu"

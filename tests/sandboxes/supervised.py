@@ -11,11 +11,11 @@ import os
 import select
 import struct
 from collections.abc import Awaitable, Callable, Sequence
-from time import monotonic
 from typing import Any
 
 from sandboxes.guest import wire
 from sandboxes.guest.supervisor import deno_fifo
+from sandboxes.guest.supervisor.clock import now
 from sandboxes.guest.supervisor.deno_fifo import FramePipe
 from sandboxes.guest.supervisor.driver import Bounds, Broken
 
@@ -75,7 +75,7 @@ class Place:
         return not (self.gone or self.closed)
 
     def now(self) -> float:
-        return monotonic() + self._passed
+        return now() + self._passed
 
     def passes(self, seconds: float) -> None:
         """So long the caller deals with something."""

@@ -27,6 +27,7 @@ from runner.pool.worker.runs import RunTask
 from runner.pool.worker.sandboxes import Sandboxes
 from runner.pool.worker.tries import checked, tried
 from runner.types import Evaluator
+from sandboxes import event_loop
 from sandboxes.base import LOG, SandboxConfig
 from sandboxes.json_text import writer
 
@@ -56,7 +57,7 @@ def main(name: str, host: str = "") -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     replies = os.dup(1)
     os.dup2(2, 1)  # nothing but messages may reach the pipe
-    asyncio.run(_serve(replies, int(host) if host else None))
+    event_loop.run(_serve(replies, int(host) if host else None))
     os._exit(0)  # no thread that hangs in a file may hold it up
 
 

@@ -16,6 +16,7 @@ import signal
 import sys
 
 from ..box import confine
+from ..supervisor import clock
 from ..supervisor.blame import is_well
 from ..supervisor.driver import Bounds, Broken
 from . import frames, host_facts
@@ -84,6 +85,7 @@ def main(part: Part, make_runtime: Callable[[Settings], Runtime]) -> NoReturn:
     last = json.loads(part())
     rows = _split(part(), last["sizes"])
     ports = Ports()
+    clock.hold(ports)
     code = 1
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

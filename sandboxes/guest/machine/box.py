@@ -11,11 +11,11 @@ import socket
 from abc import ABC, abstractmethod
 
 from ..supervisor import procfs, shortage
+from ..supervisor.clock import now
 from ..supervisor.driver import Broken
 from ..supervisor.run import BROKE
 from .channel import Channel
 from .cleanup import sweep
-from .event_loop import now
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:

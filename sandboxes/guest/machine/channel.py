@@ -6,9 +6,10 @@ import contextlib
 import socket
 
 from .. import wire
+from ..supervisor.clock import now
 from ..supervisor.driver import Broken
 from ..supervisor.inbox import Inbox
-from .event_loop import nothing, now
+from .event_loop import nothing
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import select
-import time
+
+from ..supervisor.clock import now
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-now = time.monotonic
 
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 

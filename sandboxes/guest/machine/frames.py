@@ -8,7 +8,7 @@ import json
 import os
 import select
 
-from .event_loop import now
+from ..supervisor.clock import now
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:

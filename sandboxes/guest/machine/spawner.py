@@ -18,6 +18,7 @@ import time
 from .. import wire
 from ..box import confine, init
 from ..supervisor import procfs
+from ..supervisor.clock import now
 from . import namespaces
 
 TYPE_CHECKING = False  # typing's, whose import is slow
@@ -70,9 +71,9 @@ class Spawner:
 
     def end_boxes(self, seconds: float) -> None:
         """Wait so long until no process of a box is left, then end them from outside."""
-        until = time.monotonic() + seconds
+        until = now() + seconds
         while left := procfs.descendants(self.pid):
-            over = time.monotonic() - until
+            over = now() - until
             if over > _MOST:
                 raise AgentError("the machine does not end processes as requested")
             for pid in left if over > 0 else ():

@@ -10,9 +10,9 @@ import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from time import monotonic
 
 from .. import wire
+from .clock import now
 
 TYPE_CHECKING = False  # as typing's
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def running_loop() -> Loop:
 
 
 class Arrivals:
-    """When the bytes of a stream were read, by the monotonic clock."""
+    """When the bytes of a stream were read, by `clock.now`."""
 
     def __init__(self) -> None:
-        self._since = self._last = monotonic()
+        self._since = self._last = now()
         self._chunks: deque[tuple[int, float]] = deque()
         self._read = self._taken = 0
 
@@ -52,12 +52,12 @@ class Arrivals:
 
     def listen(self) -> None:
         """Read from now on; the writer need not wait any more."""
-        self._since = monotonic()
+        self._since = now()
 
     def add(self, count: int) -> None:
         """Record that so many bytes have been read."""
         self._read += count
-        self._chunks.append((self._read, monotonic()))
+        self._chunks.append((self._read, now()))
 
     def take(self, count: int) -> None:
         """Record that so many bytes have been taken."""

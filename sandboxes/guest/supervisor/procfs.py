@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
+
+from .clock import now
 
 _PROC = "/proc"
 _OWN = ("RssAnon", "RssShmem", "VmSwap", "VmPTE", "HugetlbPages")
@@ -63,10 +64,10 @@ def memory(pids: list[int], limit: int) -> int:
     together = most = sum(own)
     if together <= limit or len(pids) < 2:
         return together
-    until = time.monotonic() + _PATIENCE
+    until = now() + _PATIENCE
     for pid, held in zip(reversed(pids), reversed(own), strict=True):  # a fork's share is mostly enough to know
         most += min(0, _proportional(pid) - held)
-        if most <= limit or time.monotonic() > until:
+        if most <= limit or now() > until:
             break
     return most if most <= limit else together
 

@@ -16,7 +16,7 @@ _READING = 0.1
 
 class Timing:
     """
-    The times of one run, all by the monotonic clock, in seconds.
+    The times of one run, all by `clock.now`.
 
     Only the process that runs the calls knows how long each took: several results may arrive at once, or be read late.
     What it reports is believed as far as so much time has passed since the run began.

@@ -1,0 +1,36 @@
+"""Event loops whose time stands still while this process cannot run: no deadline passes meanwhile, whoever set it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sandboxes.guest.supervisor import clock
+
+T = TypeVar("T")
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop with that time, as long as somebody holds the clock."""
+    loop = asyncio.new_event_loop()
+    vars(loop)["time"] = clock.now
+    return loop
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """As asyncio.run, with such a loop."""
+    with held(), asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(work)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Let the clock tick in this block."""
+    holder = object()
+    clock.hold(holder)
+    try:
+        yield
+    finally:
+        clock.release(holder)

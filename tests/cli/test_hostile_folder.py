@@ -185,7 +185,7 @@ def test_tools_are_looked_for_in_the_folders_of_path_that_are_nobody_elses(
     for path in ("bin:.", "", ":"):
         monkeypatch.setenv("PATH", path)
         assert find_program("uv") is None
-    monkeypatch.setenv("PATH", f"bin:{tmp_path / 'theirs' / 'bin'}")
+    monkeypatch.setenv("PATH", f"bin:{tmp_path / 'work' / 'bin'}")
     assert find_uv() == tmp_path / "work" / "bin" / "uv"
     assert tiers._bubblewraps()[0] == str(tmp_path / "work" / "bin" / "bwrap")
 

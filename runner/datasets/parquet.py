@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Collection, Iterator
 from importlib.util import find_spec
 from itertools import count
@@ -22,12 +21,7 @@ from runner.datasets.rows import Row, read_json
 from runner.datasets.slices import Slice
 from runner.errors import DatasetError
 from runner.text import printable, shown
-
-_FOLDER = str(Path(__file__).parents[2])
-_BOOT = (
-    "import sys; sys.path += [f for f in sys.argv[1:2] if f not in sys.path]; "
-    "from runner.datasets.parquet_decoder import main; main(sys.argv[2])"
-)
+from sandboxes.own_python import module_command
 
 
 class ParquetRows:
@@ -56,7 +50,7 @@ class ParquetRows:
             raise DatasetError(f'{self.name}: {self._kind} needs pyarrow: pip install "evalcell[parquet]"')
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _BOOT, _FOLDER, place],
+                module_command("runner.datasets.parquet_decoder", place),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

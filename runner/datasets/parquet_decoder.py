@@ -2,7 +2,7 @@
 Decodes a Parquet file in a process of its own, whose memory the kernel bounds.
 
 What a file says about its sizes may be wrong, and a page of 1 GB fits into a kilobyte, so nothing less is a bound.
-Standard input has one line, the columns and row groups that are wanted. Standard output has a line that tells what the
+One pipe has one line, the columns and row groups that are wanted. The other gets a line that tells what the
 file is, a line for each row, and `null` after the last one. A row is an object, or text that says why there is none; a
 list with such a text says that nothing behind it can be read either. A list of lists has many rows: the values of each
 column, in the order of the first line.
@@ -44,10 +44,14 @@ _HEADER = 1 << 20
 """Characters of all columns' names up to which the parent is told them."""
 
 
-def main(path: str) -> None:
-    out = sys.stdout.buffer
+def main(requests: int, replies: int, path: str) -> None:
+    with open(requests, "rb") as asked, open(replies, "wb") as out:
+        _decode(asked.readline(), out, path)
+
+
+def _decode(line: bytes, out: BinaryIO, path: str) -> None:
     try:
-        task = json.loads(sys.stdin.readline())
+        task = json.loads(line)
         asked, groups, at = task["columns"], task["groups"], task["at"]
         import pyarrow.parquet as parquet
 

@@ -6,10 +6,8 @@ import asyncio
 import json
 import os
 import pickle
-import sys
 from collections import deque
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,15 +16,12 @@ from runner.parts.messages import LINE, reply_of
 from runner.parts.serve import LENGTH
 from runner.parts.types import PartLostError, Task
 from runner.parts.work import Progress, Reply
+from runner.pool import frames
 from runner.text import printable
 from sandboxes.base import LOG
+from sandboxes.own_python import module_command
 from sandboxes.shield import finish
 
-_FOLDER = str(Path(__file__).parents[2])
-_BOOT = (
-    "import sys; sys.path += [f for f in sys.argv[1:2] if f not in sys.path]; "
-    "from runner.parts.serve import main; main()"
-)
 _START = 120.0  # seconds to import what it needs, on a machine that is busy
 _STOP = 12.0  # seconds in which a worker must have stopped, or it is killed
 
@@ -88,7 +83,7 @@ class ProcessWorker:
             return
         self._last.clear()
         self._process = process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-c", _BOOT, _FOLDER),
+            *module_command("runner.parts.serve"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -109,11 +104,10 @@ class ProcessWorker:
 
     async def _log(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
-        with suppress(ValueError):  # a line without an end
-            while data := await process.stderr.readline():
-                if said := printable(data.decode("utf-8", "replace").strip(), 400):
-                    self._last.append(said)
-                    LOG.info("%s: %s", self.name, said)
+        while data := await frames.read_line(process.stderr):
+            if said := printable(data.decode("utf-8", "replace").strip(), 400):
+                self._last.append(said)
+                LOG.info("%s: %s", self.name, said)
 
     async def close(self) -> None:
         """Stop what it does, and end it. Safe twice."""

@@ -1,4 +1,4 @@
-"""A worker's process on this machine: tasks come on standard input, replies go to standard output."""
+"""A worker's process on this machine: tasks come by one pipe, replies go into another."""
 
 from __future__ import annotations
 
@@ -24,20 +24,18 @@ _EVERY = 0.2  # seconds between two words on progress
 _GRACE = 10.0  # seconds to stop in once the run is gone
 
 
-def main() -> None:
-    """Serve until standard input ends."""
+def main(requests: int, replies: int) -> None:
+    """Serve until the requests end."""
     # A Ctrl-C goes to the whole group: the process of the run decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr)
-    replies = os.dup(1)
-    os.dup2(2, 1)  # nothing but replies may reach the pipe
     with suppress(KeyboardInterrupt):
-        event_loop.run(_serve(replies))
+        event_loop.run(_serve(requests, replies))
     os._exit(0)
 
 
-async def _serve(replies: int) -> None:
+async def _serve(requests: int, replies: int) -> None:
     loop, work, tasks = asyncio.get_running_loop(), Work(), asyncio.Queue[Any]()
 
     def say(data: bytes) -> None:
@@ -47,8 +45,9 @@ async def _serve(replies: int) -> None:
                 left = left[os.write(replies, left) :]
 
     def read() -> None:
-        while len(head := sys.stdin.buffer.read(LENGTH.size)) == LENGTH.size:
-            body = sys.stdin.buffer.read(LENGTH.unpack(head)[0])
+        pipe = os.fdopen(requests, "rb")
+        while len(head := pipe.read(LENGTH.size)) == LENGTH.size:
+            body = pipe.read(LENGTH.unpack(head)[0])
             loop.call_soon_threadsafe(tasks.put_nowait, pickle.loads(body))  # of the run, which started this process
         loop.call_soon_threadsafe(tasks.put_nowait, None)
         loop.call_soon_threadsafe(current.cancel)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sandboxes.json_text import writer
-
-if TYPE_CHECKING:
-    import asyncio
 
 HEADER = 64 << 10
 """Most bytes of a header."""
@@ -63,3 +61,13 @@ async def read(stream: asyncio.StreamReader) -> Frame:
     if not isinstance(found, dict):
         raise FrameError("a header that is no object")
     return Frame(found, body[header:])
+
+
+async def read_line(stream: asyncio.StreamReader) -> bytes:
+    """The next line of a log, cut; empty at the end."""
+    try:
+        return await stream.readuntil()
+    except asyncio.IncompleteReadError as e:
+        return e.partial
+    except asyncio.LimitOverrunError as e:
+        return await stream.readexactly(max(1, e.consumed))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import sys
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
@@ -23,13 +21,10 @@ from runner.text import printable
 from sandboxes.base import LOG
 from sandboxes.guest.supervisor import shortage
 from sandboxes.handle import own_handle
+from sandboxes.own_python import module_command
 from sandboxes.shield import begin, finish, wait_for
 
-_FOLDER = str(Path(__file__).parents[2])
-_BOOT = (
-    "import sys; sys.path += [f for f in sys.argv[1:2] if f not in sys.path]; "
-    "from runner.pool.worker.serve import main; main(*sys.argv[2:])"
-)
+_MODULE = "runner.pool.worker.serve"
 _START = 60.0  # seconds to import what it needs, on a machine that is busy
 _STOP = 10.0  # seconds in which a job must have stopped, or the worker is killed
 _CLOSE = 15.0  # seconds in which a worker must have closed its sandboxes
@@ -155,7 +150,7 @@ class WorkerProcess:
         passed = () if host is None else (host,)
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-c", _BOOT, _FOLDER, self.name, *map(str, passed)),
+                *module_command(_MODULE, self.name, *map(str, passed)),
                 stdin=-1,
                 stdout=-1,
                 stderr=-1,
@@ -236,7 +231,7 @@ class WorkerProcess:
 
     async def _log(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
-        while line := await _line(process.stderr):
+        while line := await frames.read_line(process.stderr):
             said = printable(line.decode("utf-8", "replace").strip(), _LINE)
             if said:
                 self._last.append(printable(said, 200))
@@ -257,13 +252,3 @@ class WorkerProcess:
             await process.stdin.drain()
         except OSError as e:
             raise WorkerLostError(f"a worker of the server was lost ({e})") from e
-
-
-async def _line(stream: asyncio.StreamReader) -> bytes:
-    """The next line of a log, cut; empty at the end."""
-    try:
-        return await stream.readuntil()
-    except asyncio.IncompleteReadError as e:
-        return e.partial
-    except asyncio.LimitOverrunError as e:
-        return await stream.readexactly(max(1, e.consumed))

@@ -63,9 +63,10 @@ def version(program: str) -> str:
     variables = {"DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1", "DENO_DIR": os.devnull, "HOME": os.devnull}
     try:
         done = subprocess.run([program, "--version"], env=variables, capture_output=True, timeout=_SECONDS, check=True)
-        words = done.stdout.decode("utf-8", "replace").split()
-        if words[0] != "deno":
-            raise ValueError(f"it says {words[0]!r}")
+        lines = done.stdout.decode("utf-8", "replace").splitlines()
+        words = next((line.split() for line in lines if line.startswith("deno ")), None)  # a wrapper may say more
+        if words is None:
+            raise ValueError(f"it says {lines[0]!r}")
         return words[1]
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as e:
         if short := shortage.why(e):

@@ -85,11 +85,11 @@ async def interpreter(python: Path | RemotePython, deadline: float) -> Interpret
         done = await tool_process.run(
             command, cwd=Path(interpreter_facts.__file__).parent, variables=python_variables(), deadline=deadline
         )
-        found = json.loads(done.output)
+        found = json.loads(done.output.splitlines()[-1])  # a wrapper may say more
         return Interpreter(python, {str(name): str(value) for name, value in found.items()})
     except TimeoutError:
         raise
-    except (OSError, ValueError, AttributeError) as e:
+    except (OSError, ValueError, AttributeError, IndexError) as e:
         raise SandboxUnavailableError(f"packages: {python} is not a Python that works here; use another") from e
 
 

@@ -44,6 +44,7 @@ _NETWORK = re.compile(
     r"tcp connect|timed out|tunnel error|peer certificate",
     re.IGNORECASE,
 )
+_HEARD = re.compile(r"Python\s+at\s+`([^`]+)`\s+returned\s+an\s+invalid\s+response")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _PARSE = re.compile(r"Couldn't parse|Failed to parse", re.IGNORECASE)
 
@@ -98,6 +99,11 @@ def failure(
     if _FULL.search(done.errors):
         room = f"make room, run 'evalcell cache prune', or set {VARIABLE} to a folder on another disk"
         return SandboxUnavailableError(f"packages: the disk of {cache_dir()} is full at {what}; {room}")
+    if heard := _HEARD.search(done.errors):
+        return SandboxUnavailableError(
+            f"packages: uv cannot ask {heard[1]} what it is, as something that runs when it starts prints to standard "
+            "output: look for a .pth file or a sitecustomize.py beside its packages, and let it print to standard error"
+        )
     if is_network_error(done.errors):
         connect = "set SSL_CERT_FILE or UV_SYSTEM_CERTS=1" if "certificate" in done.errors else connect
         return SandboxUnavailableError(f"packages: the package index cannot be reached for {what}: {why}; {connect}")

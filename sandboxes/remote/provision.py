@@ -136,7 +136,7 @@ async def install_lock(provider: Provider, machine: Machine, lock: Lock, say: Sa
     """
     left = deadline - asyncio.get_running_loop().time()
     reply = _Reply()
-    command = Command(argv=("python3", "-I", "-c", _INSTALL), input=lock.text.encode(), timeout=max(1.0, left))
+    command = Command(argv=("python3", "-I", "-S", "-c", _INSTALL), input=lock.text.encode(), timeout=max(1.0, left))
     say(f"{provider.name}: installing {len(lock.packages)} package{'s' * (len(lock.packages) != 1)} in a machine")
     late = SandboxUnavailableError(
         f"{provider.name}: installing packages took too long; allow more seconds with SandboxConfig(install_timeout=…)"

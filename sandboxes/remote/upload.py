@@ -166,7 +166,7 @@ async def _send_piece(
             raise UnreachableError(f"{provider.name}: a machine's reply about its files is too long")
 
     left = max(1.0, deadline - asyncio.get_running_loop().time())
-    command = Command(argv=("python3", "-I", "-c", _KEEP), input=piece, timeout=left)
+    command = Command(argv=("python3", "-I", "-S", "-c", _KEEP), input=piece, timeout=left)
     late = SandboxUnavailableError(
         f"{provider.name}: sending the files took too long; send less, or allow more seconds with "
         "SandboxConfig(install_timeout=…)"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FOLDERS = (str(Path(__file__).parents[1]), str(Path(__file__).parent))
-"""The first arguments of the process."""
+from sandboxes.own_python import command_of
+
+_FOLDERS = (str(Path(__file__).parents[1]), str(Path(__file__).parent))
 
 _BOOT = """
-import gc, sys
+import gc
 gc.disable()  # what is imported is no garbage, and to look for it takes long
 for name, folder in ("sandboxes", sys.argv[1]), ("sandboxes.wasm", sys.argv[2]):
     sys.modules[name] = package = type(sys)(name)
@@ -16,15 +17,14 @@ for name, folder in ("sandboxes", sys.argv[1]), ("sandboxes.wasm", sys.argv[2]):
 from MODULE import main
 gc.freeze()
 gc.enable()
-main(*sys.argv[3:])
+main(requests, replies, *sys.argv[3:])
 """
 
 
-def boot(module: str) -> str:
+def boot(module: str, *arguments: str) -> list[str]:
     """
-    The program to pass with `-P -c`: it calls the module's `main` with the arguments after `FOLDERS`.
+    What starts a process that calls the module's `main` as `module_command` does.
 
-    It starts without the packages' own modules, whose imports take far longer than all that a worker needs. `-P`: a
-    module in the folder that evalcell is called from must not be taken for one of ours.
+    It starts without the packages' own modules, whose imports take far longer than all that a worker needs.
     """
-    return _BOOT.replace("MODULE", module)
+    return [*command_of(_BOOT.replace("MODULE", module)), *_FOLDERS, *arguments]

@@ -14,7 +14,7 @@ from sandboxes.cache import VARIABLE
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.supervisor.shortage import first_to_go, why
 from sandboxes.handle import end_with, own_handle
-from sandboxes.wasm.boot import FOLDERS, boot
+from sandboxes.wasm.boot import boot
 
 _TRIED = 60.0  # seconds to load native code for trial, which takes a fraction of one
 _REFUSED = 3
@@ -31,7 +31,7 @@ def native(name: str, module: bytes, stop: threading.Event | None = None) -> byt
     """
     host = own_handle()
     passed = () if host is None else (host,)
-    command = [sys.executable, "-P", "-c", boot("sandboxes.wasm.compiler"), *FOLDERS, *map(str, passed)]
+    command = boot("sandboxes.wasm.compiler", *map(str, passed))
     pipe = subprocess.PIPE
     try:
         with (
@@ -90,7 +90,7 @@ def _answer(process: subprocess.Popen[bytes], stop: threading.Event | None) -> t
 
 def loads(path: Path) -> bool:
     """False if wasmtime refuses this native code here. Raises SandboxUnavailableError if no process can be had."""
-    command = [sys.executable, "-P", "-c", boot("sandboxes.wasm.compiler"), *FOLDERS, "", str(path)]
+    command = boot("sandboxes.wasm.compiler", "", str(path))
     try:
         tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIED)
         return tried.returncode != _REFUSED  # any other end says nothing of the code
@@ -100,9 +100,9 @@ def loads(path: Path) -> bool:
         raise SandboxUnavailableError(f"the compiled sandbox cannot be tried: {why(e) or e.strerror}") from e
 
 
-def main(host: str = "", path: str = "") -> None:
+def main(requests: int, replies: int, host: str = "", path: str = "") -> None:
     """
-    Compile what standard input holds to standard output, or load what is at `path`; `_REFUSED` if that fails.
+    Compile what `requests` holds to `replies`, or load what is at `path`; `_REFUSED` if that fails.
 
     It ends with the process that `host` is a handle on.
     """
@@ -119,4 +119,5 @@ def main(host: str = "", path: str = "") -> None:
         except WasmtimeError:
             sys.exit(_REFUSED)
         return
-    sys.stdout.buffer.write(Module(Engine(configure(parallel=True)), sys.stdin.buffer.read()).serialize())
+    with open(requests, "rb") as module, open(replies, "wb") as code:
+        code.write(Module(Engine(configure(parallel=True)), module.read()).serialize())

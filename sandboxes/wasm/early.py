@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 
 from sandboxes.handle import own_handle
-from sandboxes.wasm.boot import FOLDERS, boot
+from sandboxes.wasm.boot import boot
 
 _begun: list[subprocess.Popen[bytes]] = []
 
@@ -25,8 +25,7 @@ def command(reset: str) -> Iterator[tuple[list[str], tuple[int, ...]]]:
     host = own_handle()
     passed = () if host is None else (host,)
     try:
-        words = [sys.executable, "-P", "-c", boot("sandboxes.wasm.worker"), *FOLDERS, reset]
-        yield [*words, *map(str, passed)], passed
+        yield boot("sandboxes.wasm.worker", reset, *map(str, passed)), passed
     finally:
         for descriptor in passed:
             os.close(descriptor)

@@ -21,24 +21,23 @@ from sandboxes.wasm.guests import Guests
 from sandboxes.wasm.reset import Reset
 
 
-def main(reset: str, host: str = "") -> None:
+def main(requests: int, replies: int, reset: str, host: str = "") -> None:
     """
-    Serve until standard input ends, then stop at once, also inside a call. The first frame is `open`.
+    Serve until `requests` end, then stop at once, also inside a call. The first frame is `open`.
 
     So nothing keeps running when the parent process dies, however it dies. `host` is a handle on the parent: if a child
-    forked from it lives on, standard input does not end.
+    forked from it lives on, the requests do not end.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C goes to the whole group; the parent decides what to do
-    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # nothing but frames may reach the pipe
     work: queue.SimpleQueue[frames.Frame] = queue.SimpleQueue()
     threading.stack_size(THREAD_STACK)
-    serve = threading.Thread(target=_serve, args=(reset, work, replies), daemon=True)
+    serve = threading.Thread(target=_serve, args=(reset, work, os.fdopen(replies, "wb")), daemon=True)
     serve.start()
     if host:
         threading.Thread(target=end_with, args=(int(host),), daemon=True).start()
-    while frame := frames.read(requests):
-        work.put(frame)
+    with os.fdopen(requests, "rb") as pipe:
+        while frame := frames.read(pipe):
+            work.put(frame)
     os._exit(0)
 
 

@@ -10,6 +10,7 @@ from sandboxes.wasm import early
 from sandboxes.wasm.reset import Reset
 
 _LIMIT = 1 << 22  # bytes that may wait to be read
+_TAIL = 4096  # bytes of what it says that are kept
 
 
 class WorkerProcess(Protocol):
@@ -38,9 +39,41 @@ async def start(reset: Reset) -> WorkerProcess:
     if (begun := early.take(reset)) is not None:
         return await _Adopted.open(begun)
     with early.command(reset) as (words, passed):
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             *words, stdin=-1, stdout=-1, stderr=-1, limit=_LIMIT, pass_fds=passed
         )
+        return _Started(process)
+
+
+async def _tail(stream: asyncio.StreamReader) -> bytes:
+    """The end of what it says. Who says much, such as a log of others, is read at once, as it would wait otherwise."""
+    kept = b""
+    while chunk := await stream.read(_TAIL):
+        kept = (kept + chunk)[-_TAIL:]
+    return kept
+
+
+class _Started:
+    """A process that the event loop has started."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr
+        self._process = process
+        self.pid, self.stdin, self.stdout = process.pid, process.stdin, process.stdout
+        self._said = asyncio.create_task(_tail(process.stderr))
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    async def communicate(self) -> tuple[bytes, bytes]:
+        assert self.stdout
+        said, _ = await asyncio.gather(self._said, self.stdout.read())
+        await self._process.wait()
+        return b"", said
 
 
 class _Adopted:
@@ -55,7 +88,8 @@ class _Adopted:
         self._process = process
         self.pid = process.pid
         self.stdin = stdin
-        (self.stdout, _), (self._stderr, _) = self._read = read
+        (self.stdout, _), (stderr, _) = self._read = read
+        self._said = asyncio.create_task(_tail(stderr))
 
     @classmethod
     async def open(cls, process: subprocess.Popen[bytes]) -> _Adopted:
@@ -78,7 +112,7 @@ class _Adopted:
     async def communicate(self) -> tuple[bytes, bytes]:
         """What it still says, once it has ended. Its pipes are closed then, even if this is cancelled."""
         try:
-            _, said = await asyncio.gather(self.stdout.read(), self._stderr.read())
+            _, said = await asyncio.gather(self.stdout.read(), self._said)
         finally:
             self.stdin.close()
             for _, transport in self._read:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
+import sys
 
 import pytest
 
@@ -130,7 +131,7 @@ sys.stdin.read()
 
 
 def test_a_worker_that_sends_as_much_as_it_may_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.pool.process._BOOT", FLOODS)
+    monkeypatch.setattr("runner.pool.process.module_command", lambda *_: [sys.executable, "-c", FLOODS])
     monkeypatch.setattr("runner.pool.process.HELD", 2 << 20)
     seen: list[int] = []
 

@@ -45,8 +45,8 @@ column that the rows lack: about 0.05 s for so many bytes.
 _write = writer(ascii=True, compact=True, nan=False)
 
 
-def main(name: str, host: str = "") -> None:
-    """Serve until standard input ends. `name` is the worker's, and `host` a handle on the process that serves."""
+def main(requests: int, replies: int, name: str, host: str = "") -> None:
+    """Serve until the requests end. `name` is the worker's, and `host` a handle on the process that serves."""
     if name != LOCAL and sys.platform == "linux":
         from sandboxes.guest.box.confine import closed_to_others  # here: it needs a Unix
 
@@ -55,16 +55,14 @@ def main(name: str, host: str = "") -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
-    replies = os.dup(1)
-    os.dup2(2, 1)  # nothing but messages may reach the pipe
-    event_loop.run(_serve(replies, int(host) if host else None))
+    event_loop.run(_serve(requests, replies, int(host) if host else None))
     os._exit(0)  # no thread that hangs in a file may hold it up
 
 
-async def _serve(replies: int, host: int | None) -> None:
+async def _serve(requests: int, replies: int, host: int | None) -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_BUFFER)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(requests, "rb"))
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(replies, "wb"))
     worker = Worker(reader, asyncio.StreamWriter(transport, protocol, None, loop))
     if host is not None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
-from sandboxes.packages.settings import ACCESS, CERTIFICATES, CHOICE, NEEDED, PIP, PYTHON
+from sandboxes.packages.settings import NEEDED, PYTHON, install_variables
 from sandboxes.registry import find
 
 _OWN = (
@@ -13,8 +12,6 @@ _OWN = (
     *("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "USER", "LOGNAME"),
     *("EVALCELL_CACHE_DIR", "EVALCELL_STATE_DIR", "EVALCELL_DENO", "EVALCELL_DEBUG"),
 )
-_INSTALLS = (*ACCESS, *CHOICE, *CERTIFICATES, *PIP, "UV_CONFIG_FILE", "UV_NO_CONFIG")
-_LOGIN = re.compile(r"UV_INDEX_\w+_(USERNAME|PASSWORD)")
 
 
 def runs_elsewhere(backend: str) -> bool:
@@ -24,13 +21,17 @@ def runs_elsewhere(backend: str) -> bool:
 
 def local_variables(own: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, str]:
     """Those of the worker whose sandboxes run here; `allowed` are those that scripts may be given."""
-    names = {*NEEDED, *PYTHON, *_OWN, *_INSTALLS, *allowed}
-    return {name: value for name, value in own.items() if name in names or _LOGIN.fullmatch(name)}
+    names = {*NEEDED, *PYTHON, *_OWN, *install_variables(own), *allowed}
+    return {name: value for name, value in own.items() if name in names}
 
 
 def provider_variables(own: Mapping[str, str], backend: str, allowed: Iterable[str] = ()) -> dict[str, str]:
-    """Those of the worker of one provider, with its credentials alone. Raises as `registry.find` does."""
+    """
+    Those of the worker of one provider: its credentials, and those of package indexes, as packages are resolved here.
+
+    Raises as `registry.find` does.
+    """
     provider = getattr(find(backend), "provider", None)
-    names = {*NEEDED, *PYTHON, *_OWN, *CERTIFICATES, *allowed, *getattr(provider, "variables", ())}
+    names = {*NEEDED, *PYTHON, *_OWN, *install_variables(own), *allowed, *getattr(provider, "variables", ())}
     prefixes = (f"{backend.upper()}_", f"EVALCELL_{backend.upper()}_")
     return {name: value for name, value in own.items() if name in names or name.startswith(prefixes)}

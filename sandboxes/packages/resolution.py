@@ -19,7 +19,7 @@ from sandboxes.packages.lock import Lock, read_lock
 from sandboxes.packages.locking import Say, work_folder
 from sandboxes.packages.requirement import name_of, normalize_requirements
 from sandboxes.packages.settings import python_variables
-from sandboxes.packages.uv import WHEELS, choice, failure, run_uv, timeout_error
+from sandboxes.packages.uv import WHEELS, failure, run_uv, timeout_error, user_settings
 
 LOCKS = "locks"
 SUFFIX = ".json"
@@ -105,9 +105,12 @@ async def resolve(requirements: tuple[str, ...], python: Path | RemotePython, *,
     what = f"resolving {_few(wanted)}"
     try:
         target = await interpreter(python, deadline)
-        key = target.key(sorted(wanted), choice())
+        user = user_settings()
+        key = target.key(sorted(wanted), user.choice)
         if lock := _cached_lock(folder, key, wanted, say):
             return lock
+        for note in user.notes:
+            say(f"packages: {note}")
         with disk_errors(folder):
             async with work_folder(folder, key, say=say, deadline=deadline) as work:
                 return _cached_lock(folder, key, wanted, say) or await _resolve(
@@ -128,7 +131,7 @@ async def _resolve(
         *("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--no-emit-build-options"),
         *("--no-emit-index-annotation", "--no-sources"),
     ]
-    done = await run_uv(command, work=work, deadline=deadline)
+    done = await run_uv(command, work=work, deadline=deadline, resolving=True)
     if done.code != 0:
         raise failure(
             done,
@@ -140,10 +143,22 @@ async def _resolve(
         lock = read_lock(done.output.decode(), "packages, as uv resolved them")
     except UnicodeDecodeError as e:
         raise SandboxUnavailableError(f"packages: uv's output is not UTF-8 ({e}); reinstall uv") from e
+    _refuse_lacking(wanted, lock)
     kept = CachedResolution(resolved=date.today().isoformat(), requirements=wanted, text=lock.text)
     keep(work.parent, key, SUFFIX, kept.model_dump_json().encode())
     say(f"packages: {name_packages(lock.packages, wanted)}, resolved in {time.monotonic() - start:.1f} s")
     return lock
+
+
+def _refuse_lacking(wanted: tuple[str, ...], lock: Lock) -> None:
+    """What is asked for without a condition is in the lock, unless an override of the user's takes it out."""
+    names = {name for name, _ in lock.packages}
+    for one in wanted:
+        if ";" not in one and name_of(one) not in names:
+            raise UnsupportedConfigError(
+                f"packages: {one} is left out by your own settings of uv; "
+                "look at `override-dependencies` in uv.toml and at UV_OVERRIDE"
+            )
 
 
 def _cached_lock(folder: Path, key: str, wanted: tuple[str, ...], say: Say) -> Lock | None:

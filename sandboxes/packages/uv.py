@@ -14,7 +14,7 @@ from sandboxes.cache import VARIABLE, cache_dir, delete, private_dir
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import tool_process
 from sandboxes.packages.locking import exclusive, shared
-from sandboxes.packages.settings import settings
+from sandboxes.packages.settings import Settings, settings
 from sandboxes.programs import find_program
 
 DOWNLOADS = "downloads"
@@ -45,6 +45,10 @@ _NETWORK = re.compile(
     re.IGNORECASE,
 )
 _HEARD = re.compile(r"Python\s+at\s+`([^`]+)`\s+returned\s+an\s+invalid\s+response")
+_REFUSED_LOGIN = re.compile(r"\b(401 Unauthorized|403 Forbidden|407 Proxy Authentication Required)")
+_REFUSING = re.compile(r"index(?: URL)? \((\S+)\)(?=.{0,120}?\b(?:401|403)\b)|Failed to fetch: `?(\S+?)`?(?:\s|$)")
+_LONG = re.compile(r"(?<=/)(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w~-]{16,}(?=/|$)")
+"""A part of a path that may be a token, as some indexes have them there."""
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _PARSE = re.compile(r"Couldn't parse|Failed to parse", re.IGNORECASE)
 
@@ -58,23 +62,33 @@ def find_uv() -> Path:
     raise SandboxUnavailableError(f"packages need uv, which is not installed; run: {INSTALL}")
 
 
-def choice() -> str:
-    """A hash of the user's settings that decide which versions are found."""
-    return settings(os.environ, Path(), Path()).choice
+def user_settings() -> Settings:
+    """The user's settings for resolving. Raises UnsupportedConfigError for those that cannot be honoured."""
+    return settings(os.environ, Path(), Path())
 
 
 async def run_uv(
-    arguments: list[str], *, work: Path, deadline: float, on_line: Callable[[str], None] | None = None
+    arguments: list[str],
+    *,
+    work: Path,
+    deadline: float,
+    resolving: bool = False,
+    on_line: Callable[[str], None] | None = None,
 ) -> tool_process.ToolResult:
     """
-    Run `uv ARGUMENTS` in the empty folder `work`, so that it finds no project's configuration there.
+    Run `uv ARGUMENTS` in the folder `work`, with no configuration but what `settings` takes of the user's.
 
-    Raises TimeoutError past the deadline, in the event loop's time, and SandboxUnavailableError if it does not run.
+    Raises TimeoutError past the deadline, in the event loop's time, SandboxUnavailableError if it does not run, and
+    UnsupportedConfigError for settings that cannot be honoured.
     """
     program = find_uv()
     async with _downloads(deadline) as cache:
-        user = settings(os.environ, cache, work)
-        command = [str(program), *user.options, "--quiet", *arguments]
+        user = settings(os.environ, cache, work, resolving=resolving)
+        config = work / "settings.toml"
+        config.unlink(missing_ok=True)
+        config.touch(mode=0o600)  # an index may have a login
+        config.write_text(user.config, encoding="utf-8")
+        command = [str(program), "--config-file", str(config), "--quiet", *arguments, *user.options]
         if on_line:
             command.remove("--quiet")
         try:
@@ -104,12 +118,36 @@ def failure(
             f"packages: uv cannot ask {heard[1]} what it is, as something that runs when it starts prints to standard "
             "output: look for a .pth file or a sitecustomize.py beside its packages, and let it print to standard error"
         )
+    if refused := _REFUSED_LOGIN.search(" ".join(_DRAWING.sub(" ", done.errors).split())):
+        return SandboxUnavailableError(_login_error(done.errors, refused[1], what))
     if is_network_error(done.errors):
         connect = "set SSL_CERT_FILE or UV_SYSTEM_CERTS=1" if "certificate" in done.errors else connect
         return SandboxUnavailableError(f"packages: the package index cannot be reached for {what}: {why}; {connect}")
     if is_user_error(done.code, done.errors):
         return UnsupportedConfigError(f"packages: {what}: {why}; {step}")
     return SandboxUnavailableError(f"packages: uv failed at {what}: {why}; check uv's own settings, then run it again")
+
+
+def _login_error(errors: str, refused: str, what: str) -> str:
+    """Who refused the login, without what could be a credential, and what may be wrong."""
+    if refused.startswith("407"):
+        return f"packages: the proxy refuses the login ({refused}) for {what}; set HTTPS_PROXY with user and password"
+    found = _REFUSING.findall(" ".join(_DRAWING.sub(" ", errors).split()))
+    places = dict.fromkeys(_place(one or other) for one, other in found)
+    index = f"the package index {', '.join(places)}" if places else "the package index"
+    unless = ", or does not show the package to you" if refused.startswith("403") else ""
+    return (
+        f"packages: {index} refuses the login{unless} ({refused}) for {what}; "
+        "check its user and password (UV_INDEX_NAME_USERNAME and _PASSWORD, ~/.netrc, or UV_KEYRING_PROVIDER and what "
+        "your keyring logs in with), then run it again"
+    )
+
+
+def _place(url: str) -> str:
+    """An index's address without user, query, and what looks like a token."""
+    scheme, _, rest = url.partition("://")
+    plain = re.split(r"[?#]", rest)[0].rpartition("@")[2].rstrip("/")
+    return _truncate(_LONG.sub("…", f"{scheme}://{plain}"), 120)
 
 
 def timeout_error(what: str) -> SandboxUnavailableError:

@@ -87,6 +87,8 @@ def packages(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     for folder in (wheels, index, home):
         folder.mkdir()
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_DIRS", str(home / "system"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("UV_DEFAULT_INDEX", index.as_uri())
     monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")

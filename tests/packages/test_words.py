@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def test_every_known_package_has_a_name_that_can_be_asked_for() -> None:
         assert Requirement(package).name == package
 
 
-def test_only_what_uv_needs_reaches_it() -> None:
+def test_nothing_that_could_harm_reaches_uv() -> None:
     own = {
         "PATH": "/bin",
         "OPENAI_API_KEY": "secret",
@@ -91,14 +92,32 @@ def test_only_what_uv_needs_reaches_it() -> None:
         "UV_PYTHON": "3.9",
         "UV_CACHE_DIR": "/elsewhere",
         "UV_NO_CONFIG": "1",
+        "UV_OUTPUT_FILE_OF_TOMORROW": "x",
+        "PYTHONPATH": "/evil",
+        "PYTHONHOME": "/evil",
+        "VIRTUAL_ENV": "/evil",
+        "RUST_LOG": "trace",
+        "FORCE_COLOR": "1",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PYTHON_KEYRING_BACKEND": "mine",
+        "GOOGLE_APPLICATION_CREDENTIALS": "/key.json",
+        "DBUS_SESSION_BUS_ADDRESS": "unix:path=/run/bus",
+        "AWS_PROFILE": "work",
         "HTTPS_PROXY": "http://127.0.0.1:1",
         "REQUESTS_CA_BUNDLE": "/ca.pem",
     }
     given = settings(own, Path("/cache"), Path("/scratch"))
     assert given.variables == {
         "PATH": "/bin",
+        "OPENAI_API_KEY": "secret",
         "UV_INDEX_MINE_PASSWORD": "p",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PYTHON_KEYRING_BACKEND": "mine",
+        "GOOGLE_APPLICATION_CREDENTIALS": "/key.json",
+        "DBUS_SESSION_BUS_ADDRESS": "unix:path=/run/bus",
+        "AWS_PROFILE": "work",
         "HTTPS_PROXY": "http://127.0.0.1:1",
+        "REQUESTS_CA_BUNDLE": "/ca.pem",
         "SSL_CERT_FILE": "/ca.pem",
         "UV_CACHE_DIR": "/cache",
         "UV_PYTHON_DOWNLOADS": "never",
@@ -106,16 +125,21 @@ def test_only_what_uv_needs_reaches_it() -> None:
         "NO_COLOR": "1",
         "TMPDIR": "/scratch",
     }
-    assert given.options == ("--no-config",)
+    assert given.options == ()
+    assert given.config == ""
 
 
 def test_a_choice_of_index_has_a_hash_without_its_login() -> None:
     def choice(**own: str) -> str:
-        found = settings({"UV_NO_CONFIG": "1", **own}, Path("/cache"), Path("/scratch")).choice
+        found = settings(
+            {"UV_NO_CONFIG": "1", "PIP_CONFIG_FILE": os.devnull, **own}, Path("/cache"), Path("/scratch")
+        ).choice
         assert re.fullmatch("[0-9a-f]{64}", found)
         return found
 
     one = choice(UV_DEFAULT_INDEX="https://me:1@index.example.org/simple")
     assert one == choice(UV_DEFAULT_INDEX="https://me:2@index.example.org/simple", UV_HTTP_TIMEOUT="3")
     assert one != choice(UV_DEFAULT_INDEX="https://me:1@other.example.org/simple")
-    assert one == choice(PIP_INDEX_URL="https://me:1@index.example.org/simple")
+    pip = choice(PIP_INDEX_URL="https://me:1@index.example.org/simple")
+    assert pip == choice(PIP_INDEX_URL="https://me:2@index.example.org/simple")
+    assert pip != choice(PIP_INDEX_URL="https://me:1@other.example.org/simple")

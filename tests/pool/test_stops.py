@@ -181,8 +181,16 @@ def test_a_worker_gets_no_variable_that_it_does_not_need() -> None:
         "UV_INDEX_OURS_PASSWORD",
         "OPENAI_API_KEY",
     }
-    assert set(provider_variables(OWN, "e2b")) == {"PATH", "HOME", "E2B_API_KEY"}
-    assert set(provider_variables(OWN, "modal")) == {"PATH", "HOME", "MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"}
+    index = {"PATH", "HOME", "UV_INDEX_OURS_PASSWORD"}  # packages for a machine elsewhere are resolved here
+    assert set(provider_variables(OWN, "e2b")) == {*index, "E2B_API_KEY"}
+    assert set(provider_variables(OWN, "modal")) == {*index, "MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"}
+
+
+def test_a_worker_has_what_a_keyring_helper_logs_in_with_where_there_is_one() -> None:
+    own = OWN | {"UV_KEYRING_PROVIDER": "subprocess", "PIP_CONSTRAINT": "c.txt", "UV_NO_SYSTEM_CONFIG": "1"}
+    index = {"UV_INDEX_OURS_PASSWORD", "UV_KEYRING_PROVIDER", "PIP_CONSTRAINT", "UV_NO_SYSTEM_CONFIG"}
+    for found in (local_variables(own), provider_variables(own, "e2b")):
+        assert found.keys() - {"E2B_API_KEY"} == {"PATH", "HOME", "AWS_SECRET_ACCESS_KEY", *index}
 
 
 def test_no_secret_is_in_a_workers_process(tmp_path: Path) -> None:

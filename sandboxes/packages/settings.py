@@ -114,7 +114,7 @@ def settings(own: Mapping[str, str], cache: Path, work: Path, *, resolving: bool
         variables.setdefault("SSL_CERT_FILE", os.path.abspath(os.path.expanduser(certificates)))
     pip = read_pip(own)
     if not _has_index(config) and not chosen.keys() & set(INDEXES):
-        config |= index_config(pip)
+        config = index_config(pip) | config
     _take_from_pip(pip, config, variables, chosen, files, resolving)
     fixed = {
         "UV_CACHE_DIR": str(cache),

@@ -100,6 +100,8 @@ class Script(NamedTuple):
     language: Language
     entrypoint: str
     """The function's name. In TypeScript it is an export, or the default export if there is none of that name."""
+    author: str | None = None
+    """The part of `source` that others wrote, if that is not all of it."""
 
 
 class Call(Record):

@@ -64,6 +64,12 @@ def source(name: str, language: Language = "python") -> str:
     return assembled(script.read_text("utf-8"), language)
 
 
+def is_source(name: str, text: str) -> bool:
+    """Whether this is the template of that name, unchanged."""
+    known = name.replace("_", "-") in names() and "python" in languages(name)
+    return known and source(name) == text
+
+
 def description(name: str) -> str:
     """
     What the template's docstring says, without reading the rest of it: to list all takes no time.

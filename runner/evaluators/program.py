@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import templates
 from runner.evaluators.entrypoint import NAME, script
 from runner.types import Evaluator
 from sandboxes.base import Script
@@ -10,9 +11,10 @@ from sandboxes.base import Script
 def program(evaluator: Evaluator) -> Script:
     """The evaluator's script, or the part of its dialect with the script in it."""
     if evaluator.dialect is None:
-        return script(evaluator.source, evaluator.language)
+        found = script(evaluator.source, evaluator.language)
+        return found._replace(author="") if templates.is_source(evaluator.name, evaluator.source) else found
     from runner.evaluators.foreign.guest import ENTRY
     from runner.evaluators.foreign.registry import find  # here: a script of our own needs it not
 
     entry = ENTRY if evaluator.language == "typescript" else evaluator.entry or NAME
-    return Script(find(evaluator.dialect).program(evaluator), evaluator.language, entry)
+    return Script(find(evaluator.dialect).program(evaluator), evaluator.language, entry, evaluator.source)

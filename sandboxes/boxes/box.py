@@ -46,6 +46,10 @@ class Box(Channel):
         return self._inner
 
     @property
+    def tmp(self) -> str | None:
+        return self._plan.boot["tmp"][0] if self._plan.boot["tmp"] else None
+
+    @property
     def closed(self) -> bool:
         return self._ending is not None
 

@@ -52,7 +52,7 @@ class BoxedProgram(GroupedProgram):
 
     def __init__(self, sandbox: Holders, script: Script, limits: Limits) -> None:
         self._sandbox = sandbox
-        self._entrypoint = script.entrypoint
+        self._script, self._entrypoint = script, script.entrypoint
         self.closed = False
         self._lanes = [_Lane(sandbox, script, limits) for _ in range(sandbox.concurrency)]
         self._turns = Turns(self._lanes)
@@ -65,7 +65,7 @@ class BoxedProgram(GroupedProgram):
                 lane.begin()
         self.loaded = await first.load_result()
         if first.box is not None and first.box.left:
-            self._sandbox.warn(tiers.reload_warning(first.box.left, self._sandbox.isolation, self._entrypoint))
+            self._sandbox.warn(tiers.reload_warning(first.box.left, self._sandbox.isolation, self._script))
 
     async def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution]]:
         if self.loaded.status != "ok":

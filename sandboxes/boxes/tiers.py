@@ -15,8 +15,10 @@ from sandboxes.boxes.first_process import BoxError, ShortageError
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
+from sandboxes.models import Isolation, Script
 from sandboxes.programs import find_program
 from sandboxes.protocol import DEATHS, Death
+from sandboxes.reach import reach
 
 _SECONDS = 15.0
 """Seconds for a box to be ready, which takes about 40 ms; a machine under load may be slow."""
@@ -133,13 +135,14 @@ async def _box(make: Make[B], tier: Tier, bwrap: str | None) -> B:
     return box
 
 
-def reload_warning(left: Iterable[str], isolation: str, entrypoint: str) -> str:
-    """The warning that a script is loaded again for each call or batch."""
-    found = " and ".join(words for name, words in LEFT.items() if name in left)
-    each = "row" if isolation == "call" else "batch"
+def reload_warning(left: Iterable[str], isolation: Isolation, script: Script) -> str:
+    """The warning that a script is loaded again for each call or batch; with nothing `left` it could reach too far."""
+    again = f"so it is loaded again for each {'row' if isolation == 'call' else 'batch'}"
+    if found := " and ".join(words for name, words in LEFT.items() if name in left):
+        return f"loading the script leaves {found}, {again}; move that into {script.entrypoint} to be faster"
+    faster = "do without it, or choose the isolation batch, " if isolation == "call" else "do without it "
     return (
-        f"loading the script leaves {found}, so it is loaded again for each {each}; "
-        f"move that into {entrypoint} to be faster"
+        f"by {reach(script, isolation)} the script could reach the process that holds it, {again}; {faster}to be faster"
     )
 
 

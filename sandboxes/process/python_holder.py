@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
-from sandboxes.base import Limits, Script
+from sandboxes.base import Isolation, Limits, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor.blame import is_well
 from sandboxes.guest.supervisor.driver import NOTHING, After, Bounds, CallResult
 from sandboxes.process.python_box import PythonBox
+from sandboxes.reach import reach
 from sandboxes.shield import every, finish
 
 
@@ -17,11 +18,13 @@ class PythonHolder(Holder):
     """
     A script in a box that forks for each run.
 
-    If loading leaves what forks would share, or threads in the process that forks, a second box takes its place in
-    which the script has never run: it imports what the script imported, and each run loads the script in its own child.
+    If loading leaves what forks would share, or threads in the process that forks, or if the script could reach that
+    process, a second box takes its place in which the script has never run: it imports what the script imported, and
+    each run loads the script in its own child.
     """
 
-    def __init__(self, first: PythonBox, another: Callable[[], Awaitable[PythonBox]]) -> None:
+    def __init__(self, first: PythonBox, another: Callable[[], Awaitable[PythonBox]], isolation: Isolation) -> None:
+        self._isolation = isolation
         self._box = first
         self._boxes = [first]
         self._another = another
@@ -40,16 +43,17 @@ class PythonHolder(Holder):
         told = await first.load(script, limits)
         if not is_well(*told[:2]):
             return told
+        left = {*first.left, *(("reach",) if reach(script, self._isolation) else ())}
         threads = 1 if first.left else await first.threads()
-        if not first.left and threads == 1:
+        if not left and threads == 1:
             return told
         fresh = await self._box_with_imports(first.modules, script, limits)
-        if (
-            not first.left and await fresh.threads() >= threads
-        ):  # these threads are the packages', which are prepared for forks
+        if threads > 1 and await fresh.threads() < threads:  # others are the packages', which are prepared for forks
+            left.add("threads")
+        if not left:
             await fresh.close()
             return told
-        self._box, self.left = fresh, first.left or frozenset(("threads",))
+        self._box, self.left = fresh, frozenset(left)
         await first.close()
         return told
 

@@ -107,7 +107,7 @@ class ProcessSandbox(BoxedSandbox[PythonBox]):
         return _maker(BoxSetup(_INNER, host, packages, files, variables, config.network, disk))
 
     async def holder(self) -> Holder:
-        return PythonHolder(await self.box(), self.box)
+        return PythonHolder(await self.box(), self.box, self.isolation)
 
     async def _install(self, host: View) -> Path:
         from sandboxes.packages import install, resolve

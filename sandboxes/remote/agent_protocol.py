@@ -21,6 +21,7 @@ from sandboxes.boxes import seccomp
 from sandboxes.boxes.host_files import NETWORK
 from sandboxes.boxes.launch import TMP_FILES, TMP_SIZE
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.reach import reach
 from sandboxes.remote.bundle import ARGUMENTS, ENVIRONMENT, bundle
 from sandboxes.remote.provider import Command
 from sandboxes.remote.runtime import RUNTIMES
@@ -55,6 +56,7 @@ def hello(language: Language = "python", packages: str | None = None) -> tuple[C
     limits = Limits()
     settings = {
         "script": None,
+        "reaches": False,
         "limits": vars(protocol.bounds(limits)),
         "packages": packages,
         "variables": {},
@@ -83,6 +85,7 @@ def command(asked: ScriptRequest, calls: Sequence[Call]) -> tuple[Command, Liste
         "script": runtime.load_request(script, limits).decode(),
         "limits": vars(protocol.bounds(limits)),
         "isolation": asked.isolation,
+        "reaches": script.language == "python" and bool(reach(script, asked.isolation)),
         "packages": asked.packages,
         "files": asked.files,
         "network": list(NETWORK) if asked.network else None,

@@ -121,7 +121,7 @@ class RemoteProgram(Program):
                 yield execution
             if not calls:
                 if listener.left:
-                    words = tiers.reload_warning(listener.left, self._sandbox.isolation, self._script.entrypoint)
+                    words = tiers.reload_warning(listener.left, self._sandbox.isolation, self._script)
                     self._sandbox.warn(words)
                 yield self._sandbox.for_user(running.load_result())
         finally:

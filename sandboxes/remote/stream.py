@@ -178,7 +178,7 @@ class Listener:
         if why := _lost(report):
             raise UnclearError(why)
         self.left = frozenset(left)
-        if not self.left <= LEFT.keys():
+        if not self.left <= {*LEFT, "reach"}:
             raise ValueError("unknown words")
         found = protocol.execution(_raw(0, report, limits), limits, self._entrypoint, loading=True, deaths=DEATHS_HERE)
         self._loading = False

@@ -54,11 +54,20 @@ LEAVES = {
     "another len": ("import builtins\nbuiltins.len = lambda what, real=len: real(what)\n", "patches"),
     "another method": ("import random\nrandom.Random.gauss = lambda *given: 0\n", "patches"),
     "other code": ("import json\njson.load.__code__ = (lambda *given, **named: 0).__code__\n", "patches"),
+    "a pipe above its own limit": (
+        "import os, resource\na, b = os.pipe()\nos.dup2(a, 40), os.dup2(b, 41), os.close(a), os.close(b)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (30, 64))\n",
+        "descriptors",
+    ),
+    "another class of a module": (
+        "import os, types\nos.__class__ = type('Module', (types.ModuleType,), {})\n",
+        "patches",
+    ),
     "a name of ours": ("import sys\nsys._getframe(2).f_globals['len'] = lambda what: what.__len__()\n", "patches"),
 }  # fmt: skip
 
 NOTHING = {
-    "modules": "import asyncio, ctypes, decimal, json, logging, multiprocessing, random, tempfile, unittest.mock\n",
+    "modules": "import asyncio, decimal, json, logging, multiprocessing, random, tempfile, unittest\n",
     "a closed file": "import os\nos.close(os.open('/dev/null', 0))\n",
     "an ended thread": "import threading\nended = threading.Thread(target=print)\nended.start(), ended.join()\n",
     "an ended process": "import os\nif os.fork() == 0: os._exit(0)\nos.wait()\n",

@@ -71,6 +71,10 @@ class Place:
         self._passed = 0.0
 
     @property
+    def tmp(self) -> None:
+        return None
+
+    @property
     def alive(self) -> bool:
         return not (self.gone or self.closed)
 

@@ -144,9 +144,10 @@ def _load(box: Box, boxes: _Boxes, writer: frames.FrameWriter, settings: Setting
     script, bounds = settings["script"].encode(), settings["limits"]
     how, payload, took, kept, said, _ = done(box.load(script, bounds))
     well = is_well(how, payload)
+    left = [*box.left, *(["reach"] if settings["reaches"] else [])]
     loaded = frames.result_frame(how, _WELL if well else payload, took, kept, said, False)
-    writer.say(loaded=loaded, **({"left": box.left} if well and box.left else {}))
-    if well and (not box.left or not rows):
+    writer.say(loaded=loaded, **({"left": left} if well and left else {}))
+    if well and (not left or not rows):
         return box
     done(box.close())
     return _box_with_imports(box.modules, boxes, script, bounds) if well else None

@@ -116,6 +116,10 @@ class Box(Channel, ABC):
         return self._inner
 
     @property
+    def tmp(self) -> str | None:
+        return self._boot["tmp"][0] if self._boot["tmp"] else None
+
+    @property
     def alive(self) -> bool:
         return not (self.gone or self.closed)
 

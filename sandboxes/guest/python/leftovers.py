@@ -28,7 +28,7 @@ from json import decoder, encoder, scanner
 from os import fstat, listdir, statvfs, waitpid
 from signal import getitimer, getsignal
 from sys import _current_frames, getprofile, gettrace
-from types import FunctionType
+from types import FunctionType, ModuleType
 
 from .. import harness, wire
 from ..box import confine, reap
@@ -51,7 +51,7 @@ _PYTHONS = (
     *(builtins, contextlib, decoder, encoder, gc, json, os, os.path, random, resource, scanner, select, signal),
     *(stat, struct, sys.modules["posix"], time),
 )
-_MOST = 4096  # descriptors looked at, where nothing limits them; a box has 64
+_MOST = 4096  # descriptors looked at: a script can lower its own limit below one that it holds; a box has 64
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: only such a class can be changed
 _MONITORS = range(6)
 _monitor = getattr(getattr(sys, "monitoring", None), "get_tool", lambda tool: None)
@@ -65,7 +65,9 @@ class Snapshot:
         harness.traceback_class()  # which it then keeps
         self._tmp = tmp
         self._room = _room(tmp)
-        self._descriptors = _descriptors()
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        self._numbers = range(min(hard, _MOST) if hard > 0 else _MOST)
+        self._descriptors = _descriptors(self._numbers)
         self._signals = _signals()
         self._callbacks = list(gc.callbacks)
         self._names = set(sys.modules)
@@ -86,7 +88,7 @@ class Snapshot:
         for put_back in self._put_back:
             put_back()
         found = []
-        if _descriptors() != self._descriptors:
+        if _descriptors(self._numbers) != self._descriptors:
             found.append("descriptors")
         if _threads() or len(_current_frames()) > 1:
             found.append("threads")
@@ -118,6 +120,8 @@ class Snapshot:
         return found
 
     def _patched(self) -> bool:
+        if any(type(module) is not ModuleType for module in _PYTHONS):  # it may be given a class that is the script's
+            return True
         for names, was, _ in self._was.values():
             for name, value in was.items():
                 if name not in names or not _same(names[name], value):
@@ -179,11 +183,10 @@ def _in_parent(*, before: Any = None, after_in_parent: Any = None, after_in_chil
     return own and (before is not None or after_in_parent is not None)
 
 
-def _descriptors() -> dict[int, tuple[int, ...]]:
+def _descriptors(numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
     """The open descriptors and their files. The streams are made our own again, whatever a script did to them."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     found: dict[int, tuple[int, ...]] = {}
-    for fd in range(min(most, _MOST) if most > 0 else _MOST):
+    for fd in numbers:
         if fd not in (1, 2):
             with contextlib.suppress(OSError):
                 about = fstat(fd)

@@ -10,6 +10,7 @@ does by ending the whole box.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import select
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 harness.hidden.add(__file__)
 
 _END = signal.SIGKILL
+_plain_fork, _after_fork = ctypes.PyDLL(None).fork, ctypes.pythonapi.PyOS_AfterFork_Child
+_STOPS_THREADS = "free-threading" in sys.version  # before a fork, which nothing else may do
 
 
 def serve(channel: socket, boot: Message) -> NoReturn:
@@ -140,7 +143,7 @@ def _start(
     channel: socket, function: harness.Function | None, message: Message, pipes: list[int], boot: Message
 ) -> int | None:
     """The child of a run, or None if there is no room for one."""
-    pid = _fork()
+    pid = _fork(alone=function is not None and not _STOPS_THREADS)
     if pid == 0:
         requests, results, output = pipes
         child.run(channel, function, message, requests, results, output, boot)
@@ -149,13 +152,23 @@ def _start(
     return pid
 
 
-def _fork() -> int | None:
-    """Fork as os.fork does; None if the machine has had no room for a process, or no memory for one, for a while."""
+def _fork(alone: bool) -> int | None:
+    """
+    Fork; None if the machine has had no room for a process, or no memory for one, for a while.
+
+    `alone`: a script has run here, and has left no thread. Then no hook of `os.register_at_fork` runs in this process:
+    some call what a script can replace, such as the lock of `logging`.
+    """
     for _ in range(20):
         try:
-            return os.fork()
+            pid = _plain_fork() if alone else os.fork()
         except OSError:
-            time.sleep(0.05)
+            pid = -1
+        if pid == 0 and alone:
+            _after_fork()
+        if pid >= 0:
+            return pid
+        time.sleep(0.05)
     return None
 
 

@@ -12,7 +12,7 @@ from .run import Run
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .driver import Bounds, CallResult, Driver
 
@@ -38,9 +38,20 @@ _FILL = 1 << 14
 class Attempt:
     """One child's run, and our ends of its pipes."""
 
-    def __init__(self, box: Driver, payloads: Sequence[bytes], bounds: Bounds, script: bytes | None) -> None:
-        """`script` is the request to load it, if the child does so before the first call."""
+    def __init__(
+        self,
+        box: Driver,
+        payloads: Sequence[bytes],
+        bounds: Bounds,
+        script: bytes | None,
+        is_clean: Callable[[], bool],
+    ) -> None:
+        """
+        `script` is the request to load it, if the child does so before the first call; `is_clean` says of the process
+        that forks whether it holds nothing of a run.
+        """
         self._box = box
+        self._is_clean = is_clean
         self.loads = script is not None
         every = payloads if script is None else [script, *payloads]
         self.run = Run(payloads, len(every) > 1)
@@ -143,4 +154,8 @@ class Attempt:
             await box.send({"do": "reap"})
             if "reaped" not in (await box.receive(until))[0]:
                 return False
+        while not self._is_clean():  # it has the pipes of an announced run until it has forked
+            if box.now() > until:
+                return False
+            await box.wait(box.now() + 0.001)
         return True

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
             """The process that holds the script, or Deno."""
 
         @property
+        def tmp(self) -> str | None:
+            """The private folder, if it has one, as its processes see it."""
+
+        @property
         def alive(self) -> bool: ...
 
         @property

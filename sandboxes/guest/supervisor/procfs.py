@@ -7,6 +7,10 @@ import os
 
 from .clock import now
 
+TYPE_CHECKING = False  # typing's, whose import is slow
+if TYPE_CHECKING:
+    from typing import Any
+
 _PROC = "/proc"
 _OWN = ("RssAnon", "RssShmem", "VmSwap", "VmPTE", "HugetlbPages")
 _PATIENCE = 0.5  # seconds
@@ -89,16 +93,36 @@ def threads(pid: int) -> int:
         return 1
 
 
-def shares_memory(pid: int) -> bool:
-    """Whether it has writable memory that its forks share, as far as the kernel tells."""
+def shared_mappings(pid: int) -> list[str]:
+    """Its mappings that forks share; read-only ones too, which can be made writable again."""
     try:
-        return any(rights[1:2] == "w" and rights[3:] == "s" for rights in _rights(pid))
+        lines = [line.split(None, 5) for line in _text(f"{_PROC}/{pid}/maps").splitlines()]
     except OSError:
-        return False
+        return []
+    return sorted(" ".join(line[2:]) for line in lines if line[1][3:] == "s")
 
 
-def _rights(pid: int) -> list[str]:
-    return [line.split(None, 2)[1] for line in _text(f"{_PROC}/{pid}/maps").splitlines()]
+def descriptors(pid: int) -> dict[int, str]:
+    """Its open descriptors and what they lead to, but for handles on processes; empty if the kernel does not tell."""
+    found = {}
+    folder = f"{_PROC}/{pid}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError):
+                found[int(name)] = os.readlink(f"{folder}/{name}")
+    return {number: place for number, place in found.items() if "pidfd" not in place}
+
+
+def content(pid: int, folder: str | None) -> tuple[Any, ...]:
+    """What is in a private folder of it, also removed files that are held, as far as the kernel tells."""
+    if folder is None:
+        return ()
+    path = f"{_PROC}/{pid}/root{folder}"
+    try:
+        about, room = os.stat(path), os.statvfs(path)
+        return (room.f_bfree, room.f_ffree, about.st_mode, about.st_nlink, about.st_mtime_ns, *os.listxattr(path))
+    except OSError:
+        return ()
 
 
 def threads_of(uid: int) -> int:

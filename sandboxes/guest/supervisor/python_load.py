@@ -14,6 +14,8 @@ from .run import BROKE
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
+    from typing import Any
+
     from .driver import Bounds, CallResult, Driver
 
 MODULES = 1 << 18
@@ -44,10 +46,21 @@ class PythonLoader:
         """What loading left that runs would share, by the words of `leftovers`."""
         self.modules = b""
         """The modules that the script has imported, one on each line."""
+        self._shared: list[str] = []
+        self._rest: tuple[dict[int, str], tuple[Any, ...]] = ({}, ())
+        """What the inner process holds between runs."""
 
     async def load(self, script: bytes, bounds: Bounds) -> CallResult:
         """Load the script; the result. After a failure the box cannot be used."""
         return await self._begin("load", script, bounds)
+
+    def is_clean(self) -> bool:
+        """Whether the inner process and its folder hold what they held after loading, as far as the kernel tells."""
+        return self._rest == self._held_now()
+
+    def _held_now(self) -> tuple[dict[int, str], tuple[Any, ...]]:
+        box = self._box
+        return procfs.descriptors(box.inner), procfs.content(box.inner, box.tmp)
 
     async def imports(self, modules: bytes, script: bytes, bounds: Bounds) -> CallResult:
         """
@@ -70,6 +83,7 @@ class PythonLoader:
         began = box.now()
         until = began + bounds.load_timeout
         try:
+            self._rest, self._shared = self._held_now(), procfs.shared_mappings(box.inner)
             await box.send({"do": do, "seed": 0, "memory": bounds.memory + ROOM}, [what], [printed.write])
             printed.hand_over()
             box.watch(bounds.memory)
@@ -90,6 +104,17 @@ class PythonLoader:
             box.unwatch()
             printed.close()
 
+    def _left(self) -> list[str]:
+        """What the kernel says is left, whatever the script has made of the process that looks for it in the box."""
+        (fds, content), self._rest = self._rest, self._held_now()
+        after, now = self._rest
+        found = []
+        if fds and ({**fds, 1: "", 2: ""} != {**after, 1: "", 2: ""} or {after.get(1), after.get(2)} != {after.get(0)}):
+            found.append("descriptors")
+        elif content[:2] != now[:2] or procfs.shared_mappings(self._box.inner) != self._shared:
+            found.append("memory")
+        return found
+
     def _load_result(self, printed: Printed, until: float) -> tuple[str, bytes] | None:
         """The result of loading, as far as it is known: how, and the reply or the reason; `gone`: the box has ended."""
         box = self._box
@@ -106,9 +131,7 @@ class PythonLoader:
             left, end = message.get("left"), message["loaded"]
             if type(end) is not int or not isinstance(left, list):
                 return "ended", BROKE.encode()
-            self.left = [word for word in _LEFT if word in left]
-            if "memory" not in self.left and procfs.shares_memory(box.inner):
-                self.left.append("memory")
+            self.left = [word for word in _LEFT if word in {*left, *self._left()}]
             self.modules = reply[end:]
             return "reply", reply[:end]
         if printed.flooded:

@@ -79,7 +79,7 @@ class PythonSupervisor(PythonLoader):
 
     async def _announce(self, payloads: Sequence[bytes], bounds: Bounds) -> Attempt:
         """A run that the zygote knows of, and whose child waits for its requests."""
-        attempt = Attempt(self._box, payloads, bounds, self._script)
+        attempt = Attempt(self._box, payloads, bounds, self._script, self.is_clean)
         message: dict[str, Any] = {"do": "run", "calls": len(payloads), "mark": attempt.run.mark.hex()}
         message["loads"] = attempt.loads
         message["memory"] = self._reserved + max(0, bounds.memory - self._held)

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO, TypeAlias
 
-from runner.datasets.dataset import Dataset, Empty, Reading, cases_from_rows, open_dataset
+from runner.datasets.dataset import Dataset, open_dataset
 from runner.datasets.frames import FrameRows
 from runner.datasets.lacking import Cases, refuse_lacking
 from runner.datasets.lookahead import Lookahead
+from runner.datasets.notes import RowNotes
 from runner.datasets.row_columns import RowColumns, parse_column
+from runner.datasets.rows import Empty, Reading, cases_from_rows
 from runner.datasets.slices import Slice
 from runner.datasets.streams import refuse_encoding
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
@@ -74,6 +76,8 @@ class RunRequest(WrittenFor):
     """The encoding of a text file. None: UTF-8, or UTF-16 by its byte order mark."""
     empty: Empty = "text"
     """An empty cell of a CSV file is empty text, or null."""
+    json_columns: tuple[str, ...] = ()
+    """Columns whose texts are JSON, such as a list in a cell of CSV."""
     keep: tuple[str, ...] = ()
     """Columns, or paths, that each result carries; `all` is every column."""
     worst: int = Field(default=WORST, ge=0, le=1000)
@@ -114,7 +118,7 @@ class RunRequest(WrittenFor):
     def _path(cls, value: object) -> object:
         return os.fspath(value) if isinstance(value, os.PathLike) else value
 
-    @field_validator("keep", "require", mode="before")
+    @field_validator("keep", "require", "json_columns", mode="before")
     @classmethod
     def _several(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
@@ -151,7 +155,8 @@ class Prepared:
     @property
     def reading(self) -> Reading:
         """How a text file is read."""
-        return Reading(self.request.encoding, self.request.empty)
+        declared = () if self.binding is None else self.binding.json_columns
+        return Reading(self.request.encoding, self.request.empty, self.request.json_columns, declared)
 
     @property
     def columns(self) -> frozenset[str] | None:
@@ -168,6 +173,7 @@ class Prepared:
         found.pop("id", None)  # each row has one
         if self.id_source is not None and (column := needed_column(self.id_source)):
             found[column] = "for the id"
+        found |= dict.fromkeys(self.request.json_columns, "to read as JSON")
         return found
 
     @property
@@ -199,8 +205,9 @@ class Prepared:
         if (path := self.dataset) is None:
             given = () if rows is None else rows
             header = rows.names if isinstance(rows, FrameRows) else ()
-            read = cases_from_rows(given, columns=self.columns, id_source=self.id_source)
-            cases = Lookahead(read, header, type(given) is list)
+            notes = RowNotes()
+            read = cases_from_rows(given, self.columns, self.id_source, self.reading, notes)
+            cases = Lookahead(read, header, type(given) is list, notes)
             refuse_lacking_columns("the dataset", cases, [self])
             yield cases
             return

@@ -28,4 +28,4 @@ def evaluate_parts(
             raise
         run.end("finished")
     made = None if run.baseline is None else run.baseline.comparison
-    return Report(results=[], summary=run.summary(), shown=run.shown(), comparison=made)
+    return Report(results=[], summary=run.summary(), shown=run.shown(), comparison=made, notes=tuple(run.notes))

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from runner.arguments import make_request, results_path, scorer
 from runner.call import Columns, with_whole_call
-from runner.datasets.dataset import Empty
 from runner.datasets.location import is_pattern
+from runner.datasets.rows import Empty
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.threads import Detached
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
@@ -57,6 +57,7 @@ def evaluate(
     id: str | None = None,
     encoding: str | None = None,
     empty: Empty = "text",
+    json_columns: str | Sequence[str] = (),
     keep: str | Sequence[str] = (),
     worst: int = WORST,
     show: Show = "worst",
@@ -82,7 +83,8 @@ def evaluate(
     another tool could be several, `dialect` names the tool, and `entry` its function; `dialect_failures="as-zero"`
     makes its exceptions the score 0, where that tool does so. `dataset` is a path,
     `demo`, a data frame or rows, which are read in another thread. A text file has this `encoding`, by default UTF-8;
-    an `empty` cell of CSV is text or null. A pattern of several files is scored in parts: `output` is a folder, and the
+    an `empty` cell of CSV is text or null. `json_columns` are those whose texts are JSON, such as lists in CSV. A
+    pattern of several files is scored in parts: `output` is a folder, and the
     report has no results. `limit` is the number of rows to score. `id` is the column with their ids.
     `keep` are columns that each result carries in its `row`, or `all`. `sandbox` is a backend's name or a config, whose
     packages are added to the script's own; without a backend, the one that fits is chosen. `on` is a Ray cluster whose
@@ -147,7 +149,7 @@ def finish(run: Run, progress: bool = True) -> Report:
         bar.end()
     run.end("finished")
     summary, made = run.summary(), None if run.baseline is None else run.baseline.comparison
-    return Report(results=results, summary=summary, shown=run.shown(), comparison=made)
+    return Report(results=results, summary=summary, shown=run.shown(), comparison=made, notes=tuple(run.notes))
 
 
 async def stream(
@@ -168,6 +170,7 @@ async def stream(
     id: str | None = None,
     encoding: str | None = None,
     empty: Empty = "text",
+    json_columns: str | Sequence[str] = (),
     keep: str | Sequence[str] = (),
 ) -> AsyncGenerator[Result, None]:
     """
@@ -240,6 +243,7 @@ def parity(
     id: str | None = None,
     encoding: str | None = None,
     empty: Empty = "text",
+    json_columns: str | Sequence[str] = (),
     tolerance: float = TOLERANCE,
     language: Language | None = None,
 ) -> Parity:

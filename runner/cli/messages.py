@@ -51,6 +51,8 @@ _PHRASES = (
     (re.compile(r"^the report (?=\S)"), "--report "),
     (re.compile(r"\bsuch as encoding=\"([\w-]+)\""), r"such as --encoding \1"),
     (re.compile(r"\bmax_failed\b"), "--max-failed"),
+    (re.compile(r"\bgive json_columns=\[\"([^\"]*)\"\]"), r"give --json-columns '\1'"),
+    (re.compile(r"\bgive json_columns\b"), "give --json-columns"),
     (re.compile(r"\bor use force\b"), "or use --force"),
     (re.compile(r"\bgive this one another name\b"), "give this one another with --name"),
     (re.compile(r"\braise the timeout\b"), "raise --timeout"),

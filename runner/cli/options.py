@@ -101,6 +101,13 @@ reading = several(
         default="text",
         help="An empty cell of a CSV file is empty text, or null.",
     ),
+    option(
+        _ROWS,
+        "--json-columns",
+        metavar="COLUMN",
+        multiple=True,
+        help="The texts of this column are JSON, such as lists in CSV.",
+    ),
 )
 
 evaluators = option(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from runner.cli import values
-from runner.datasets.dataset import Empty
+from runner.datasets.rows import Empty
 from runner.errors import InputError
 from runner.evaluators.requirements import plain
 from runner.project.presets import PRESETS
@@ -71,6 +71,7 @@ class SandboxOptions:
     literals: tuple[str, ...] = ()
     encoding: str | None = None
     empty: Empty = "text"
+    json_columns: tuple[str, ...] = ()
     timeout: float | None = None
     memory: int | None = None
     """MB."""
@@ -104,6 +105,7 @@ class SandboxOptions:
             mapping=InputMapping() if read is None else self.mapping(read),
             encoding=values.encoding(self.encoding),
             empty=self.empty,
+            json_columns=self.json_columns,
             **more,
         )
 

@@ -18,6 +18,7 @@ from runner.datasets.formats import csv_rows, json_row, lines
 from runner.datasets.json_array import array_rows
 from runner.datasets.parquet import ParquetRows
 from runner.datasets.rows import Row, columns
+from runner.datasets.signatures import SAMPLE, json_kind, refuse_foreign
 from runner.datasets.streams import as_utf8
 from runner.errors import DatasetError, NotComparableError
 from runner.output.cells import unescaped
@@ -115,11 +116,13 @@ def open_rows(path: Path, wanted: Sequence[str] | None, at: Collection[int] | No
                 table.close()
             return
         with path.open("rb") as raw:
+            refuse_foreign(raw.peek(SAMPLE)[:SAMPLE], str(path), name)
             file, _ = as_utf8(raw, name, None)
+            start = file.peek(SAMPLE)[:SAMPLE].decode("utf-8", "replace")
             if suffix == ".csv":
                 csv = csv_rows(file, name, ",", empty=None, at=at)
                 yield _table(csv.rows, csv.header)
-            elif suffix == ".json":
+            elif suffix == ".json" or (start.startswith("[") and json_kind(start, name) == "array"):
                 every = array_rows(file, name, _quick)
                 yield every if at is None else (row for number, row in enumerate(every) if number in at)
             else:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Any
 
-from runner.datasets.column_values import MAX_ROW, RowError, TooLong, json_text
+from runner.datasets.column_values import MAX_ROW, RowError, TooLong, json_text, without_binary
 from runner.text import printable
 
 _AT_ONCE = 16 << 20
@@ -34,30 +35,46 @@ def one_line(batch: Any) -> str | None:
     return text if len(text) <= MAX_ROW else None
 
 
-def lines(batch: Any) -> Iterator[str]:
-    """Each row, or why there is none."""
+def lines(batch: Any, needed: Collection[str] = (), left_out: dict[str, None] | None = None) -> Iterator[str]:
+    """
+    Each row, or why there is none. What is binary is left out, but for columns that are needed; its place is added to
+    `left_out`.
+    """
+    places: dict[str, None] = {} if left_out is None else left_out
     try:
-        values = batch.to_pylist() if batch.nbytes <= _AT_ONCE else None
+        values = python_rows(batch) if batch.nbytes <= _AT_ONCE else None
     except Exception:
         values = None
     if values is None:
         # One value that Python cannot hold, such as a date in the year 20000, must not cost its neighbours.
         for at in range(batch.num_rows):
-            yield _line(batch.slice(at, 1))
+            yield _line(batch.slice(at, 1), needed, places)
         return
     for value in values:
-        try:
-            yield json_text(value)
-        except RowError as error:
-            yield json.dumps(str(error))
+        yield _text(value, needed, places)
 
 
-def _line(batch: Any) -> str:
+def python_rows(batch: Any) -> list[dict[str, Any]]:
+    """The rows as Python values: a map is a dict; of a key that it has twice the last value."""
+    rows: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="lossy")
+    return rows
+
+
+def _text(row: dict[str, Any], needed: Collection[str], places: dict[str, None]) -> str:
     try:
-        (row,) = batch.to_pylist()
-        if any(isinstance(value, str | bytes) and len(value) > MAX_ROW for value in row.values()):
+        with suppress(RowError):
+            return json_text(row)
+        return json_text(without_binary(row, needed, places))
+    except RowError as error:
+        return json.dumps(str(error))
+
+
+def _line(batch: Any, needed: Collection[str], places: dict[str, None]) -> str:
+    try:
+        (row,) = python_rows(batch)
+        if any(isinstance(value, str) and len(value) > MAX_ROW for value in row.values()):
             raise TooLong()
-        return json_text(row)
+        return _text(row, needed, places)
     except RowError as error:
         return json.dumps(str(error))
     except MemoryError:

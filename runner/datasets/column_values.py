@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from _json import encode_basestring_ascii, make_encoder
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import PurePath
@@ -21,6 +21,7 @@ MAX_DEPTH = 500
 _INT64 = 1 << 63
 _LEVELS = 4  # of objects and lists in a row that is copied
 _NUMBER = 24  # characters of a number, at most
+_PLACES, _PLACE = 20, 200  # places of binary values that are named, and their characters
 
 
 UNDECODED = 0xFE
@@ -144,6 +145,65 @@ def _written(row: Mapping[str, Any]) -> str:
         raise RowError(f"{where}{printable(str(error))}") from None
 
 
+def without_binary(row: Mapping[str, Any], needed: Collection[str], left_out: dict[str, None]) -> dict[str, Any]:
+    """
+    The row without what is binary, such as an image's bytes, unless it is a whole column that is needed; in a list it
+    is None. Where it was is added to `left_out`. Keys of objects are text.
+
+    Raises RowError for what is nested too deeply.
+    """
+    try:
+        return {
+            name: _textual(value, printable(str(name), 60), left_out)
+            for name, value in row.items()
+            if name in needed or not _is_left_out(value, printable(str(name), 60), left_out)
+        }
+    except RecursionError:
+        raise too_deep() from None
+    except (RowError, MemoryError):
+        raise
+    except Exception as error:
+        raise RowError(printable(str(error))) from None
+
+
+def _textual(value: Any, path: str, left_out: dict[str, None]) -> Any:
+    if getattr(value, "ndim", 0) and callable(getattr(value, "tolist", None)):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        found = {}
+        for key, inner in value.items():
+            place = f"{path}.{printable(str(key), 60)}" if len(path) < _PLACE else path
+            if not _is_left_out(inner, place, left_out):
+                found[_key(key)] = _textual(inner, place, left_out)
+        return found
+    if isinstance(value, list | tuple):
+        return [None if _is_left_out(inner, path, left_out) else _textual(inner, path, left_out) for inner in value]
+    return value
+
+
+def _is_left_out(value: Any, place: str, left_out: dict[str, None]) -> bool:
+    if isinstance(value, bytes | bytearray | memoryview):
+        try:
+            bytes(value).decode()
+        except UnicodeDecodeError:
+            pass
+        else:
+            return False
+    elif type(value).__module__.partition(".")[0] != "PIL":
+        return False
+    if len(left_out) < _PLACES:
+        left_out[place] = None
+    return True
+
+
+def _key(key: Any) -> Any:
+    """A key of an object as JSON has it: an Arrow map may have any."""
+    if key is None or isinstance(key, str | int | float):
+        return key
+    found = _plain(key)
+    return found if isinstance(found, str | int | float) else str(found)
+
+
 def _plain(value: Any) -> Any:
     """For what is no JSON type by itself."""
     if type(value).__name__ in ("NAType", "NaTType"):
@@ -158,7 +218,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return _number(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return decoded(bytes(value))
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError:
+            raise RowError(
+                f"{len(value):,} bytes that are no UTF-8 text; map another column, or make text of it"
+            ) from None
     if isinstance(value, UUID | PurePath):
         return str(value)
     if isinstance(value, Mapping):

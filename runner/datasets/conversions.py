@@ -27,14 +27,21 @@ def conversion(path: Path) -> str | None:
     if suffix in _UNPACK:
         return f"is compressed; unpack it first: {_shown([*_UNPACK[suffix].split(), name])}"
     if suffix in _EXCEL:
-        made = str(path.with_suffix(".csv"))
-        code = f"import pandas; pandas.read_excel({_text(name)}).to_csv({_text(made)}, index=False)"
-        return f"is a spreadsheet; save it as CSV in the program that made it, or run: {_shown(['python', '-c', code])}"
+        return spreadsheet(path)
     if suffix in _PANDAS:
         made = str(path.with_suffix(".parquet"))
         code = f"import pandas; pandas.{_PANDAS[suffix]}({_text(name)}).to_parquet({_text(made)})"
         return f"is no dataset that evalcell reads; convert it: {_shown(['python', '-c', code])}"
     return _hugging_face(path, name)
+
+
+def spreadsheet(path: Path) -> str:
+    """What a spreadsheet is, and the command that makes a dataset of it."""
+    made = str(path.with_suffix(".csv"))
+    if made == str(path):
+        made = str(path.with_name(f"{path.stem}-text.csv"))
+    code = f"import pandas; pandas.read_excel({_text(str(path))}).to_csv({_text(made)}, index=False)"
+    return f"is a spreadsheet; save it as CSV in the program that made it, or run: {_shown(['python', '-c', code])}"
 
 
 def _hugging_face(path: Path, name: str) -> str | None:

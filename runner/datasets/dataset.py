@@ -6,46 +6,42 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, Self, cast
+from typing import Any, BinaryIO, NamedTuple, Self, cast
 
 from runner.datasets.buffered import AtHand, buffered_rows
 from runner.datasets.column_values import RowError, UnreadError
 from runner.datasets.delimiter import WORDS
-from runner.datasets.formats import csv_rows, jsonl_rows, lines_with_rows
-from runner.datasets.ids import Ids
-from runner.datasets.json_array import array_rows
-from runner.datasets.location import file_of, is_pattern, is_url, open_url
+from runner.datasets.formats import COUNTED, csv_rows, jsonl_rows, lines_with_rows
+from runner.datasets.json_array import array_rows, object_rows
+from runner.datasets.location import file_of, first_bytes, is_pattern, is_url, open_url
 from runner.datasets.lookahead import Lookahead
-from runner.datasets.rows import Row, cases, cases_from_rows
+from runner.datasets.notes import RowNotes, repeated_ids
+from runner.datasets.rows import PLAIN, Reading, Row, cases, with_json
+from runner.datasets.signatures import json_kind, packing, refuse_foreign, refuse_json
 from runner.datasets.slices import Slice, in_range, keys_of
-from runner.datasets.streams import BUFFER, PACKED, as_utf8, unpacked
+from runner.datasets.streams import (
+    BUFFER,
+    PACKED,
+    as_utf8,
+    refuse_encoded,
+    unpacked,
+    with_first_line,
+    with_line_feeds,
+)
 from runner.errors import DatasetError
 from runner.evaluators.column import Source
 from runner.text import CHECK, close_name, printable, whole
 from runner.types import Case
 
-__all__ = ["Dataset", "cases_from_rows", "open_dataset"]
-
 _LINES = (".jsonl", ".ndjson")
 SUFFIXES = (*_LINES, ".json", ".csv", ".tsv", ".parquet", ".arrow")
+_PACKED = {None: "is not compressed", ".gz": "is compressed with gzip", ".zst": "is compressed with zstd"}
 _BUFFER = 4 * BUFFER  # what is in it is read without a thread, which is started for each
 _PATIENCE = 0.5
 """Seconds that another thread may take to read one row, before its file is left open."""
-
-Empty = Literal["text", "null"]
-"""What an empty cell of a CSV file is."""
-
-
-class Reading(NamedTuple):
-    """How a text file is read. `encoding` None: UTF-8, or UTF-16 by its byte order mark."""
-
-    encoding: str | None = None
-    empty: Empty = "text"
-
-
-_PLAIN = Reading()
 
 
 class Dataset:
@@ -60,6 +56,7 @@ class Dataset:
         unread: tuple[str, ...] = (),
         *,
         header: tuple[str, ...] = (),
+        notes: RowNotes | None = None,
         ends_reads: bool = False,
     ) -> None:
         # `ends_reads`: whether `close` also ends a read that another thread waits for.
@@ -82,7 +79,14 @@ class Dataset:
         """Set for a part of a dataset, whose rows are numbered as in all of it."""
         self.remarks: list[str] = []
         """How the file is read, where it might be read otherwise."""
-        self._ids = Ids()
+        self.reading = PLAIN
+        """How texts are read. To be set before the first row is read."""
+        self.table_of_texts = False
+        """Whether all values are texts, as in CSV."""
+        self.columns: Collection[str] | None = None
+        """Those that are needed; None: all. To be set before the first row is read."""
+        self._notes = notes or RowNotes()
+        self._ids = self._notes.ids
         self._reading = threading.Lock()
         self.complete = True
         """False once the rest of the file could not be read; its number of rows is then unknown."""
@@ -104,7 +108,10 @@ class Dataset:
             first = part.first
             if part.taken is not None:
                 self._ids.add_taken(keys_of(part.taken))
-        found = cases(self.rows, self._ids, self._unread, self.id_source, first, self._note_broken)
+        rows = with_json(self.rows, self.reading.json) if self.reading.json else self.rows
+        if self.table_of_texts:
+            rows = self._notes.watch(rows, self.columns, self.reading.declared)
+        found = cases(rows, self._ids, self._unread, self.id_source, first, self._note_broken)
         while True:
             with self._reading:
                 try:
@@ -122,12 +129,16 @@ class Dataset:
     @property
     def notes(self) -> list[str]:
         """Notes for people about the file, and about the rows that were read so far."""
-        found = list(self.remarks)
-        if repeated := self._ids.repeated:
-            found.append(repeated_ids(repeated))
+        found = [*self.about, *([repeated_ids(self.repeated)] if self.repeated else [])]
         if not self.complete:
             found.append(f"{self.name} could not be read to its end; it may have more rows")
         return found
+
+    @property
+    def about(self) -> list[str]:
+        """The notes that parts of a dataset have in common."""
+        self._notes.left_out |= dict.fromkeys(getattr(self.rows, "left_out", ()))
+        return [*self.remarks, *self._notes.lines()]
 
     @property
     def repeated(self) -> int:
@@ -136,6 +147,10 @@ class Dataset:
 
     def _note_broken(self, error: RowError) -> None:
         self.complete = self.complete and not isinstance(error, UnreadError)
+
+    def leave_open(self) -> None:
+        """The file is the caller's to close."""
+        self._close = lambda: None
 
     def close(self) -> None:
         """Safe twice. A file in which another thread hangs stays open: to close it would hang as well."""
@@ -156,19 +171,13 @@ class Dataset:
         self.close()
 
 
-def repeated_ids(count: int) -> str:
-    """A note about rows whose id an earlier row has."""
-    rows = "1 row repeats an id" if count == 1 else f"{count:,} rows repeat an id"
-    return f"{rows} that an earlier row has; they are named id#row"
-
-
 def open_dataset(
     path: str | os.PathLike[str],
     *,
     stdin: BinaryIO | None = None,
     columns: Collection[str] | None = None,
     id_source: Source | None = None,
-    reading: Reading = _PLAIN,
+    reading: Reading = PLAIN,
     name: str | None = None,
     part: Slice | None = None,
 ) -> Dataset:
@@ -185,7 +194,7 @@ def open_dataset(
         dataset = _standard_input(stdin, reading)
     else:
         dataset = _open_file(os.fspath(path), columns, reading, name, part)
-    dataset.id_source, dataset.part = id_source, part
+    dataset.id_source, dataset.part, dataset.reading, dataset.columns = id_source, part, reading, columns
     return dataset
 
 
@@ -207,21 +216,37 @@ def _open_file(
     if table:
         if reading.encoding is not None:
             raise DatasetError(f"{name} has no encoding, as it is no text; leave the encoding out")
-        if not is_url(place):
-            _open(path).close()
+        if part is None or part.groups is None:
+            refuse_foreign(_first_bytes(place, path), place, name, table=suffix)
         from runner.datasets.parquet import ParquetRows  # here: it imports pydantic's core, and text needs none
 
         rows = ParquetRows(place, columns, part)
         return Dataset(name, rows, rows.close, lambda: rows.count, rows.unread, header=rows.header, ends_reads=True)
     file = open_url(place) if is_url(place) else _open(path)
     try:
+        regular = not is_url(place) and path.is_file()
+        begins = part is None or not part.start
+        remarks = []
+        if begins:
+            start = file.peek(BUFFER)[:BUFFER]
+            refuse_foreign(start, place, name)
+            if (found := packing(start, packed)) != packed:
+                remarks.append(f"{name} {_PACKED[found]}, and is read so")
+                packed = found
         if packed:
             file = unpacked(file, name, packed)
         if part is not None and part.end is not None:
             file = in_range(file, part.start, part.end)
-        counted = packed is None and part is None and not is_url(place)
-        before = 0 if part is None else part.before
-        dataset = _text_file(file, name, suffix, reading, lambda: lines_with_rows(path) if counted else None, before)
+        regular = regular and packed is None
+        counted = regular and part is None
+        dataset = _text_file(
+            _Text(file, name, place, begins, partial(_beginning, path) if regular else None),
+            suffix,
+            reading,
+            lambda: lines_with_rows(path) if counted else None,
+            0 if part is None else part.before,
+        )
+        dataset.remarks[:0] = remarks
         if counted and suffix in _LINES and not dataset.remarks:
             dataset.at_hand = buffered_rows(file)
         return dataset
@@ -233,26 +258,68 @@ def _open_file(
         raise
 
 
-def _text_file(
-    file: BufferedReader,
-    name: str,
-    suffix: str,
-    reading: Reading,
-    count: Callable[[], int | None],
-    before: int = 0,
-) -> Dataset:
+def _first_bytes(place: str, path: Path) -> bytes:
+    if is_url(place):
+        return first_bytes(place, BUFFER)
+    with _open(path) as file:
+        return file.peek(BUFFER)[:BUFFER] if path.is_file() else b""  # what is read of a pipe is gone
+
+
+def _beginning(path: Path) -> Iterator[bytes]:
+    """The first bytes of a file, as many as are soon read."""
+    left = COUNTED
+    with path.open("rb", buffering=0) as file:
+        while left > 0 and (part := file.read(min(1 << 20, left))):
+            left -= len(part)
+            yield part
+
+
+class _Text(NamedTuple):
+    """
+    A text file. `begins`: it is read from its beginning, which says what it is. `parts` gives its bytes once more; None
+    where they can be read once only.
+    """
+
+    file: BufferedReader
+    name: str
+    place: str = "-"
+    begins: bool = True
+    parts: Callable[[], Iterable[bytes]] | None = None
+
+
+def _text_file(text: _Text, suffix: str, reading: Reading, count: Callable[[], int | None], before: int = 0) -> Dataset:
+    name, close = text.name, text.file.close
+    file = with_first_line(text.file) if text.begins and text.parts is None else text.file
     file, found = as_utf8(file, name, reading.encoding)
+    remarks = [] if found is None else [f"{name} is read as {found}"]
+    start = b""
+    if text.begins:
+        if suffix != ".json" and (fed := with_line_feeds(file)) is not None:
+            file = fed
+            remarks.append(f"the lines of {name} end in carriage returns, and are read so")
+        start = file.peek(BUFFER)[:BUFFER]
+        if reading.encoding is None and found is None:
+            refuse_encoded([start] if text.parts is None else text.parts(), name)
+    words, notes = start.decode("utf-8", "replace"), RowNotes()
     if suffix == ".json":
-        dataset = Dataset(name, array_rows(file, name), file.close)
+        dataset = Dataset(name, array_rows(file, name), close)
     elif suffix in (".csv", ".tsv"):
-        csv = csv_rows(file, name, "\t" if suffix == ".tsv" else None, empty=None if reading.empty == "null" else "")
-        dataset = Dataset(name, csv.rows, file.close, header=tuple(csv.header))
+        refuse_json(words, text.place, name)
+        empty = None if reading.empty == "null" else ""
+        csv = csv_rows(file, name, "\t" if suffix == ".tsv" else None, empty=empty, notes=notes)
+        dataset = Dataset(name, csv.rows, close, header=tuple(csv.header), notes=notes)
+        dataset.table_of_texts = True
         if suffix == ".csv" and csv.delimiter != ",":
-            dataset.remarks.append(f"the columns of {name} are separated by {WORDS[csv.delimiter]}")
+            remarks.append(f"the columns of {name} are separated by {WORDS[csv.delimiter]}")
+    elif (kind := json_kind(words, name)) == "lines":
+        counted = not remarks  # its lines are those of the file
+        rows = jsonl_rows(file, name, before, notes)
+        dataset = Dataset(name, rows, close, count if counted else lambda: None, notes=notes)
     else:
-        dataset = Dataset(name, jsonl_rows(file, name, before), file.close, count if found is None else lambda: None)
-    if found is not None:
-        dataset.remarks.append(f"{name} is read as {found}")
+        dataset = Dataset(name, array_rows(file, name) if kind == "array" else object_rows(file, name), close)
+        what = "is one JSON array" if kind == "array" else "has JSON objects of several lines"
+        remarks.append(f"{name} {what}, and is read so: each {'element' if kind == 'array' else 'object'} is a row")
+    dataset.remarks += remarks
     return dataset
 
 
@@ -261,8 +328,16 @@ def _standard_input(stdin: BinaryIO | None, reading: Reading) -> Dataset:
     if source is None:
         raise DatasetError("- is standard input, which is closed; name a file")
     file = cast(BufferedReader, source if hasattr(source, "peek") else BufferedReader(source))
-    file, _ = as_utf8(file, "stdin", reading.encoding)
-    return Dataset("stdin", jsonl_rows(file, "stdin"), lambda: None)
+    file = with_first_line(file)
+    start = file.peek(BUFFER)[:BUFFER]
+    refuse_foreign(start, "-", "stdin")
+    if packed := packing(start):
+        file = unpacked(file, "stdin", packed)
+    dataset = _text_file(_Text(file, "stdin"), ".jsonl", reading, lambda: None)
+    if packed:
+        dataset.remarks.insert(0, f"stdin {_PACKED[packed]}, and is read so")
+    dataset.leave_open()
+    return dataset
 
 
 def _refusal(path: Path, name: str) -> DatasetError:

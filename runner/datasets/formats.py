@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from runner.datasets.column_values import MAX_ROW, RowError, TooLong, UnreadError, decoded
 from runner.datasets.delimiter import WORDS, sniff
+from runner.datasets.notes import RowNotes
 from runner.datasets.rows import Row, columns, parse_json
-from runner.datasets.streams import BUFFER
+from runner.datasets.streams import BUFFER, MARK
 from runner.errors import DatasetError
 from runner.text import shown
 
@@ -36,7 +37,7 @@ def lines(file: BufferedReader) -> Iterator[bytes | None]:
             yield line
 
 
-def jsonl_rows(file: BufferedReader, name: str, before: int = 0) -> Iterator[Row]:
+def jsonl_rows(file: BufferedReader, name: str, before: int = 0, notes: RowNotes | None = None) -> Iterator[Row]:
     """Blank lines are no rows. `before` are the lines of the file that come before."""
     for number, line in enumerate(lines(file), before + 1):
         if line is not None and not line.strip():
@@ -45,6 +46,8 @@ def jsonl_rows(file: BufferedReader, name: str, before: int = 0) -> Iterator[Row
         try:
             if line is None:
                 raise TooLong()
+            if line[0] == 0xEF and line.startswith(MARK) and notes is not None:
+                notes.marks += 1
             yield where, json_row(line)
         except RowError as error:
             yield where, error
@@ -52,7 +55,7 @@ def jsonl_rows(file: BufferedReader, name: str, before: int = 0) -> Iterator[Row
 
 def json_row(line: bytes) -> dict[str, Any]:
     """The row of a line of JSON. Raises RowError."""
-    return columns(parse_json(decoded(line.rstrip(b"\r\n"))))
+    return columns(parse_json(decoded(line.removeprefix(MARK).rstrip(b"\r\n"))))
 
 
 class _CsvLines:
@@ -103,6 +106,7 @@ def csv_rows(
     *,
     empty: str | None = "",
     at: Collection[int] | None = None,
+    notes: RowNotes | None = None,
 ) -> Csv:
     """
     Read the header, and open the rows. `delimiter` None: it is found out. `empty` is the value of an empty cell.
@@ -124,7 +128,7 @@ def csv_rows(
     except (csv.Error, RowError) as error:
         raise DatasetError(f"{name}:{text.number}: the header cannot be read: {error}") from None
     header = _header(first, name)
-    return Csv(header, delimiter, _csv_body(reader, text, header, name, WORDS[delimiter], empty, at))
+    return Csv(header, delimiter, _csv_body(reader, text, header, name, WORDS[delimiter], empty, at, notes))
 
 
 def _header(cells: list[str] | None, name: str) -> list[str]:
@@ -149,6 +153,7 @@ def _csv_body(
     marks: str,
     empty: str | None,
     at: Collection[int] | None,
+    notes: RowNotes | None,
 ) -> Iterator[Row]:
     row = -1
     while True:
@@ -160,6 +165,8 @@ def _csv_body(
                 return
             if text.error:
                 raise text.error
+            if notes is not None and cells and _is_header(cells, header, notes):
+                continue
             if len(cells) != len(header):
                 if not "".join(cells).strip():
                     continue
@@ -174,6 +181,18 @@ def _csv_body(
         except csv.Error as error:
             kind = UnreadError if text.ended else RowError
             yield f"{name}:{number}", kind(f"not CSV: {error}; is a quote left open?")
+
+
+def _is_header(cells: list[str], header: list[str], notes: RowNotes) -> bool:
+    """Whether they are the header once more, as where files were joined. A mark before them is taken away."""
+    joined = cells[0].startswith("\ufeff")
+    if joined:
+        notes.marks += 1
+        cells[0] = cells[0][1:]
+    if (joined or len(header) > 1) and list(map(str.strip, cells)) == header:
+        notes.headers += 1
+        return True
+    return False
 
 
 def lines_with_rows(path: Path) -> int | None:

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from operator import length_hint
 from typing import Any, TypeAlias
 
+from runner.datasets.arrow_rows import python_rows
 from runner.datasets.column_values import RowError
 from runner.errors import DatasetError
 from runner.text import printable, shown
@@ -181,7 +182,7 @@ def _batch_rows(batch: Any) -> Iterator[Values]:
     size = max(1, min(_ROWS, _BYTES * count // max(1, batch.nbytes)))
     for start in range(0, count, size):
         part = batch.slice(start, size)
-        yield from _each(part, part.num_rows, lambda part: part.to_pylist())
+        yield from _each(part, part.num_rows, python_rows)
 
 
 def _each(part: Any, count: int, values: Callable[[Any], list[dict[str, Any]]]) -> Iterator[Values]:

@@ -144,18 +144,34 @@ def array_rows(file: BufferedReader, name: str, quick: Callable[[str], Any] | No
     return _elements(text, name)
 
 
+def object_rows(file: BufferedReader, name: str) -> Iterator[Row]:
+    """Read objects that follow each other, of several lines each."""
+    text = _Text(file)
+    done = 0
+    try:
+        while text.peek():
+            yield _row(text, name, done)
+            done += 1
+    except _Fatal as error:
+        yield f"{name}, row {done + 1}", UnreadError(f"{error}; the rest of the file cannot be read")
+
+
+def _row(text: _Text, name: str, done: int) -> Row:
+    row: dict[str, Any] | RowError
+    try:
+        row = columns(text.element())
+    except _Fatal:
+        raise
+    except RowError as error:
+        row = error
+    return f"{name}, row {done + 1}", row
+
+
 def _elements(text: _Text, name: str) -> Iterator[Row]:
     done = 0
     try:
         while text.peek() != "]" or done:
-            row: dict[str, Any] | RowError
-            try:
-                row = columns(text.element())
-            except _Fatal:
-                raise
-            except RowError as error:
-                row = error
-            yield f"{name}, row {done + 1}", row
+            yield _row(text, name, done)
             done += 1
             mark = text.peek()
             if mark == "]":

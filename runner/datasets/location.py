@@ -90,6 +90,14 @@ def open_file(path: str) -> BufferedReader:
     return open_url(path) if is_url(path) else open(path, "rb")
 
 
+def first_bytes(url: str, size: int) -> bytes:
+    """So many bytes at the beginning of an object, or all that it has. Raises DatasetError."""
+    system, shown = _system(url), printable(whole(url))
+    with _failures(shown):
+        found: bytes = system.cat_file(url, start=0, end=size)
+        return found
+
+
 def _remote_files(pattern: str) -> list[File]:
     """All that lies in the pattern's folder, and begins as it does, is listed, and nothing else."""
     shown = printable(whole(pattern))

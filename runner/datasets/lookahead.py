@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from runner.datasets.buffered import all_at_hand
+from runner.datasets.notes import RowNotes
 from runner.types import Case
 
 
@@ -15,13 +16,26 @@ class Lookahead:
     The cases of `source`, in its order. Those that were looked at are held until they are read.
 
     `header`: the columns, if they are known before the rows are read. `listed`: the rows are there, in a list.
+    `noted`: what has notes on them.
     """
 
-    def __init__(self, source: Iterable[Case], header: tuple[str, ...] = (), listed: bool = False) -> None:
+    def __init__(
+        self,
+        source: Iterable[Case],
+        header: tuple[str, ...] = (),
+        listed: bool = False,
+        noted: RowNotes | None = None,
+    ) -> None:
+        self._noted = noted
         self.header = header
         self.at_hand = all_at_hand if listed else None
         self._source = iter(source)
         self._held: deque[Case] = deque()
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes for people about the rows that were read so far."""
+        return [] if self._noted is None else self._noted.every
 
     def look(self, at: int) -> Case | None:
         """The case at this place, from 0; None beyond the end. To be called before the first case is read."""

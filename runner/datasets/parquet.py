@@ -83,6 +83,8 @@ class ParquetRows:
         self.count: int | None = about["rows"]
         self.unread: tuple[str, ...] = tuple(about["unread"])
         """Columns that were not asked for."""
+        self.left_out: tuple[str, ...] = ()
+        """Where values of the rows so far were, which are binary."""
         self._read: list[str] = about["read"]
         self.header: tuple[str, ...] = (*self._read, *self.unread)
         """All columns; those that were not asked for may be incomplete. Empty if it is too long."""
@@ -94,6 +96,9 @@ class ParquetRows:
         while (line := self._line()) != b"null\n":
             if not line and not self.close.alive:
                 return
+            if line.startswith(b"[{"):
+                self.left_out = tuple(json.loads(line)[0]["left_out"])
+                continue
             if line.startswith(b"[["):
                 for values in zip(*from_json(line), strict=True):
                     yield f"{self.name}, row {next(self._numbers, 0)}", dict(zip(self._read, values, strict=True))

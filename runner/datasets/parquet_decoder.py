@@ -4,7 +4,8 @@ Decodes a Parquet file in a process of its own, whose memory the kernel bounds.
 What a file says about its sizes may be wrong, and a page of 1 GB fits into a kilobyte, so nothing less is a bound.
 One pipe has one line, the columns and row groups that are wanted. The other gets a line that tells what the
 file is, a line for each row, and `null` after the last one. A row is an object, or text that says why there is none; a
-list with such a text says that nothing behind it can be read either. A list of lists has many rows: the values of each
+list with such a text says that nothing behind it can be read either; one with an object, what is left out of the rows
+that follow, as it is binary. A list of lists has many rows: the values of each
 column, in the order of the first line.
 """
 
@@ -82,7 +83,9 @@ def _decode(line: bytes, out: BinaryIO, path: str) -> None:
     told = {"rows": rows, "read": read, "unread": others, "groups": sizes if len(every) <= _GROUPS else None}
     _tell(out, told)
     flush = monotonic()
-    for row in _Rows(file, wanted, some, rows, at, together=bool(read)):
+    left_out = _LeftOut(out)
+    for row in _Rows(file, wanted, some, rows, at, asked or (), left_out.places, together=bool(read)):
+        left_out.tell()
         out.write(row.encode("ascii") + b"\n")
         if (now := monotonic()) > flush:
             out.flush()
@@ -120,11 +123,15 @@ def _arrow(source: Any, asked: list[str] | None, out: BinaryIO) -> None:
     wanted = [name for name in names if asked is None or name in asked]
     others = [name[:_NAMED] for name in names if name not in wanted][:_NAMED]
     _tell(out, {"rows": None, "read": wanted if sum(map(len, wanted)) <= _HEADER else [], "unread": others})
+    left_out = _LeftOut(out)
     try:
         for batch in batches:
             for start in range(0, batch.num_rows, _BATCHES[0]):
                 part = batch.slice(start, _BATCHES[0])
-                for row in lines(part.select(wanted)) if wanted else ["{}"] * part.num_rows:
+                for row in (
+                    lines(part.select(wanted), asked or (), left_out.places) if wanted else ["{}"] * part.num_rows
+                ):
+                    left_out.tell()
                     out.write(row.encode("ascii") + b"\n")
                 out.flush()
     except Exception as error:
@@ -160,12 +167,36 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
+class _LeftOut:
+    """Tells the parent where binary values were, before the first row without them."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self.places: dict[str, None] = {}
+        self._out = out
+        self._told = 0
+
+    def tell(self) -> None:
+        if len(self.places) > self._told:
+            self._told = len(self.places)
+            _tell(self._out, [{"left_out": list(self.places)}])
+
+
 class _Rows:
     """Each row as a line of JSON; with `at` those at these places alone."""
 
     def __init__(
-        self, file: Any, wanted: list[str], groups: Sequence[int], rows: int, at: Collection[int] | None, together: bool
+        self,
+        file: Any,
+        wanted: list[str],
+        groups: Sequence[int],
+        rows: int,
+        at: Collection[int] | None,
+        needed: Collection[str],
+        left_out: dict[str, None],
+        together: bool,
     ) -> None:
+        self._needed = needed
+        self._left_out = left_out
         self._file = file
         self._wanted = wanted
         self._groups = groups
@@ -199,13 +230,13 @@ class _Rows:
                 for row in range(batch.num_rows):
                     self._done += 1
                     if self._done - 1 in self._at:
-                        yield from lines(batch.slice(row, 1))
+                        yield from lines(batch.slice(row, 1), self._needed, self._left_out)
                 continue
             if self._together and (line := one_line(batch)) is not None:
                 self._done += batch.num_rows
                 yield line
                 continue
-            for line in lines(batch):
+            for line in lines(batch, self._needed, self._left_out):
                 self._done += 1
                 yield line
 

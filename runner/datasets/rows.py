@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
-from runner.datasets.column_values import MAX_DEPTH, RowError, copied, json_text, too_deep
+from runner.datasets.column_values import MAX_DEPTH, RowError, copied, json_text, too_deep, without_binary
 from runner.datasets.frames import FrameRows
 from runner.datasets.ids import Ids
+from runner.datasets.notes import RowNotes
 from runner.errors import PathError, WorkError
 from runner.evaluators.column import Source
 from runner.text import printable, shown, whole
@@ -22,6 +23,24 @@ MAX_ID = 1000
 COLUMNS = ("input", "output", "reference", "metadata")
 _OWN = frozenset({"id", *COLUMNS})
 
+
+Empty = Literal["text", "null"]
+"""What an empty cell of a CSV file is."""
+
+
+class Reading(NamedTuple):
+    """How a dataset's texts are read. `encoding` None: UTF-8, or UTF-16 by its byte order mark."""
+
+    encoding: str | None = None
+    empty: Empty = "text"
+    json: tuple[str, ...] = ()
+    """Columns whose texts are JSON."""
+    declared: tuple[str, ...] = ()
+    """Columns of parameters that are declared as lists or objects, whose texts are read as such."""
+
+
+PLAIN = Reading()
+"""As a file is read where nobody says otherwise."""
 
 Row = tuple[str, "dict[str, Any] | RowError"]
 """The row's place, for messages, and its columns or its error."""
@@ -79,10 +98,13 @@ DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float)
 _read = reader(DECODER)
 
 
-def as_json(row: object, columns: Collection[str] | None = None) -> dict[str, Any]:
+def as_json(
+    row: object, columns: Collection[str] | None = None, left_out: dict[str, None] | None = None
+) -> dict[str, Any]:
     """
     A row of Python values as JSON values: dates as ISO text, NaN and the like as null, arrays as lists.
 
+    What is binary is left out, and its place is added to `left_out`, unless it is a column that is needed by its name.
     Raises RowError for what has no such form, unless that is in no column that is needed: None is all.
     """
     if isinstance(row, RowError):
@@ -94,9 +116,9 @@ def as_json(row: object, columns: Collection[str] | None = None) -> dict[str, An
     try:
         return read_json(json_text(row))
     except RowError:
-        if columns is None:
-            raise
-    return read_json(json_text({name: value for name, value in row.items() if name in columns}))
+        some = row if columns is None else {name: value for name, value in row.items() if name in columns}
+    places: dict[str, None] = {} if left_out is None else left_out
+    return read_json(json_text(without_binary(some, columns or (), places)))
 
 
 def read_json(text: str) -> dict[str, Any]:
@@ -170,6 +192,29 @@ def cases(
         )
 
 
+def with_json(rows: Iterable[Row], names: Collection[str]) -> Iterator[Row]:
+    """The rows with the values of these columns that are texts read as JSON; an empty one is null."""
+    for where, row in rows:
+        if not isinstance(row, RowError):
+            texts = {name: row[name] for name in names if isinstance(row.get(name), str)}
+            try:
+                row = row | {name: json_value(name, text) for name, text in texts.items()}
+            except RowError as error:
+                row = error
+        yield where, row
+
+
+def json_value(name: str, text: str) -> Any:
+    """The value of a cell that is JSON. Raises RowError."""
+    if not text.strip():
+        return None
+    try:
+        return parse_json(text)
+    except RowError as error:
+        step = "; Python's lists are no JSON: write them with json.dumps" if "'" in text else ""
+        raise RowError(f"column {shown(name, 60)}, {shown(text, 60)}: {error}{step}") from None
+
+
 def own_id(row: dict[str, Any] | RowError, id_source: Source | None) -> str | None:
     """The id that a row has of its own, as `cases` finds it; None if it is called by its number."""
     try:
@@ -184,29 +229,33 @@ def own_id(row: dict[str, Any] | RowError, id_source: Source | None) -> str | No
 
 def cases_from_rows(
     rows: Iterable[Mapping[str, Any]],
-    where: str = "row",
     columns: Collection[str] | None = None,
     id_source: Source | None = None,
+    reading: Reading = PLAIN,
+    notes: RowNotes | None = None,
 ) -> Iterator[Case]:
     """
-    Python rows as cases; one that cannot be used is a broken case. Messages name it by `where` and number.
+    Python rows as cases; one that cannot be used is a broken case. Messages name it by its number.
 
     What is wrong with others than `columns` does no harm; None is all.
     """
     frame = rows if isinstance(rows, FrameRows) else None
+    notes = notes or RowNotes()
 
     def read() -> Iterator[Row]:
         for number, row in enumerate(frame.read(columns) if frame else rows, 1):
             try:
-                yield f"{where} {number}", as_json(row, columns)
+                yield f"row {number}", as_json(row, columns, notes.left_out)
             except RowError as error:
-                yield f"{where} {number}", error
+                yield f"row {number}", error
 
-    ids = Ids()
+    found = with_json(read(), reading.json) if reading.json else read()
+    if frame:
+        found = notes.watch(found, columns, reading.declared)
     try:
-        yield from cases(read(), ids, frame.unread(columns) if frame else (), id_source)
+        yield from cases(found, notes.ids, frame.unread(columns) if frame else (), id_source)
     finally:
-        ids.close()
+        notes.ids.close()
 
 
 def _present(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> frozenset[str]:

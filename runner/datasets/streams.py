@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import re
+from collections.abc import Iterable
 from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO, cast
 
 from runner.datasets.column_values import UNDECODED
 from runner.errors import DatasetError
+from runner.text import shown
 
 BUFFER = 1 << 16
 PACKED = (".gz", ".zst")
@@ -20,7 +23,14 @@ RATIO = 200
 
 _WINDOW = 27  # the binary logarithm of the bytes that zstd may look back
 _BAD = "evalcell.bad"
-_BOM = b"\xef\xbb\xbf"
+MARK = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8."""
+_LOOK = 4096
+_RARE = 100
+"""Of the bytes of UTF-16, one of so many at least is 0: line ends, and what separates columns, have one each."""
+_UNREAD = re.compile("[\udc80-\udcff]")
+_LIKELY = ("cp1252", "shift_jis", "gb18030")
+_AROUND = 30  # characters around the first that is not UTF-8
 _MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 """Byte order marks; the longer one counts where another begins alike."""
 
@@ -32,15 +42,77 @@ def as_utf8(file: BufferedReader, name: str, encoding: str | None) -> tuple[Buff
     """The file as UTF-8 without a byte order mark, and its encoding if that was found out. Raises DatasetError."""
     found = None
     if encoding is None:
-        start = file.peek(4)[:4]
+        start = file.peek(_LOOK)[:_LOOK]
         found = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
         if found is None and (guess := _without_mark(start)):
-            raise DatasetError(f'{name} seems to be UTF-16; give its encoding, such as encoding="{guess}"')
+            raise DatasetError(f'{name} seems to be {guess[:6].upper()}; give its encoding, such as encoding="{guess}"')
     if (wanted := encoding or found) and codecs.lookup(wanted).name != "utf-8":
         file = BufferedReader(_Recoded(file, wanted), BUFFER)
-    if file.peek(3).startswith(_BOM):
-        file.read(len(_BOM))
+    if file.peek(3).startswith(MARK):
+        file.read(len(MARK))
     return file, found
+
+
+def refuse_encoded(parts: Iterable[bytes], name: str) -> None:
+    """
+    Raise DatasetError, with a likely encoding, for a text in which more bytes are not UTF-8 than are and not ASCII.
+
+    Of any other text, rows that are not UTF-8 fail by themselves.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    good = bad = lines = 0
+    told = ""
+    for part in parts:
+        if part.isascii() and not decoder.getstate()[0]:
+            lines += part.count(b"\n")
+            continue
+        text = decoder.decode(part)
+        good += len(part) - len(text)
+        if wrong := _UNREAD.search(text):
+            bad += len(_UNREAD.findall(text))
+            told = told or _encoded(part, text, wrong.start(), lines)
+        lines += text.count("\n")
+    if bad > good:
+        raise DatasetError(f"{name} is not UTF-8: {told}")
+
+
+def _encoded(part: bytes, text: str, at: int, lines: int) -> str:
+    """The likely encoding of a text, of which `at` is the first character that is not UTF-8."""
+    guess = next((one for one in _LIKELY if _reads(part, one)), _LIKELY[0])
+    begin, end = max(text.rfind("\n", 0, at) + 1, at - _AROUND), text.find("\n", at)
+    some = (
+        text[begin : min(at + _AROUND, end if end >= 0 else len(text))]
+        .encode(errors="surrogateescape")
+        .decode(guess, "replace")
+    )
+    line = lines + text.count("\n", 0, at) + 1
+    return (
+        f"in {guess}, line {line:,} has {shown(some.strip(), 80)}; save the file as UTF-8, or give its encoding, "
+        f'such as encoding="{guess}"'
+    )
+
+
+def _reads(part: bytes, encoding: str) -> bool:
+    try:
+        part.decode(encoding)
+    except UnicodeDecodeError as error:
+        return error.end == len(part)  # a character goes on in the next part
+    return True
+
+
+def with_line_feeds(file: BufferedReader) -> BufferedReader | None:
+    """The text with line feeds, if its lines end in carriage returns alone, as on old Macs; else None."""
+    start = file.peek(BUFFER)[:BUFFER]
+    return BufferedReader(_LineFeeds(file), BUFFER) if b"\r" in start[:-1] and b"\n" not in start else None
+
+
+def with_first_line(file: BufferedReader) -> BufferedReader:
+    """The same file, whose first line that is not blank can be peeked at, unless it is long."""
+    start = b""
+    if len(file.peek(1)) < BUFFER:
+        while len(start) < BUFFER and b"\n" not in start.lstrip() and (more := file.read1(BUFFER)):
+            start += more
+    return BufferedReader(_Joined(start, file), 2 * BUFFER) if start else file
 
 
 def unpacked(file: BufferedReader, name: str, suffix: str) -> BufferedReader:
@@ -111,6 +183,44 @@ class _Unpacked(RawIOBase):
         super().close()
 
 
+class _Joined(RawIOBase):
+    """Reads what was read already, and then the rest of a file."""
+
+    def __init__(self, start: bytes, file: BufferedReader) -> None:
+        self._start = start
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Called by BufferedReader."""
+        if not self._start:
+            data = self._file.read1(len(buffer))
+        else:
+            data, self._start = self._start[: len(buffer)], self._start[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+class _LineFeeds(_Joined):
+    """Reads each carriage return as a line feed."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        super().__init__(b"", file)
+
+    def readinto(self, buffer: Any) -> int:
+        """Called by BufferedReader."""
+        size = super().readinto(buffer)
+        buffer[:size] = bytes(buffer[:size]).replace(b"\r", b"\n")
+        return size
+
+
 class _Recoded(RawIOBase):
     """Reads a file's text as UTF-8."""
 
@@ -144,12 +254,15 @@ class _Recoded(RawIOBase):
 
 
 def _without_mark(start: bytes) -> str | None:
-    """The name of UTF-16 for a text that begins with ASCII characters and has no byte order mark."""
-    if len(start) < 4:
+    """The encoding of a text that begins so, if it is UTF-16 or UTF-32 without a byte order mark."""
+    if b"\0" not in start:
         return None
-    if start[1] == start[3] == 0 and start[0] and start[2]:
-        return "utf-16-le"
-    return "utf-16-be" if start[0] == start[2] == 0 and start[1] and start[3] else None
+    if len(start) >= 8 and start[1:4] == start[5:8] == b"\0\0\0":
+        return "utf-32-le"
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    if min(even, odd) or max(even, odd) * _RARE < len(start):
+        return None
+    return "utf-16-le" if odd else "utf-16-be"
 
 
 def _zstd(file: _Counted, name: str) -> Any:

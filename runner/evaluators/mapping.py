@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from runner.errors import MappingError, PathError
 from runner.evaluators.column import BY_NAME, Column, Source, needed_column, parse_source, written
@@ -113,6 +113,12 @@ class Binding:
                 return None
             found |= named
         return frozenset(found)
+
+    @property
+    def json_columns(self) -> tuple[str, ...]:
+        """The columns of parameters that are declared as lists or objects, in which text is read as JSON."""
+        declared = (one for one in self._sources if not _is_literal(one) and _takes_json(one.declared))
+        return tuple(column for one in declared for column in (one.path.columns if one.path else {one.name}) or ())
 
     def needs(self) -> dict[str, str]:
         """
@@ -262,6 +268,8 @@ def _value(source: _Source, document: dict[str, Any], case: Case, work: Work | N
     else:
         return source.literal
     try:
+        if isinstance(value, str) and _takes_json(source.declared):
+            value = _from_json(value)
         return _accepted(name, source.declared, value)
     except MappingError as error:
         raise MappingError(f"{case.where}: {error}; put the row right, or map another to `{name}`") from None
@@ -272,6 +280,28 @@ def _accepted(name: str, declared: ParameterSpec | None, value: Any) -> Any:
         return value if declared is None else accepted(declared, value)
     except NotAcceptedError as error:
         raise MappingError(f"`{name}` {error}") from None
+
+
+def _takes_json(declared: ParameterSpec | None) -> bool:
+    """Whether a text can only be meant as JSON: in CSV, lists and objects are texts."""
+    return (
+        declared is not None
+        and not {"array", "object"}.isdisjoint(declared.types)
+        and ({"string", "any"}.isdisjoint(declared.types))
+    )
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _from_json(text: str) -> Any:
+    """The list or object that the text is; any other text as it is."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, list | dict) else text
 
 
 def _is_literal(source: _Source) -> bool:

@@ -76,6 +76,7 @@ def conditions(prepared: Prepared, digests: Digests) -> dict[str, Any]:
             "id": request.id,
             "encoding": request.encoding,
             "empty": request.empty,
+            "json_columns": list(request.json_columns),
             "keep": list(request.keep),
             "limit": request.limit,
         },
@@ -140,6 +141,7 @@ def _words(prepared: Prepared, lock: str | None) -> list[str]:
     words += _given("--id", request.id)
     words += _given("--encoding", request.encoding)
     words += _given("--empty", None if request.empty == "text" else request.empty)
+    words += _given("--json-columns", request.json_columns)
     words += _given("--keep", request.keep)
     words += _given("--limit", request.limit)
     words += _given("--seed", request.seed)

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
-from runner.datasets.dataset import Reading
 from runner.datasets.location import File, is_url, open_file
+from runner.datasets.rows import Reading
+from runner.datasets.signatures import SAMPLE, json_kind, packing
 from runner.datasets.slices import Slice
 from runner.errors import DatasetError
 from runner.output.folder import MOST_PARTS, part_name
@@ -26,7 +27,6 @@ BYTES = 64 << 20
 
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 _UTF8 = (None, "utf-8", "utf8", "utf-8-sig")
-_SOME = 4
 
 
 async def planned(prepared: Prepared, found: Sequence[File], folder: Path, workers: Sequence[Worker]) -> Plan:
@@ -138,7 +138,9 @@ def _is_plain(file: File, reading: Reading) -> bool:
         return False
     try:
         with open_file(file.path) as opened:
-            start = opened.read(_SOME)
+            start = opened.read(SAMPLE)
     except OSError as error:
         raise DatasetError(f"{printable(whole(file.path))} cannot be read: {error.strerror or error}") from None
-    return not start.startswith(_MARKS) and b"\0" not in start
+    if start.startswith(_MARKS) or b"\0" in start or packing(start) or (b"\r" in start and b"\n" not in start):
+        return False
+    return json_kind(start.decode("utf-8", "replace").removeprefix("\ufeff"), file.path) == "lines"

@@ -12,8 +12,8 @@ from typing import Any
 
 from runner.compare.files import find_source
 from runner.compare.rows import source_rows
-from runner.datasets.dataset import repeated_ids
 from runner.datasets.location import find_files
+from runner.datasets.notes import repeated_ids
 from runner.errors import InputError
 from runner.output.files import WriteError
 from runner.output.folder import part_name

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from runner.datasets.dataset import Reading
+from runner.datasets.rows import Reading
 from runner.datasets.slices import Slice
 from runner.request import RunRequest
 from runner.results.sums import PartialSums

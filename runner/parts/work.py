@@ -95,7 +95,7 @@ class Work:
                     sums=run.sums.partial(),
                     sandbox=prepared.sandbox.identity,
                     repeated=cases.repeated if isinstance(cases, Dataset) else 0,
-                    remarks=tuple(cases.remarks[:20]) if isinstance(cases, Dataset) else (),
+                    remarks=tuple(cases.about[:20]) if isinstance(cases, Dataset) else (),
                     complete=cases.complete if isinstance(cases, Dataset) else True,
                 )
             state = "finished"

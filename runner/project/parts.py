@@ -185,6 +185,7 @@ def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> Run
         "id": entry.id,
         "encoding": entry.encoding,
         "empty": entry.empty,
+        "json_columns": entry.json_columns,
         "limit": entry.limit,
         "seed": entry.seed,
         "repeat": entry.repeat,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from runner.datasets.dataset import Empty
+from runner.datasets.rows import Empty
 from runner.engine.row import MOST_REPEATS
 from runner.results.worst import Show
 from runner.types import DialectFailures
@@ -54,6 +54,8 @@ class Settings(Model):
     encoding: str | None = None
     empty: Empty | None = None
     """An empty cell of a CSV file is empty text, or null."""
+    json_columns: Texts = ()
+    """Columns whose texts are JSON, such as lists in CSV."""
     limit: Annotated[int, Field(ge=1)] | None = None
     """Score the first rows only."""
     seed: int | None = None

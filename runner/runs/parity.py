@@ -154,7 +154,7 @@ def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[Prepared]
     limit = request.limit
     if rows is not None:
         some = list(islice(rows, limit))
-        read = partial(cases_from_rows, some, columns=_columns(sides), id_source=sides[0].id_source)
+        read = partial(cases_from_rows, some, _columns(sides), sides[0].id_source, sides[0].reading)
         refuse_lacking_columns("the dataset", Lookahead(read()), sides)
         return lambda: nullcontext(read())
     if request.dataset == "cases":

@@ -22,6 +22,8 @@ class Report(Model):
     """The rows to look at first: the worst, or what `show` says."""
     comparison: Comparison | None = None
     """With the baseline, if there is one."""
+    notes: tuple[str, ...] = ()
+    """What to know of the dataset, such as ids that are repeated."""
 
     def __repr__(self) -> str:
         """The counts and the mean: all results may be very many."""
@@ -59,6 +61,7 @@ class Report(Model):
             failed=rows.failed,
             listed=rows.listed,
             comparison=self.comparison,
+            notes=list(self.notes),
         )
         files.write([made])
         return self

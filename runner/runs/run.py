@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from runner.datasets.dataset import Dataset
 from runner.datasets.frames import row_count
 from runner.datasets.lacking import Cases, kept_columns
+from runner.datasets.lookahead import Lookahead
 from runner.engine.local import Watch
 from runner.engine.row import Known
 from runner.engine.threads import Detached
@@ -125,7 +126,7 @@ class Run:
     @property
     def notes(self) -> Sequence[str]:
         """Notes about the dataset, for people."""
-        return self.cases.notes if isinstance(self.cases, Dataset) else ()
+        return self.cases.notes if isinstance(self.cases, Dataset | Lookahead) else ()
 
     def total(self) -> int | None:
         """The number of results to come, if it is known before the rows are read."""

@@ -12,7 +12,7 @@ import statistics
 import time
 from contextlib import aclosing
 
-from runner.datasets.dataset import cases_from_rows
+from runner.datasets.rows import cases_from_rows
 from runner.engine.local import score
 from runner.evaluators.resolve import find_evaluator
 from tests.bench.measure import OUTPUT, REFERENCE, Figures, spread

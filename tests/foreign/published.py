@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple
 
-from runner.datasets.dataset import cases_from_rows
+from runner.datasets.rows import cases_from_rows
 from runner.engine.local import score
 from runner.evaluators.load import parse_evaluator
 from runner.types import Evaluator, InputMapping, Result

@@ -61,7 +61,7 @@ def evaluate(output):
     wanted = script('dependencies = ["iniconfig"]', body)
 
     async def work() -> list[Any]:
-        from runner.datasets.dataset import cases_from_rows
+        from runner.datasets.rows import cases_from_rows
         from runner.engine.local import score
 
         async with box:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runner.datasets.dataset import cases_from_rows
+from runner.datasets.rows import cases_from_rows
 from runner.engine.local import score
 from runner.evaluators.load import parse_evaluator
 from runner.types import Evaluator, Result

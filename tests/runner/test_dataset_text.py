@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from runner import InputError, SandboxConfig, evaluate
-from runner.datasets.dataset import Reading, open_dataset
+from runner.datasets.dataset import open_dataset
 from runner.datasets.delimiter import sniff
+from runner.datasets.rows import Reading
 from runner.errors import DatasetError
 from runner.types import Case
 from tests.runner.reading import broken, refusal, written
@@ -96,7 +97,11 @@ def test_encodings(tmp_path: Path, name: str, text: str, encoding: str) -> None:
 
 def test_another_encoding_is_asked_for_by_its_option(tmp_path: Path) -> None:
     path = written(tmp_path, "d.csv", "id,output\n1,é\n2,b\n".encode("cp1252"))
-    [bad, good], _ = read(path)
+    assert refusal(path) == (
+        "d.csv is not UTF-8: in cp1252, line 2 has '1,é'; save the file as UTF-8, or give its encoding, "
+        'such as encoding="cp1252"'
+    )
+    [bad, good], _ = read(path, encoding="utf-8")
     assert 'or give its encoding, such as encoding="cp1252"' in broken(bad)
     assert good.output == "b"
     [first, _], _ = read(path, encoding="cp1252")
@@ -175,7 +180,7 @@ def test_a_decompression_bomb_is_refused_in_flat_memory(tmp_path: Path, line: by
 def test_zstd_without_its_package_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("zstandard", "compression", "compression.zstd"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert refusal(written(tmp_path, "d.csv.zst", b"x")) == (
+    assert refusal(written(tmp_path, "d.csv.zst", b"\x28\xb5\x2f\xfd")) == (
         'd.csv.zst: zstd needs a package: pip install "evalcell[zstd]"'
     )
 
@@ -206,7 +211,7 @@ def test_arrow_files_and_streams(tmp_path: Path, kind: str) -> None:
         found = [(case.id, case.output, case.metadata) for case in dataset]
     assert found == [("a", "x", {"n": 1}), ("b", None, {"n": 2})]
     [first, _], _ = read(path)
-    assert "column 'bad': not UTF-8" in broken(first)
+    assert (first.output, first.metadata) == ("x", {"n": 1})
     path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2])
     if kind == "new_file":
         assert "d.arrow cannot be read as Arrow: " in refusal(path)

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.datasets.column_values import MAX_ROW, copied, json_text
-from runner.datasets.dataset import cases_from_rows, open_dataset
+from runner.datasets.dataset import open_dataset
 from runner.datasets.ids import Ids
-from runner.datasets.rows import read_json
+from runner.datasets.notes import repeated_ids
+from runner.datasets.rows import cases_from_rows, read_json
 from tests.runner.reading import broken
 
 
@@ -29,7 +30,7 @@ def test_ids_are_made_unique() -> None:
     dataset = open_dataset("-", stdin=BytesIO(b'{"id": 1}\n{"id": "1"}\n{"id": 1}\n'))
     assert dataset.notes == []
     assert len(list(dataset)) == 3
-    assert dataset.notes == ["2 rows repeat an id that an earlier row has; they are named id#row"]
+    assert dataset.notes == [repeated_ids(2)]
 
 
 @given(st.lists(st.text(max_size=2) | st.sampled_from(["x" * 40, "x" * 41, "a"]), max_size=40), st.integers(0, 9))
@@ -85,7 +86,7 @@ def test_what_is_wrong_with_a_column_that_is_not_needed_does_no_harm() -> None:
     good, bad = cases_from_rows(rows, columns={"id", "output"})
     assert (good.output, good.metadata) == (1, {})
     assert "column 'output': a value of type set" in broken(bad)
-    assert "column 'image': not UTF-8" in broken(next(cases_from_rows(rows)))
+    assert "column 'image': 1 bytes that are no UTF-8 text" in broken(next(cases_from_rows(rows[:1], {"image"})))
 
 
 def test_arrays_are_lists() -> None:

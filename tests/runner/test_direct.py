@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from runner.datasets.buffered import all_at_hand, buffered_rows
 from runner.datasets.column_values import MAX_ROW, copied
-from runner.datasets.dataset import cases_from_rows, open_dataset
+from runner.datasets.dataset import open_dataset
 from runner.datasets.formats import jsonl_rows
+from runner.datasets.rows import cases_from_rows
 from runner.engine.prefetch import Direct
 
 LINE = st.sampled_from([b'{"a": 1}', b"", b" ", b"\r", b"\x0b\x0c", b"not a row", b"{}" + b" " * 40, b'{"a": "\xff"}'])

@@ -19,7 +19,8 @@ from runner import Report, RequirementError
 from runner.cli.commands.run import exit_code
 from runner.cli.messages import in_options
 from runner.cli.values import mapping
-from runner.datasets.dataset import cases_from_rows, open_dataset
+from runner.datasets.dataset import open_dataset
+from runner.datasets.rows import cases_from_rows
 from runner.errors import MappingError
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.mapping import bind

@@ -13,7 +13,7 @@ from contextlib import aclosing, nullcontext, suppress
 import anyio
 import pytest
 
-from runner.datasets.dataset import cases_from_rows
+from runner.datasets.rows import cases_from_rows
 from runner.engine.local import score
 from runner.evaluators.load import parse_evaluator
 from runner.runs.parity import together

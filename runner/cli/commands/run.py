@@ -16,6 +16,7 @@ import click
 from runner.cli import signals, values
 from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
+from runner.cli.messages import in_options
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views.progress import Progress
 from runner.output.manifest import State
@@ -206,7 +207,7 @@ def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = 
     summary = work.summary("interrupted" if interrupted else "finished")
     if not options.quiet:
         for note in work.notes:
-            _tell(f"{of}note: {note}")
+            _tell(f"{of}note: {in_options(note)}", in_full=True)
     if interrupted:
         when = f"after {rows_of(summary.rows)}; {_kept(work)}" if summary.rows else "before the first row was scored"
         _tell(f"{of}interrupted {when}", "yellow")

@@ -40,7 +40,7 @@ PARTS = {
     "Errors": (
         *("InputError", "EvaluatorError", "DatasetError", "ExamplesError", "MappingError", "OutputError"),
         *("WriteError", "UnsupportedConfigError", "SandboxError", "SandboxUnavailableError", "SandboxLostError"),
-        *("RequirementError", "NotComparableError", "ServerError"),
+        *("RequirementError", "NotComparableError", "FailedRowsError", "ServerError"),
     ),
 }
 """All public names, in the page's order."""

@@ -13,6 +13,7 @@ Errors of the caller. Each message is one line that names the file, row or optio
         OutputError       a results file that cannot be written
           ResumeError     a run that cannot go on
       PathError           a JSONPath; callers see it as one of those above
+    FailedRowsError       exit 3: most of the first rows failed for one and the same cause; the run was stopped
     NotComparableError    exit 3: two runs of which nothing can be said, such as a baseline that is missing
     ServerError           exit 3: a server that cannot be reached, or did not do what it was asked
 """
@@ -85,6 +86,19 @@ class WorkError(PathError):
 
 class RequirementError(AssertionError):
     """A report does not meet a requirement, or it cannot be judged whether it does."""
+
+
+class FailedRowsError(Exception):
+    """
+    More than 50 of the first 100 rows failed for one and the same cause, and the run was stopped.
+
+    The rows up to there are in the files, and from `evaluate` in `report`.
+    """
+
+    report: Any = None
+    """The `Report` of these rows; None where there is none."""
+    reports: Mapping[str, Any] = {}
+    """From `evaluate_all`: those of all evaluators, which were run to their end, by name."""
 
 
 class NotComparableError(Exception):

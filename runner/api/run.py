@@ -18,6 +18,7 @@ from runner.datasets.location import is_pattern
 from runner.datasets.rows import Empty
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.threads import Detached
+from runner.errors import FailedRowsError
 from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.examples.load import Example, examples_from_rows, find_examples, read_examples
 from runner.notebook.progress import NotebookBar, in_notebook
@@ -25,6 +26,7 @@ from runner.notebook.waiting import wait
 from runner.output.manifest import State
 from runner.request import Path, Rows, Scorer
 from runner.results.diff import TOLERANCE
+from runner.results.summary import Summary
 from runner.results.worst import WORST, Show
 from runner.runs.parity import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.runs.report import Report
@@ -105,7 +107,8 @@ def evaluate(
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
-    results cannot be written; rows that were written before stay in the files.
+    results cannot be written; rows that were written before stay in the files. Raises FailedRowsError, with the
+    `report` so far, once more than 50 of the first 100 rows failed for one cause, unless `max_failed` allows them.
     """
     given = dict(locals())
     request, rows = make_request(**_without(given, "output", "resume", "save", "report", "progress"))
@@ -144,11 +147,17 @@ def finish(run: Run, progress: bool = True) -> Report:
         if bar is not None:
             bar.end(how)
         run.end(how, str(e) or None)
+        if isinstance(e, FailedRowsError):
+            e.report = _report(run, results, run.summary("failed"))
         raise
     if bar is not None:
         bar.end()
     run.end("finished")
-    summary, made = run.summary(), None if run.baseline is None else run.baseline.comparison
+    return _report(run, results, run.summary())
+
+
+def _report(run: Run, results: list[Result], summary: Summary) -> Report:
+    made = None if run.baseline is None else run.baseline.comparison
     return Report(results=results, summary=summary, shown=run.shown(), comparison=made, notes=tuple(run.notes))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from runner.api.run import finish
 from runner.arguments import make_request, scorer
 from runner.call import Columns, as_mapping, with_whole_call
-from runner.errors import InputError
+from runner.errors import FailedRowsError, InputError
 from runner.project.load import FILE, find_project
 from runner.project.parts import suites
 from runner.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
@@ -99,11 +99,21 @@ def evaluate_project(
 
 
 def _finish(suite: Suite, rows: Rows | None, progress: bool) -> dict[str, Report]:
-    reports = {}
+    """Raises FailedRowsError of the first run that was stopped after the others, with all reports."""
+    reports: dict[str, Report] = {}
+    stopped: FailedRowsError | None = None
     for name, run in suite.runs.items():
         with run.open(rows):
-            reports[name] = finish(run, progress)
-    suite.report([replace(run.content(), name=name) for name, run in suite.runs.items()])
+            try:
+                reports[name] = finish(run, progress)
+            except FailedRowsError as error:
+                stopped, reports[name] = stopped or error, error.report
+    suite.report(
+        [replace(run.content(run.state or "finished", run.error), name=name) for name, run in suite.runs.items()]
+    )
+    if stopped is not None:
+        stopped.reports = reports
+        raise stopped
     return reports
 
 

@@ -62,7 +62,7 @@ def _report(error: Exception, given: Sequence[str]) -> int:
         click.echo("interrupted", err=True)
         return INTERRUPTED
     from runner.cli.messages import in_options
-    from runner.errors import ColumnsError, InputError, NotComparableError, ResumeError
+    from runner.errors import ColumnsError, FailedRowsError, InputError, NotComparableError, ResumeError
     from runner.output.files import WriteError
     from runner.store.errors import StoreError
     from sandboxes.errors import SandboxError, UnsupportedConfigError
@@ -83,7 +83,7 @@ def _report(error: Exception, given: Sequence[str]) -> int:
     if isinstance(error, InputError | UnsupportedConfigError):
         click.echo(f"evalcell: {lines}", err=True)
         return WRONG_USAGE
-    if isinstance(error, SandboxError | WriteError | NotComparableError | StoreError):
+    if isinstance(error, SandboxError | WriteError | NotComparableError | FailedRowsError | StoreError):
         click.echo(f"evalcell: {lines}", err=True)
         return COULD_NOT_JUDGE
     if isinstance(error, Exception) and (short := why(error)):

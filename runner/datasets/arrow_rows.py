@@ -35,10 +35,10 @@ def one_line(batch: Any) -> str | None:
     return text if len(text) <= MAX_ROW else None
 
 
-def lines(batch: Any, needed: Collection[str] = (), left_out: dict[str, None] | None = None) -> Iterator[str]:
+def lines(batch: Any, columns: Collection[str] | None = None, left_out: dict[str, None] | None = None) -> Iterator[str]:
     """
-    Each row, or why there is none. What is binary is left out, but for columns that are needed; its place is added to
-    `left_out`.
+    Each row, or why there is none. What is binary is left out, but for `columns` that are asked for; its place is added
+    to `left_out`.
     """
     places: dict[str, None] = {} if left_out is None else left_out
     try:
@@ -48,10 +48,10 @@ def lines(batch: Any, needed: Collection[str] = (), left_out: dict[str, None] | 
     if values is None:
         # One value that Python cannot hold, such as a date in the year 20000, must not cost its neighbours.
         for at in range(batch.num_rows):
-            yield _line(batch.slice(at, 1), needed, places)
+            yield _line(batch.slice(at, 1), columns, places)
         return
     for value in values:
-        yield _text(value, needed, places)
+        yield _text(value, columns, places)
 
 
 def python_rows(batch: Any) -> list[dict[str, Any]]:
@@ -60,21 +60,21 @@ def python_rows(batch: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _text(row: dict[str, Any], needed: Collection[str], places: dict[str, None]) -> str:
+def _text(row: dict[str, Any], columns: Collection[str] | None, places: dict[str, None]) -> str:
     try:
         with suppress(RowError):
             return json_text(row)
-        return json_text(without_binary(row, needed, places))
+        return json_text(without_binary(row, columns, places))
     except RowError as error:
         return json.dumps(str(error))
 
 
-def _line(batch: Any, needed: Collection[str], places: dict[str, None]) -> str:
+def _line(batch: Any, columns: Collection[str] | None, places: dict[str, None]) -> str:
     try:
         (row,) = python_rows(batch)
         if any(isinstance(value, str) and len(value) > MAX_ROW for value in row.values()):
             raise TooLong()
-        return _text(row, needed, places)
+        return _text(row, columns, places)
     except RowError as error:
         return json.dumps(str(error))
     except MemoryError:

@@ -145,18 +145,25 @@ def _written(row: Mapping[str, Any]) -> str:
         raise RowError(f"{where}{printable(str(error))}") from None
 
 
-def without_binary(row: Mapping[str, Any], needed: Collection[str], left_out: dict[str, None]) -> dict[str, Any]:
+def without_binary(
+    row: Mapping[str, Any], columns: Collection[str] | None, left_out: dict[str, None]
+) -> dict[str, Any]:
     """
-    The row without what is binary, such as an image's bytes, unless it is a whole column that is needed; in a list it
-    is None. Where it was is added to `left_out`. Keys of objects are text.
+    These columns of the row, without what is binary within them, such as an image's bytes; in a list it is None.
+    `columns` None: all, but for those that are binary, and are not the id. Where it was is added to
+    `left_out`. Keys of objects are text.
 
-    Raises RowError for what is nested too deeply.
+    Raises RowError.
     """
     try:
         return {
             name: _textual(value, printable(str(name), 60), left_out)
             for name, value in row.items()
-            if name in needed or not _is_left_out(value, printable(str(name), 60), left_out)
+            if (
+                name in columns
+                if columns is not None
+                else name == "id" or not _is_left_out(value, printable(str(name), 60), left_out)
+            )
         }
     except RecursionError:
         raise too_deep() from None

@@ -84,7 +84,7 @@ def _decode(line: bytes, out: BinaryIO, path: str) -> None:
     _tell(out, told)
     flush = monotonic()
     left_out = _LeftOut(out)
-    for row in _Rows(file, wanted, some, rows, at, asked or (), left_out.places, together=bool(read)):
+    for row in _Rows(file, wanted, some, rows, at, asked, left_out.places, together=bool(read)):
         left_out.tell()
         out.write(row.encode("ascii") + b"\n")
         if (now := monotonic()) > flush:
@@ -128,9 +128,7 @@ def _arrow(source: Any, asked: list[str] | None, out: BinaryIO) -> None:
         for batch in batches:
             for start in range(0, batch.num_rows, _BATCHES[0]):
                 part = batch.slice(start, _BATCHES[0])
-                for row in (
-                    lines(part.select(wanted), asked or (), left_out.places) if wanted else ["{}"] * part.num_rows
-                ):
+                for row in lines(part.select(wanted), asked, left_out.places) if wanted else ["{}"] * part.num_rows:
                     left_out.tell()
                     out.write(row.encode("ascii") + b"\n")
                 out.flush()
@@ -191,11 +189,11 @@ class _Rows:
         groups: Sequence[int],
         rows: int,
         at: Collection[int] | None,
-        needed: Collection[str],
+        asked: Collection[str] | None,
         left_out: dict[str, None],
         together: bool,
     ) -> None:
-        self._needed = needed
+        self._asked = asked
         self._left_out = left_out
         self._file = file
         self._wanted = wanted
@@ -230,13 +228,13 @@ class _Rows:
                 for row in range(batch.num_rows):
                     self._done += 1
                     if self._done - 1 in self._at:
-                        yield from lines(batch.slice(row, 1), self._needed, self._left_out)
+                        yield from lines(batch.slice(row, 1), self._asked, self._left_out)
                 continue
             if self._together and (line := one_line(batch)) is not None:
                 self._done += batch.num_rows
                 yield line
                 continue
-            for line in lines(batch, self._needed, self._left_out):
+            for line in lines(batch, self._asked, self._left_out):
                 self._done += 1
                 yield line
 

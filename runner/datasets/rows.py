@@ -116,9 +116,7 @@ def as_json(
     try:
         return read_json(json_text(row))
     except RowError:
-        some = row if columns is None else {name: value for name, value in row.items() if name in columns}
-    places: dict[str, None] = {} if left_out is None else left_out
-    return read_json(json_text(without_binary(some, columns or (), places)))
+        return read_json(json_text(without_binary(row, columns, {} if left_out is None else left_out)))
 
 
 def read_json(text: str) -> dict[str, Any]:

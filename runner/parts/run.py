@@ -40,7 +40,7 @@ Counted = Callable[[int], None]
 """Told how many results there are so far."""
 
 _OWN: Mapping[str, Any] = {
-    **{"gates": (), "require": (), "max_failed": None, "max_abstained": None, "on": None},
+    **{"gates": (), "require": (), "max_abstained": None, "on": None},
     **{"baseline": None, "fail_if_worse": None, "allow_inconclusive": False},
 }
 """What the whole run decides, and no part of it."""

@@ -34,6 +34,7 @@ class Conclusion:
         self._gates = [parse_gate(text, outputs, required=True, figures=figures) for text in request.require]
         self._gates += [parse_gate(text, outputs, figures=figures) for text in request.gates]
         self._allowed = parse_allowed(request.max_failed, request.max_abstained)
+        self.max_failed = self._allowed[0]
         self.baseline: Baseline | None = None
         if request.baseline is not None or request.fail_if_worse is not None or request.allow_inconclusive:
             from runner.compare.baseline import baseline_of  # here: few runs have one

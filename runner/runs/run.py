@@ -14,6 +14,7 @@ from runner.datasets.lookahead import Lookahead
 from runner.engine.local import Watch
 from runner.engine.row import Known
 from runner.engine.threads import Detached
+from runner.errors import FailedRowsError
 from runner.output.files import WriteError
 from runner.output.manifest import State
 from runner.output.row_cells import Layout, layout
@@ -22,6 +23,7 @@ from runner.reports.content import Rows as ReportRows
 from runner.reports.content import RunContent
 from runner.reports.files import ReportFiles
 from runner.request import Prepared, Rows
+from runner.results.causes import Causes
 from runner.results.summary import Summary
 from runner.results.sums import Sums
 from runner.results.worst import ShownRows
@@ -136,6 +138,10 @@ class Run:
             total = self.prepared.rows
         return None if total is None else min(total, request.limit or total) * request.repeat
 
+    def _rows(self) -> int | None:
+        total = self.total()
+        return None if total is None else total // self.prepared.request.repeat
+
     @property
     def written(self) -> dict[str, int]:
         """The number of whole rows in each file and the folder, by path."""
@@ -183,6 +189,7 @@ class Run:
             await stack.enter_async_context(self._outputs)
             await self._outputs.begin(prepared, self._layout, None if sandbox or not known else known.identity)
             began = perf_counter()
+            causes, stopped = Causes(self._conclusion.max_failed, self._rows), None
             cases, reported = self._report_rows.located(self.cases), self._report_rows.wanted
             scored = prepared.score_grouped(cases, prepared.sandbox, self._watch, known, needed if known else None)
             async with aclosing(scored) as groups:
@@ -190,6 +197,7 @@ class Run:
                     async for results in groups:
                         self._outputs.add(results)
                         for row in filter(None, map(self.sums.add, results)):
+                            stopped = stopped or causes.add(row)
                             if self.baseline is not None:
                                 self.baseline.add(row)
                             if reported:
@@ -198,6 +206,8 @@ class Run:
                                 self._aggregation.add(row)
                         yield results
                         await self._outputs.room()
+                        if stopped is not None:
+                            raise FailedRowsError(stopped)
                 finally:
                     self._seconds = perf_counter() - began
             if self._aggregation is not None:

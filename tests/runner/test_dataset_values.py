@@ -74,10 +74,10 @@ def test_python_rows_that_cannot_be_used() -> None:
         {"metadata": [1]},
         {"output": 1},
     ]
-    *bad, good = cases_from_rows(rows, "item")
+    *bad, good = cases_from_rows(rows)
     assert good.broken is None
     for number, case in enumerate(bad, 1):
-        assert broken(case).startswith(f"item {number}: ")
+        assert broken(case).startswith(f"row {number}: ")
     assert "column 'output': a value of type set cannot be written as JSON" in broken(bad[4])
 
 

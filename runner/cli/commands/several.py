@@ -20,7 +20,7 @@ from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED, WRONG_USAGE
 from runner.cli.messages import in_options
 from runner.cli.views import render
-from runner.errors import InputError
+from runner.errors import FailedRowsError, InputError
 from runner.output.files import WriteError
 from runner.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
 from runner.reports.content import RunContent
@@ -79,7 +79,7 @@ def _run(suite: Suite, path: str | None, options: Options, codes: list[int]) -> 
                 with open(path, "rb") as stdin:
                     interrupted = execute(work, stdin, quiet=options.quiet)
             codes.append(report(work, replace(options, files=tuple(work.written), reports=()), interrupted, of))
-        except (SandboxError, UnsupportedConfigError, InputError, WriteError) as error:
+        except (SandboxError, UnsupportedConfigError, InputError, WriteError, FailedRowsError) as error:
             codes.append(_say(error, of))
             interrupted = False
         if work.state is not None:

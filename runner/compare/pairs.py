@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from runner.compare.side import OUTCOMES, Side
@@ -13,9 +15,12 @@ from runner.compare.verdict import Pairs, difference, figures
 from runner.errors import NotComparableError
 from runner.evaluators.given import NO_OUTPUT, split_hash
 from runner.results.worst import safe
-from runner.text import listed, printable, rows_of
+from runner.text import listed, printable, rows_of, shown
 from runner.types import Categorical, Continuous, Direction, OutputConfig, config_of
 
+_NAMED = 3
+_DIGITS = 40  # characters of an id that may be a number
+_PLAIN = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
 VALUES = 50
 """Values of a column that have figures of their own; labels that a matrix has."""
 
@@ -44,6 +49,8 @@ class _Paired(NamedTuple):
     unpaired: Unpaired
     unchanged: set[int]
     """Places of the base whose output is the same on both sides, too."""
+    alike: Sequence[tuple[str, str]]
+    """Ids of the base that did not pair, and those of the new run that may mean the same."""
 
 
 def compare_sides(
@@ -84,7 +91,7 @@ def compare_sides(
         by_column=wish.by,
         by={value: Difference(**figures_of("", first, some)) for value, some in by.items()},
         labels=_labels(base, new, places),
-        notes=tuple(_notes(base, new, paired.unpaired)),
+        notes=tuple(_notes(base, new, paired)),
     )
     return Compared(made, worst, places)
 
@@ -112,8 +119,9 @@ def _pair(base: Side, new: Side, ignore_input: bool) -> _Paired:
             continue
         places.append((at, place))
     only_new = [id for id in there if id not in base.ids]
+    alike = _alike(only_base, only_new)
     if not places:
-        raise NotComparableError(_nothing(base, new, changed, bool(no_output)))
+        raise NotComparableError(_nothing(base, new, changed, bool(no_output), alike))
     pairs = len(places)
     names = {name for name in base.outputs.keys() ^ new.outputs.keys() if name}
     unpaired = Unpaired(
@@ -132,14 +140,17 @@ def _pair(base: Side, new: Side, ignore_input: bool) -> _Paired:
             rows=pairs,
         ),
     )
-    return _Paired(places, unpaired, unchanged)
+    return _Paired(places, unpaired, unchanged, alike)
 
 
-def _nothing(base: Side, new: Side, changed: Sequence[str], no_output: bool) -> str:
+def _nothing(base: Side, new: Side, changed: Sequence[str], no_output: bool, alike: Sequence[tuple[str, str]]) -> str:
     """Why no row pairs."""
     if not changed:
+        if alike:
+            return f"no row of {base.name} is in {new.name}: {_alike_words(base, new, alike)}"
+        ids = (listed(map(safe, islice(side.ids, _NAMED))) for side in (base, new))
         return (
-            f"no row of {base.name} is in {new.name}: their ids have nothing in common; "
+            f"no row of {base.name} is in {new.name}: their ids have nothing in common ({' and '.join(ids)}); "
             "compare runs of one dataset, or name the column of ids for both runs"
         )
     hint = "no parameter of the evaluator is the output, so any change counts; " if no_output else ""
@@ -147,6 +158,34 @@ def _nothing(base: Side, new: Side, changed: Sequence[str], no_output: bool) -> 
         f"all {rows_of(len(changed))} that {base.name} and {new.name} have in common were given another input, "
         f"reference or setting; {hint}compare runs of one dataset, or pair rows by id alone with ignore_input=True"
     )
+
+
+def _alike(only_base: Sequence[str], only_new: Sequence[str]) -> list[tuple[str, str]]:
+    """Ids without a pair that may mean the same row: `1` and `1.0`, `001` and `1`, `A` and `a`."""
+    forms = {_form(id): id for id in reversed(only_new)}
+    return [(id, forms[form]) for id in only_base if (form := _form(id)) in forms]
+
+
+def _form(id: str) -> str:
+    text = id.strip().casefold()
+    if len(text) > _DIGITS or not _PLAIN.fullmatch(text):
+        return text
+    whole, _, part = text.removeprefix("+").partition(".")
+    sign, whole = ("-", whole[1:]) if whole.startswith("-") else ("", whole)
+    return f"{sign}{whole.lstrip('0') or '0'}.{part.rstrip('0')}"
+
+
+def _alike_words(base: Side, new: Side, alike: Sequence[tuple[str, str]]) -> str:
+    pairs = ", ".join(f"{shown(one, 60)} and {shown(other, 60)}" for one, other in alike[:_NAMED])
+    return (
+        f"ids of {rows_of(len(alike))} are written in two ways, in {base.name} and in {new.name}: {pairs}; an id is "
+        "text: write it the same way in both datasets, or name another column of ids, and run again"
+    )
+
+
+def _numbered(side: Side) -> int:
+    """The rows that got their number behind their id, as an earlier row has it."""
+    return sum(at > 0 and id[:at] in side.ids and id[at + 1 :].isdecimal() for id in side.ids for at in [id.rfind("#")])
 
 
 def _rows(ids: Sequence[str]) -> Rows:
@@ -282,12 +321,19 @@ def _labels(base: Side, new: Side, places: Sequence[tuple[int, int]]) -> tuple[L
     )
 
 
-def _notes(base: Side, new: Side, unpaired: Unpaired) -> Iterable[str]:
+def _notes(base: Side, new: Side, paired: _Paired) -> Iterable[str]:
+    if paired.alike:
+        yield _alike_words(base, new, paired.alike)
     for side in (base, new):
+        if numbered := _numbered(side):
+            yield (
+                f"{side.name}: {rows_of(numbered)} repeat an id of their dataset, and are named id#row: they pair by "
+                "their number; to pair them however rows move, take a column as id that tells rows apart"
+            )
         if side.repeated:
             words = "the scores of one id are averaged, and it failed if one of its rows did"
             yield f"{side.name}: {rows_of(side.repeated)} repeat an id; {words}"
         if side.unlike:
             yield f"{side.name}: {rows_of(side.unlike)} repeat an id with another input; ids should name one row"
-    if unpaired.unchecked:
-        yield f"{rows_of(unpaired.unchecked)} have no hash of their input on a side; that it changed would not be seen"
+    if unchecked := paired.unpaired.unchecked:
+        yield f"{rows_of(unchecked)} have no hash of their input on a side; that it changed would not be seen"

@@ -60,7 +60,7 @@ def _run(content: RunContent, room: Room) -> None:
         room.add("\n| gate | verdict | |\n|---|---|---|\n", END)
         if more := room.lines(map(_gate, summary.gates), room.half):
             room.add(f"| and {more:,} more | | |\n")
-    problems = list(overview.errors(summary))
+    problems = [*overview.errors(summary), *content.notes]
     if problems:
         room.add("\n", END)
         room.lines((f"- {markdown(line, _LINE)}\n" for line in problems), END)

@@ -10,7 +10,7 @@ import pytest
 from runner import FailedRowsError, evaluate, evaluate_all
 from runner.results.allowance import parse_most
 from runner.results.causes import Causes
-from runner.types import Result, ResultError
+from runner.types import Outcome, Result, ResultError
 from tests.cli.commands import evalcell, run, write_rows
 from tests.runner.reading import written
 
@@ -19,7 +19,7 @@ HALF = "def evaluate(output):\n    return 1 / (output % 5 > 2)\n"  # 3 of 5 rows
 
 def row(number: int, message: str | None) -> Result:
     error = None if message is None else ResultError(kind="raised", message=message)
-    outcome = "scored" if message is None else "failed"
+    outcome: Outcome = "scored" if message is None else "failed"
     return Result(
         id=str(number), number=number, evaluator="e", version="v", sandbox="s", outcome=outcome, score=1.0, error=error
     )

@@ -44,8 +44,8 @@ class _App(FastAPI):
         return super().openapi()
 
 
-def create_app(service: Service, entry: Entry | None = None) -> FastAPI:
-    """The application over a service, which it opens and closes."""
+def create_app(service: Service, entry: Entry | None = None, root: str = "") -> FastAPI:
+    """The application over a service, which it opens and closes. `root` is the path that a proxy serves it below."""
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -62,10 +62,12 @@ def create_app(service: Service, entry: Entry | None = None) -> FastAPI:
         docs_url=None,  # it would fetch its scripts from elsewhere
         redoc_url=None,
         separate_input_output_schemas=False,
+        servers=[{"url": root}] if root else None,
         # Its spans hold addresses, in which names are, and its logs what went wrong with whose row; ours do not.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.service, app.state.entry, app.state.metrics = service, entry or Entry(), Metrics()
+    app.state.root = root
     app.state.locks = WeakValueDictionary[str, asyncio.Lock]()
     app.include_router(pages.first)
     for part in (health, login, evaluators, datasets, runs, langfuse, pages):
@@ -82,5 +84,5 @@ def create_app(service: Service, entry: Entry | None = None) -> FastAPI:
     }
     app.add_middleware(Traced)
     app.add_middleware(Measured, metrics=app.state.metrics)
-    app.add_middleware(Guard, entry=app.state.entry, sizes=sizes)
+    app.add_middleware(Guard, entry=app.state.entry, sizes=sizes, root=root)
     return app

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from starlette.requests import cookie_parser
 
 from runner.service.errors import ServiceError
+from runner.service.types import line
 
 COOKIE = "evalcell"
 LASTS = 30 * 86_400
@@ -48,11 +49,22 @@ class Entry:
     def refuse_host(self, host: str) -> None:
         """Raise ServiceError for a name that the server is not known by: another site may have made it lead here."""
         name = host_name(host)
-        if name is None or not (name in self.hosts or (self.addresses and _is_address(name))):
+        if name is None:
+            raise ServiceError("wrong-host", "the header `Host` holds no name; use the server's address")
+        if not (name in self.hosts or (self.addresses and _is_address(name))):
             raise ServiceError(
                 "wrong-host",
-                "this server is not known by the name in the header `Host`; use its address, or start it with "
-                "--allow-host NAME",
+                f"this server is not known as {line(name, 80)}, the name in the header `Host`; use its address, or "
+                f"start it with --allow-host {line(name, 80)}",
+            )
+
+    def refuse_others(self, client: tuple[str, int] | None) -> None:
+        """Raise ServiceError where nobody is asked for a token, and a proxy passes on who is not on this machine."""
+        if self.token is None and client is not None and _is_address(client[0]) and not _is_loopback(client[0]):
+            raise ServiceError(
+                "not-allowed",
+                "a proxy passes on requests of other machines, and this server asks nobody for a token; start it with "
+                "--token, or set EVALCELL_TOKEN",
             )
 
     def refuse_other_sites(self, method: str, headers: Mapping[str, str]) -> None:
@@ -70,7 +82,12 @@ class Entry:
                 raise ServiceError("forbidden", "a page of another site takes this in; open it by its address")
             return
         if origin is not None and not _is_own(origin, headers.get("host", "")):
-            raise ServiceError("forbidden", "the header `Origin` names another site; use this server's own pages")
+            raise ServiceError(
+                "forbidden",
+                f"the header `Origin` names {line(origin, 80)}, and `Host` {line(headers.get('host', ''), 80)}: either "
+                "the page of another site sent this, or a proxy does not pass on the `Host` that it got (nginx: "
+                "`proxy_set_header Host $http_host;`)",
+            )
         if site not in (None, "same-origin", "none"):
             raise ServiceError("forbidden", "the request comes from another site; use this server's own pages")
         if origin is None and site is None and COOKIE in _cookies(headers) and headers.get("x-evalcell") != "1":
@@ -82,7 +99,7 @@ class Entry:
             return True
         if self.signing is not None and path == SIGNED:
             return True  # its signature is checked once the body is there
-        return self.bears_token(headers) or self.knows_cookie(_cookies(headers).get(COOKIE, ""))
+        return self.bears_token(headers) or any(map(self.knows_cookie, _values(headers)))
 
     def bears_token(self, headers: Mapping[str, str]) -> bool:
         """Whether `Authorization` has the token."""
@@ -104,12 +121,12 @@ class Entry:
         wanted = hmac.new(self.signing.encode(), made.encode() + b"." + body, "sha256").hexdigest()
         return hmac.compare_digest(wanted, seal.lower()) and abs(time.time() - int(made)) < SIGNED_FOR
 
-    def cookie(self, *, secure: bool) -> str:
-        """The header `Set-Cookie` of who gave the token. The cookie does not hold it."""
+    def cookie(self, path: str = "/", *, secure: bool) -> str:
+        """The header `Set-Cookie` of who gave the token, for what is below `path`. The cookie does not hold it."""
         until = str(int(time.time()) + LASTS)
         value = f"{until}.{self._seal(until)}"
         more = "; Secure" if secure else ""
-        return f"{COOKIE}={value}; Path=/; Max-Age={LASTS}; HttpOnly; SameSite=Strict{more}"
+        return f"{COOKIE}={value}; Path={path}; Max-Age={LASTS}; HttpOnly; SameSite=Strict{more}"
 
     def knows_cookie(self, value: str) -> bool:
         """Whether this server made the cookie, and it is not too old."""
@@ -147,6 +164,17 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_loopback(name: str) -> bool:
+    found = ipaddress.ip_address(name)
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+
+
+def _values(headers: Mapping[str, str]) -> list[str]:
+    """Of our cookies: another server of ours may be at `/`, and its cookie is sent below it, too."""
+    parts = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+    return [value for name, _, value in parts if name == COOKIE]
 
 
 def _cookies(headers: Mapping[str, str]) -> dict[str, str]:

@@ -39,11 +39,13 @@ _EVENTS = re.compile(r"/v1/runs/[^/]*/events")
 class Guard:
     """Asks each request who it is before anything else sees it, and bounds what it sends and how slowly."""
 
-    def __init__(self, app: ASGIApp, entry: Entry, sizes: Mapping[str, int]) -> None:
+    def __init__(self, app: ASGIApp, entry: Entry, sizes: Mapping[str, int], root: str = "") -> None:
         # `sizes`: bytes of a body by the beginning of its path; the longest beginning counts, "" is for all others.
+        # `root`: the path that a proxy serves us below; whether it passes it on or not, nothing behind us knows of it.
         self._app = app
         self._entry = entry
         self._sizes = sizes
+        self._root = root
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -52,9 +54,11 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if self._root and f"{scope['path']}/".startswith(f"{self._root}/"):
+            scope = {**scope, "path": scope["path"][len(self._root) :] or "/"}
         nonce = secrets.token_urlsafe(16)
         scope.setdefault("state", {})["nonce"] = nonce
-        replied = _Replied(send, nonce)
+        replied = _Replied(send, nonce, scope, self._root)
         try:
             size = self._enter(scope)
         except ServiceError as error:
@@ -70,6 +74,7 @@ class Guard:
         if len(headers.getlist("host")) != 1:
             raise ServiceError("wrong-host", "a request has one header `Host`")
         entry.refuse_host(headers["host"])
+        entry.refuse_others(scope.get("client"))
         sent = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
         if sent + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > HEADER_BYTES:
             raise ServiceError("headers-too-large", f"a request's headers have at most {HEADER_BYTES:,} bytes")
@@ -138,9 +143,11 @@ class _Bounded:
 class _Replied:
     """Adds the headers of each reply."""
 
-    def __init__(self, send: Send, nonce: str) -> None:
+    def __init__(self, send: Send, nonce: str, scope: Scope, root: str) -> None:
         self._send = send
         self._nonce = nonce
+        self._scope = scope
+        self._root = root
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -149,6 +156,11 @@ class _Replied:
                 headers.setdefault(name, value)
             headers["content-security-policy"] = policy(self._nonce)
             headers.setdefault("cache-control", "no-store")
+            if "location" in headers:  # of starlette with scheme and host, which only a proxy may know
+                own = f"{self._scope['scheme']}://{Headers(scope=self._scope).get('host', '')}/"
+                path = headers["location"]
+                path = path[len(own) - 1 :] if path.startswith(own) else path
+                headers["location"] = self._root + path if path.startswith("/") else path
         await self._send(message)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import uvicorn
@@ -50,8 +50,14 @@ def bind(host: str, port: int) -> socket.socket:
     return made
 
 
-async def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until cancelled, then end what goes on. `ready` is called once requests are answered."""
+async def serve(
+    app: FastAPI, listening: socket.socket, ready: Callable[[], None], forwarded: Sequence[str] = ()
+) -> None:
+    """
+    Serve until cancelled, then end what goes on. `ready` is called once requests are answered.
+
+    `forwarded`: the addresses whose word counts for who the client is, and whether it speaks TLS.
+    """
     config = uvicorn.Config(
         app,
         http=Connection,
@@ -61,7 +67,8 @@ async def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(forwarded),
+        forwarded_allow_ips=list(forwarded),
         h11_max_incomplete_event_size=HEADER_BYTES,
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=30,

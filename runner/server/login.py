@@ -28,7 +28,9 @@ def entered(request: Request, token: str, wanted: str) -> Response | None:
         return None
     reply = RedirectResponse(local(wanted), 303)
     if entry.token is not None:
-        reply.headers["set-cookie"] = entry.cookie(secure=request.url.scheme == "https")
+        # A browser says where the page of the form is, also where a proxy does not.
+        secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
+        reply.headers["set-cookie"] = entry.cookie(request.app.state.root + "/", secure=secure)
     return reply
 
 
@@ -55,5 +57,5 @@ async def login(request: Request) -> Response:
 async def logout(request: Request) -> Response:
     """Forget who is logged in here."""
     reply = RedirectResponse("/login", 303)
-    reply.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    reply.delete_cookie(COOKIE, path=request.app.state.root + "/", httponly=True, samesite="strict")
     return reply

@@ -87,7 +87,10 @@ def answer_problems(app: FastAPI, page: Page) -> None:
 
     async def bare(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        words = {404: "there is nothing at this address", 405: "this address does not take that method"}
+        lost = "there is nothing at this address"
+        if "x-forwarded-proto" in request.headers or "x-forwarded-for" in request.headers:
+            lost += "; if a proxy serves evalcell below a path, start it with --root-path PATH"
+        words = {404: lost, 405: "this address does not take that method"}
         detail = words.get(error.status_code, line(error.detail))
         problem, close = of_status(error.status_code, detail), error.status_code in (408, 413)
         made = _told(request, problem, page, close=close)

@@ -70,6 +70,14 @@ def test_a_cookie_is_made_of_the_token_but_does_not_hold_it() -> None:
         assert not entry.knows_cookie(other)
 
 
+def test_the_cookie_of_another_server_at_the_same_host_does_not_hide_ours() -> None:
+    entry, other = Entry(TOKEN), Entry("another-token-altogether")
+    ours, theirs = (one.cookie("/evalcell/", secure=True).partition(";")[0] for one in (entry, other))
+    for sent in (f"{ours}; {theirs}", f"{theirs}; {ours}", ours):
+        assert entry.admits("/", Headers({"cookie": sent}))
+    assert not entry.admits("/", Headers({"cookie": theirs}))
+
+
 def test_what_needs_a_token() -> None:
     entry = Entry(TOKEN)
     assert not entry.admits("/", Headers({}))

@@ -33,6 +33,15 @@ _ALLOWED, _BOUNDS, _LOG = "What scripts may do", "Bounds", "What is logged"
     *("Address", "--port"), type=click.IntRange(0, 65535), default=PORT, show_default=True, help="The port; 0: any."
 )
 @option("Address", "--allow-host", multiple=True, metavar="NAME", help="A name that the server is known by, too.")
+@option("Address", "--root-path", default="", metavar="PATH", help="The path that a proxy serves it below: /evalcell.")
+@option(
+    *("Address", "--forwarded-allow-ips"),
+    default="127.0.0.1,::1",
+    show_default=True,
+    envvar="FORWARDED_ALLOW_IPS",
+    metavar="IPS",
+    help="The proxies whose X-Forwarded-For and X-Forwarded-Proto count: addresses and networks, or *.",
+)
 @option("Address", "--token", "token", is_flag=True, help="Ask for a token on this machine, too.")
 @option(
     *(_ALLOWED, "--sandbox", "sandboxes"),
@@ -80,11 +89,13 @@ def _serve(folders: tuple[str, ...], given: dict[str, Any]) -> int:
     from runner.server.alone import close_to_others, placed, taken
     from runner.server.app import create_app
     from runner.server.listen import bind, serve
+    from runner.server.proxy import forwarders, root_path
     from runner.service.service import Service
     from runner.store import open_store
     from sandboxes.remote.ledger import state_dir
 
     settings = _settings(folders, given)
+    root, forwarded = root_path(given["root_path"]), forwarders(given["forwarded_allow_ips"])
     folder = state_dir() / "store"
     with ExitStack() as stack:
         listening = stack.enter_context(bind(given["host"], given["port"]))
@@ -97,15 +108,15 @@ def _serve(folders: tuple[str, ...], given: dict[str, Any]) -> int:
         place = stack.enter_context(placed(folder, store.servers))
         pool = Pool(environment=taken(), allowed=settings.env, runs=settings.runs)
         logs.begin(given["log"], verbose=given["log_rows"])
-        app = create_app(Service(store, pool, settings, folder=place.incoming, server=place.server), entry)
-        shown = _address(given["host"], host, port)
+        app = create_app(Service(store, pool, settings, folder=place.incoming, server=place.server), entry, root)
+        shown = _address(given["host"], host, port, root)
 
         def ready() -> None:
             click.echo(f"evalcell serves {shown} (Ctrl-C stops it)")
             if made:
                 click.echo(f"The token, which is shown this once: {shown}login?token={entry.token}")
 
-        signals.run(serve(app, listening, ready), quiet=True)
+        signals.run(serve(app, listening, ready, forwarded), quiet=True)
     return DONE
 
 
@@ -162,6 +173,6 @@ def _entry(given: dict[str, Any], host: str) -> tuple[Entry, bool]:
     return Entry(found, frozenset(hosts), addresses=not address.is_loopback, signing=signing), made
 
 
-def _address(named: str, host: str, port: int) -> str:
+def _address(named: str, host: str, port: int, root: str) -> str:
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host) or named
-    return f"http://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}/"
+    return f"http://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}{root}/"

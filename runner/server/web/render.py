@@ -28,24 +28,28 @@ _INDENTED = 200_000
 """Characters of JSON that is indented: more is cut anyway."""
 _SHORT = 72
 """Characters of JSON that stand on one line."""
+_ADDRESS = re.compile(r'\b(href|src|action|formaction|hx-get|data-events)="/(?!/)')
+"""In a page: what is not ours has no quotation mark there, as it is escaped."""
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
 def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
-    """A page made of this template."""
+    """A page made of this template, with all its addresses below the path that the server is at."""
+    root = request.app.state.root
     theme = request.cookies.get("evalcell-theme", "")
     text = (
         _templates()
         .get_template(template)
         .render(
             nonce=getattr(request.state, "nonce", ""),
+            root=root,
             theme=theme if theme in ("light", "dark") else "",
             here=request.url.path,
             static=static.names(),
             **context,
         )
     )
-    return HTMLResponse(text, status)
+    return HTMLResponse(_ADDRESS.sub(rf'\1="{root}/', text) if root else text, status)
 
 
 def fragment(template: str, **context: Any) -> Markup:

@@ -11,6 +11,7 @@ import { tags } from "@lezer/highlight";
 
 const DEBOUNCE = 250;
 const GONE = "The server does not answer; see whether `evalcell serve` still runs, then try again.";
+const { root } = document.documentElement.dataset;  // the path that the server is at
 const area = document.querySelector("textarea[data-editor]");
 const form = area.form;
 const tried = document.querySelector("#tried");
@@ -114,7 +115,7 @@ function restore() {
 
 /** Sends the form; the reply is the part of a page alone. */
 const send = (path, part, signal) =>
-  fetch(path, { method: "POST", body: new URLSearchParams(new FormData(form)), headers: { "X-Evalcell": "1", "X-Evalcell-Part": part }, signal });
+  fetch(root + path, { method: "POST", body: new URLSearchParams(new FormData(form)), headers: { "X-Evalcell": "1", "X-Evalcell-Part": part }, signal });
 
 let timer, running;
 function soon() {
@@ -137,7 +138,7 @@ async function attempt() {
   try {
     const reply = await send("/evaluators/try", "tried", mine.signal);
     const wait = Number(reply.headers.get("Retry-After"));
-    if (reply.status === 401) return location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
+    if (reply.status === 401) return location.assign(`${root}/login?next=${encodeURIComponent(location.pathname.slice(root.length))}`);
     const html = await reply.text();
     if (mine !== running) return;
     // The server's own template, in which everything of a script is escaped.

@@ -2,6 +2,7 @@
 import htmx from "htmx.org";
 
 const $ = (selector, within = document) => within.querySelector(selector);
+const root = document.documentElement.dataset.root;  // the path that the server is at; empty: its host alone
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
 /** Says one sentence where everybody sees it, a screen reader too. */
@@ -26,7 +27,7 @@ async function ask(url, options = {}) {
     throw new Error("The server does not answer; see whether `evalcell serve` still runs, then try again.");
   }
   if (reply.ok) return reply;
-  if (reply.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+  if (reply.status === 401) location.assign(`${root}/login?next=${encodeURIComponent(location.pathname.slice(root.length) + location.search)}`);
   let problem = {};
   try {
     problem = await reply.json();
@@ -37,18 +38,18 @@ async function ask(url, options = {}) {
 }
 
 function theme() {
-  const root = document.documentElement;
+  const { dataset } = document.documentElement;
   const button = $("[data-theme-switch]");
   if (!button) return;
   button.hidden = false;
-  const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const dark = () => (dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   const show = () => {
     button.textContent = dark() ? "Light" : "Dark";
     button.setAttribute("aria-label", `Switch to the ${dark() ? "light" : "dark"} theme`);
   };
   button.addEventListener("click", () => {
-    root.dataset.theme = dark() ? "light" : "dark";
-    document.cookie = `evalcell-theme=${root.dataset.theme}; path=/; max-age=31536000; samesite=lax`;
+    dataset.theme = dark() ? "light" : "dark";
+    document.cookie = `evalcell-theme=${dataset.theme}; path=${root}/; max-age=31536000; samesite=lax`;
     show();
   });
   show();
@@ -62,18 +63,18 @@ async function take(file) {
   say(`Reading ${file.name} …`, "notice busy");
   try {
     const name = encodeURIComponent(file.name);
-    const head = await ask(`/v1/recognise?name=${name}`, { method: "POST", body: file.slice(0, HEAD) });
+    const head = await ask(`${root}/v1/recognise?name=${name}`, { method: "POST", body: file.slice(0, HEAD) });
     const found = await head.json();
     if (found.kind === "script") {
       sessionStorage.setItem("evalcell-draft", JSON.stringify({ source: await file.text(), file: file.name, language: found.language }));
-      location.assign("/evaluators/new?draft=1");
+      location.assign(`${root}/evaluators/new?draft=1`);
     } else if (found.kind === "unknown") {
       say(found.why);
     } else {
       say(`Uploading ${file.name} …`, "notice busy");
-      const made = await ask(`/v1/datasets?another=true&name=${name}`, { method: "POST", body: file });
+      const made = await ask(`${root}/v1/datasets?another=true&name=${name}`, { method: "POST", body: file });
       const dataset = await made.json();
-      location.assign(`/datasets/${encodeURIComponent(dataset.name)}`);
+      location.assign(`${root}/datasets/${encodeURIComponent(dataset.name)}`);
     }
   } catch (error) {
     say(error.message);

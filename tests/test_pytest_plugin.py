@@ -167,9 +167,9 @@ def test_the_fixture_shows_the_worst_rows_of_a_test_that_fails(pytester: pytest.
             "mean 0.5, median 0.5, min 0, max 1",
             "gate 'mean<0.9' failed: the value is 0.5",
             "The worst rows:",
-            "  3  failed: raised  TypeError: *",
             "  bad\\x1b[[]2J  scored  0  rude",
             "  1  scored  1  polite",
+            "  3  failed: raised  TypeError: *",
         ]
     )
     assert result.stdout.str().count("Captured evalcell call") == 1

@@ -255,7 +255,7 @@ results = several(
     option(
         _RESULTS,
         "--show",
-        type=click.Choice(["worst", "best", "failed", "abstained"]),
+        type=click.Choice(["worst", "scored", "best", "failed", "abstained"]),
         default="worst",
         help="Show these rows instead of the worst.",
     ),

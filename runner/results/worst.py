@@ -13,12 +13,13 @@ from runner.types import ErrorKind, Evaluator, Finite, Outcome, Result
 from sandboxes.base import Call
 from sandboxes.record import Field, Record
 
-Show = Literal["worst", "best", "failed", "abstained"]
+Show = Literal["worst", "scored", "best", "failed", "abstained"]
 WORST = 5
 """Rows that are shown if nobody says how many."""
 
 _TITLES: dict[Show, str] = {
     "worst": "The worst rows",
+    "scored": "The worst scores",
     "best": "The best rows",
     "failed": "The first rows that failed",
     "abstained": "The first rows that abstained",
@@ -59,7 +60,7 @@ class ShownRows(Record):
 
     show: Show = "worst"
     ranked: bool = False
-    """False if they are just the first rows: none failed, and the output config has no direction."""
+    """False if they are just the first rows: some are scored, and the output config has no direction."""
     directed: bool = False
     """True if the output config says which scores are better."""
     rows: tuple[ShownRow, ...] = ()
@@ -67,6 +68,8 @@ class ShownRows(Record):
     @property
     def title(self) -> str:
         """Which rows these are."""
+        if self.show == "worst" and self.rows and self.rows[0].outcome != "scored":
+            return _TITLES["abstained" if self.rows[0].outcome == "abstained" else "failed"]
         first = not self.ranked or (self.show == "best" and not self.directed)
         return "The first rows" if first else _TITLES[self.show]
 
@@ -82,8 +85,9 @@ class Worst:
     """
     Finds the rows to show among all results.
 
-    `worst` is failed rows first, then those that abstained, then the worst scores by the output config's direction.
-    `best` is the best scores. `failed` and `abstained` are the first such rows.
+    `worst` is the worst scores by the output config's direction, and, if there are too few, the first rows that failed,
+    then those that abstained. `scored` is the worst scores alone, `best` the best. `failed` and `abstained` are the
+    first such rows.
     """
 
     def __init__(self, evaluator: Evaluator | None, keep: int = WORST, show: Show = "worst") -> None:
@@ -141,7 +145,8 @@ class Worst:
 
     def rows(self) -> ShownRows:
         """The rows so far, those to look at first before others."""
-        ranked = self._show != "worst" or self._directed or any(key[0] < 2 for key, _ in self._rows)
+        scores = any(key[0] == 0 for key, _ in self._rows)
+        ranked = self._directed or not (self._show in ("worst", "scored") and scores)
         rows = tuple(row for _, row in self._rows)
         return ShownRows(show=self._show, ranked=ranked, directed=self._directed, rows=rows)
 
@@ -153,7 +158,7 @@ class Worst:
         """The row's place among the rows; None if it is not shown."""
         if result.outcome == "scored" and self._show == "worst" and len(self._rows) >= self._keep > 0:  # as most
             score = result.score
-            key = 2, 0.0 if score is None or not self._sign else self._sign * score, result.number
+            key = 0, 0.0 if score is None or not self._sign else self._sign * score, result.number
             return key if key < self._rows[-1][0] else None
         rank = self._rank(result)
         if rank is None or not self._keep:
@@ -162,14 +167,12 @@ class Worst:
         return key if len(self._rows) < self._keep or key < self._rows[-1][0] else None
 
     def _rank(self, result: Result) -> tuple[int, float] | None:
-        if result.outcome == "scored" and self._show == "worst":  # as most
-            return 2, 0.0 if result.score is None or not self._sign else self._sign * result.score
         failed, abstained = result.outcome in ("failed", "lost"), result.outcome == "abstained"
         if self._show in ("failed", "abstained"):
             return (0, 0.0) if (failed if self._show == "failed" else abstained) else None
         if failed or abstained:
-            return None if self._show == "best" else (0 if failed else 1, 0.0)
-        return 2, 0.0 if result.score is None or not self._sign else self._sign * result.score
+            return (1 if failed else 2, 0.0) if self._show == "worst" else None
+        return 0, 0.0 if result.score is None or not self._sign else self._sign * result.score
 
     def _pair(self, call: Call) -> dict[str, Any]:
         """The output and the reference that the call was given, or what comes first in their place."""

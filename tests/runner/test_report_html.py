@@ -60,8 +60,8 @@ def test_it_tells_the_verdict_the_figures_the_gates_and_the_rows() -> None:
         "passed 52.6% 10, threshold 0.5 mean 0.5 median 0.5",
         "Scores 0.05 to 0.1: 1",
         "Labels label rows b 10 a 9",
-        "The worst rows (20) r20 failed: raised ValueError: no output a reference b",
-        "r1 missed score 0.05 b",
+        "The worst rows (20) r1 missed score 0.05 b",
+        "r20 failed: raised ValueError: no output a reference b",
     ):
         assert some in text, (some, text)
     (data,) = listed(html)

@@ -38,7 +38,8 @@ def test_it_tells_the_verdict_the_figures_the_gates_and_the_worst_rows() -> None
         "max-failed 2 ✅ passed 1",
         "rows>9 ❌ failed is not met: the value is 3",
         "raised 1, as in row r3: ValueError: no",
-        "The worst rows (3) row r3 · failed: raised output reference a b ValueError: no row r2 · missed · score 0.25",
+        "The worst rows (3) row r2 · missed · score 0.25",
+        "row r3 · failed: raised output reference a b ValueError: no",
     ):
         assert words in shown, (words, shown)
 

@@ -6,7 +6,7 @@ import json
 import math
 from array import array
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -37,17 +37,17 @@ def shown(evaluator: Evaluator, outputs: list[Any], **more: Any) -> list[ShownRo
 
 
 def test_the_worst_rows_have_what_they_were_given() -> None:
-    rows = shown(scorer(), [0.5, 0.1, "x", {"score": None, "explanation": "why"}, 0.3, 0.9], worst=4)
-    assert [row.id for row in rows] == ["r2", "r3", "r1", "r4"]
-    assert [row.outcome for row in rows] == ["failed", "abstained", "scored", "scored"]
-    assert rows[2].arguments == {"output": "0.1", "reference": "1"}
-    assert (rows[0].kind, rows[0].arguments) == ("invalid_result", {"output": "x", "reference": "2"})
-    assert rows[1].remark == "why"
+    rows = shown(scorer(), [0.5, 0.1, "x", {"score": None, "explanation": "why"}, 0.3, 0.9], worst=6)
+    assert [row.id for row in rows] == ["r1", "r4", "r0", "r5", "r2", "r3"]
+    assert [row.outcome for row in rows] == [*["scored"] * 4, "failed", "abstained"]
+    assert rows[0].arguments == {"output": "0.1", "reference": "1"}
+    assert (rows[4].kind, rows[4].arguments) == ("invalid_result", {"output": "x", "reference": "2"})
+    assert rows[5].remark == "why"
 
 
 def test_other_rows_can_be_shown() -> None:
     outputs = [0.5, 0.1, "x", {"score": None, "explanation": "why"}, 0.3, "y"]
-    for show, ids in (("best", "r0 r4"), ("failed", "r2 r5"), ("abstained", "r3"), ("worst", "r2 r5")):
+    for show, ids in (("best", "r0 r4"), ("failed", "r2 r5"), ("abstained", "r3"), ("worst", "r1 r4")):
         assert [row.id for row in shown(scorer(), outputs, worst=2, show=show)] == ids.split(), show
     less = scorer('output = {kind = "continuous", direction = "minimize"}')
     assert [row.id for row in shown(less, [0.5, 0.1, 0.3], worst=1)] == ["r0"]
@@ -55,11 +55,17 @@ def test_other_rows_can_be_shown() -> None:
     assert shown(scorer(), outputs, worst=0) == []
 
 
+def test_without_scores_the_title_says_what_is_shown() -> None:
+    for outputs, title in ((["x"], "The first rows that failed"), ([{"score": None, "label": "a"}], "that abstained")):
+        rows = [{"output": output} for output in outputs]
+        assert title in evaluate(scorer(), rows, sandbox=WASM).shown.title
+
+
 SCORES = st.none() | st.sampled_from([0.0, 0.5, 1.0]) | st.floats(-2, 2)
 OUTCOMES = st.sampled_from(["scored", "scored", "scored", "abstained", "failed", "lost"])
 
 
-@pytest.mark.parametrize("show", ["worst", "best", "failed", "abstained"])
+@pytest.mark.parametrize("show", get_args(Show))
 @pytest.mark.parametrize("direction", ["maximize", "minimize", "none"])
 @given(st.lists(st.tuples(OUTCOMES, SCORES), max_size=20), st.integers(0, 4), st.integers(0, 19))
 def test_they_are_those_that_come_first_among_all(
@@ -75,11 +81,11 @@ def test_they_are_those_that_come_first_among_all(
     for row in rows[max(0, len(rows) - ahead) :]:
         worst.add(row)
     sign = {"maximize": 1, "minimize": -1, "none": 0}[direction] * (-1 if show == "best" else 1)
-    groups = {"worst": "failed lost abstained scored", "best": "scored", "failed": "failed lost", "abstained": show}
+    groups = {"worst": "failed lost abstained scored", "failed": "failed lost", "abstained": show}
     wanted = sorted(
-        (row for row in rows if row.outcome in groups[show].split()),
+        (row for row in rows if row.outcome in groups.get(show, "scored").split()),
         key=lambda row: (
-            ["failed", "abstained", "scored"].index(row.outcome.replace("lost", "failed")),
+            ["scored", "failed", "abstained"].index(row.outcome.replace("lost", "failed")),
             sign * (row.score or 0.0),
             row.number,
         ),

@@ -250,11 +250,13 @@ def _print(work: Run | PartsRun, summary: Summary, options: Options) -> None:
     if options.as_json:
         out.out(json.dumps(summary.model_dump(mode="json") | compared(work), ensure_ascii=True), highlight=False)
     else:
-        from runner.cli.views.rows_view import direction_hint, rows_view
+        from runner.cli.views.rows_view import direction_hint, not_shown, rows_view
 
         if (shown := work.shown()).rows:
             out.print(rows_view(shown, out.width))
-            if not shown.directed and shown.show == "worst" and summary.scored:
+            if shown.show in ("worst", "scored") and (line := not_shown(shown, summary)):
+                out.print(line)
+            if not shown.directed and shown.show in ("worst", "scored") and summary.scored:
                 out.print(direction_hint(work.prepared.evaluator, summary))
         out.print(render.summary_view(summary))
         if work.baseline is not None:

@@ -17,7 +17,7 @@ from runner.evaluators.header import COMMENTS
 from runner.results.gates import figure
 from runner.results.summary import Summary
 from runner.results.worst import ShownRow, ShownRows
-from runner.text import printable
+from runner.text import printable, rows_of
 from runner.types import Evaluator
 
 LINES = 6
@@ -35,6 +35,16 @@ _BAD = frozenset(
 def rows_view(shown: ShownRows, width: int) -> RenderableType:
     """The rows under their title."""
     return Group(Text(shown.title, style="bold"), *(part for row in shown.rows for part in _row(row, width)), Text(""))
+
+
+def not_shown(shown: ShownRows, summary: Summary) -> Text:
+    """How many rows without a score are not among those that are shown, and the option that shows them."""
+    counts = {"failed": summary.failed + summary.lost, "abstained": summary.abstained}
+    for row in shown.rows:
+        name = "failed" if row.outcome == "lost" else row.outcome
+        counts[name] = counts.get(name, 0) - 1
+    lines = [f"not shown: {rows_of(counts[name])} that {name} (--show {name})\n" for name in counts if counts[name] > 0]
+    return Text("".join(lines), style="dim")
 
 
 def names_hint(evaluator: Evaluator, summary: Summary) -> Text:

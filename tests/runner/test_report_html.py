@@ -64,6 +64,8 @@ def test_it_tells_the_verdict_the_figures_the_gates_and_the_rows() -> None:
         "r20 failed: raised ValueError: no output a reference b",
     ):
         assert some in text, (some, text)
+    assert '<li class="note">a note</li>' in html
+    assert "<li>raised 1, as in row r20: ValueError: no</li>" in html
     (data,) = listed(html)
     assert data["rows"][0] == [1, "r1", 0, 0.05, 1, ""]
     assert data["rows"][-1] == [20, "r20", 2, None, 0, "ValueError: no"]

@@ -43,10 +43,11 @@ def head(content: RunContent, name: str, number: int) -> str:
 
 
 def problems(content: RunContent) -> str:
-    """What is wrong, if something is."""
-    lines = [content.error] if content.error else []
-    lines += [*overview.errors(content.summary), *content.notes]
-    items = "".join(f"<li>{html(line, _LINE)}</li>" for line in lines[:40])
+    """What is wrong, if something is, and notes, which look like notes."""
+    wrong = [content.error] if content.error else []
+    wrong += overview.errors(content.summary)
+    items = "".join(f"<li>{html(line, _LINE)}</li>" for line in wrong[:40])
+    items += "".join(f'<li class="note">{html(line, _LINE)}</li>' for line in content.notes[:40])
     return f'<ul class="problems">{items}</ul>' if items else ""
 
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from runner.output.links import open_own
-from tests.cli.commands import Result, evalcell, run
+from tests.cli.commands import evalcell, run
 
 SAME = "def evaluate(output):\n    return 1.0\n"
 

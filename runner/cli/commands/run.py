@@ -217,8 +217,6 @@ def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = 
         return INTERRUPTED
     _print(work, summary, options)
     if not summary.judged:
-        from runner.cli.messages import in_options
-
         _tell(of + in_options(nothing_scored(summary)), "bold red", in_full=True)
     else:
         for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import select
+import stat
 import sys
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
+
+from runner.cli import workflow_commands
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -29,6 +32,14 @@ def repair() -> None:
     sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
 
 
+def talk() -> None:
+    """Standard output is for another program from now on, and no log of a job."""
+    buffer = getattr(sys.stdout, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)
+    if isinstance(raw, _Lasting):
+        raw.guard = None
+
+
 def lost() -> OSError | None:
     """Flush stdout; the reason why the output did not arrive, if somebody may still wait for it."""
     for stream in (sys.stdout, sys.stderr):
@@ -46,11 +57,15 @@ class _Lasting(FileIO):
         self.failure: OSError | None = None
         self._ended = False
         self._terminal = self.isatty()
+        kept = stat.S_ISREG(os.fstat(descriptor).st_mode)  # what is in a file stays as it is
+        self.guard = workflow_commands.Guard() if workflow_commands.in_job() and not kept else None
 
     def write(self, data: Buffer) -> int:
         """Write all of it, or give up. Never fails."""
         left = memoryview(data).cast("B")
         size = len(left)
+        if self.guard is not None:
+            left = memoryview(self.guard.guarded(bytes(left)))
         while left and not self._ended:
             try:
                 written = super().write(left)

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from runner.errors import ColumnsError, EvaluatorError, InputError
 from runner.export.scorer import RowScorer
-from runner.text import printable
+from runner.text import json_text, printable
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 
 MOST = 64 << 20
@@ -34,7 +34,7 @@ def score_lines(scorer: RowScorer, rows: BinaryIO, say: Callable[[str], None]) -
     def work(number: int, line: bytes) -> None:
         try:
             found = _scored(scorer, number, line)
-            told = json.dumps(found)
+            told = json_text(found)
             with lock:
                 outcomes.add(found["outcome"])
                 say(told)

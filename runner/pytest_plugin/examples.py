@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from runner.api.run import check_examples
+from runner.cli.workflow_commands import guarded
 from runner.errors import InputError
 from runner.evaluators.load import LANGUAGES
 from runner.examples.check import ExampleResult
@@ -94,9 +95,9 @@ class ExampleItem(pytest.Item):
         """Where the result differs from what is expected, instead of a traceback."""
         error = excinfo.value
         if isinstance(error, ExampleFailed):
-            return "\n".join(_difference(error.result))
+            return guarded("\n".join(_difference(error.result)))
         if isinstance(error, InputError | SandboxError | UnsupportedConfigError):
-            return str(error)
+            return guarded(str(error))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -115,7 +116,7 @@ class ExampleFailed(Exception):
 
 def _name(example: Example) -> str:
     """The id, without what separates the parts of a test's name."""
-    return printable(example.id, _NAME).replace("::", ":").replace("/", "|")
+    return guarded(printable(example.id, _NAME)).replace("::", ":").replace("/", "|")
 
 
 def _difference(case: ExampleResult) -> Iterable[str]:

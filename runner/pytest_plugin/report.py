@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from runner.cli.workflow_commands import guarded
 from runner.results.gates import gate_words
 from runner.results.summary import Summary
 from runner.results.worst import ShownRow
@@ -21,7 +22,7 @@ def report_text(report: Report) -> str:
         lines.append(f"{shown.title}:")
     if not shown.directed:
         lines.append('  (direction = "maximize" in the script\'s output config says which scores are worst)')
-    return "\n".join([*lines, *(line for row in shown.rows for line in _row(row))])
+    return guarded("\n".join([*lines, *(line for row in shown.rows for line in _row(row))]))
 
 
 def _row(row: ShownRow) -> Iterator[str]:

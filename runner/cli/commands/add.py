@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from itertools import islice
@@ -20,7 +19,7 @@ from runner.evaluators.resolve import STORED, find_evaluator
 from runner.store import open_store
 from runner.store.names import parted
 from runner.store.types import DatasetInfo, EvaluatorInfo
-from runner.text import rows_of, size_of
+from runner.text import json_text, rows_of, size_of
 from sandboxes.base import Language
 
 _LOOKED_AT = 1000  # rows for the names of columns
@@ -97,7 +96,7 @@ def list_datasets(count: int, *, as_json: bool) -> int:
 def _listed(items: Sequence[EvaluatorInfo | DatasetInfo], table: Table, step: str, *, more: bool, as_json: bool) -> int:
     out = render.out()
     if as_json:
-        out.out(json.dumps([one.model_dump(mode="json") for one in items]), highlight=False)
+        out.out(json_text([one.model_dump(mode="json") for one in items]), highlight=False)
         return DONE
     if items:
         out.print(table)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from rich.text import Text
 
 from runner.cli import signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED
 from runner.cli.views import render
+from runner.text import json_text
 from sandboxes.cluster.status import ClusterStatus, look
 
 
@@ -23,7 +22,7 @@ def cluster(on: str, as_json: bool) -> int:
         return INTERRUPTED
     [status] = found
     if as_json:
-        print(json.dumps(status.model_dump(mode="json"), indent=2))
+        print(json_text(status.model_dump(mode="json"), indent=2))
     else:
         _print(status)
     return DONE if any(node.evalcell for node in status.nodes) else COULD_NOT_JUDGE

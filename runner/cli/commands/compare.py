@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import aclosing
 from dataclasses import dataclass, fields
 from tempfile import TemporaryDirectory
@@ -21,6 +20,7 @@ from runner.reports.files import ReportFiles
 from runner.results.allowance import parse_allowed
 from runner.results.summary import GateResult
 from runner.runs.stored import finished
+from runner.text import json_text
 from runner.types import Direction
 
 _SCORING = {field.name for field in fields(SandboxOptions)} - {"language"} | {"seed", "limit", "id"}
@@ -127,7 +127,7 @@ def show(made: Comparison, gate: GateResult | None, *, as_json: bool, quiet: boo
     out = render.out()
     if as_json:
         found = made.model_dump(mode="json") | ({} if gate is None else {"gate": gate.model_dump(mode="json")})
-        out.out(json.dumps(found, ensure_ascii=True), highlight=False)
+        out.out(json_text(found), highlight=False)
     elif not quiet:
         from runner.cli.views.compare_view import comparison_view
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 from rich.text import Text
 
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE
 from runner.cli.messages import in_options
 from runner.cli.views import render
 from runner.doctor import Finding, diagnose
+from runner.text import json_text
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("look", "yellow"), "problem": ("WRONG", "red")}
 
@@ -18,7 +17,7 @@ def doctor(as_json: bool) -> int:
     """Print each finding as it comes; return the exit code: COULD_NOT_JUDGE where no sandbox of this machine works."""
     if as_json:
         diagnosis = diagnose()
-        print(json.dumps(diagnosis.model_dump(mode="json"), indent=2))
+        print(json_text(diagnosis.model_dump(mode="json"), indent=2))
         return DONE if diagnosis.works else COULD_NOT_JUDGE
     diagnosis = diagnose(_print)
     wrong = [one for one in diagnosis.findings if one.state != "ok"]

@@ -23,7 +23,7 @@ from runner.examples.check import ExampleResult, ExamplesReport, prepare_example
 from runner.examples.load import Example, find_examples, read_examples
 from runner.request import Prepared
 from runner.results.diff import windows
-from runner.text import printable
+from runner.text import json_text, printable
 
 _SHOWN = 50  # failed examples in full
 _TEXT = 300  # characters of a text that differs
@@ -77,7 +77,7 @@ def _code(result: ExamplesReport) -> int:
 def _print(result: ExamplesReport, options: Options, interrupted: bool) -> None:
     out = render.out()
     if options.as_json:
-        out.out(json.dumps(result.model_dump(mode="json"), ensure_ascii=True), highlight=False)
+        out.out(json_text(result.model_dump(mode="json")), highlight=False)
     elif not options.quiet:
         for view in _views(result, options.verbose):
             out.print(view)

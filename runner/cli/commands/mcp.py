@@ -26,7 +26,7 @@ def mcp() -> int:
     need_packages("MCP", ("mcp", "sqlalchemy"), "mcp")
     # All of these take their time, and are for this command alone.
     from runner import tracing
-    from runner.cli import signals
+    from runner.cli import signals, streams
     from runner.mcp.stdio import serve
     from runner.pool.pool import Pool
     from runner.server import logs
@@ -35,6 +35,7 @@ def mcp() -> int:
     from runner.store import open_store
     from sandboxes.remote.ledger import state_dir
 
+    streams.talk()
     folder = state_dir() / "store"
     with ExitStack() as stack:
         store = stack.enter_context(open_store(folder=folder))

@@ -22,7 +22,7 @@ from runner.cli.views.progress import Progress
 from runner.request import Prepared
 from runner.results.diff import TOLERANCE, windows
 from runner.runs.parity import Cases, Parity, ParityTally, RowDifference, open_cases, prepare_sides, together
-from runner.text import printable
+from runner.text import json_text, printable
 
 _TEXT = 300  # characters of a text that differs
 
@@ -90,7 +90,7 @@ def _code(result: Parity) -> int:
 def _print(result: Parity, options: Options) -> None:
     out = render.out()
     if options.as_json:
-        out.out(json.dumps(result.model_dump(mode="json"), ensure_ascii=True), highlight=False)
+        out.out(json_text(result.model_dump(mode="json")), highlight=False)
     elif not options.quiet:
         for row in result.differences:
             out.print(_row(row, [side.name for side in result.sides]))

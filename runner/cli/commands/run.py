@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from contextlib import aclosing
@@ -26,7 +25,7 @@ from runner.results.summary import Summary
 from runner.results.worst import WORST, Show, safe
 from runner.runs.run import Run
 from runner.runs.stored import prepare
-from runner.text import rows_of
+from runner.text import json_text, rows_of
 from runner.types import Evaluator
 from sandboxes.wasm import early
 
@@ -246,7 +245,7 @@ def _print(work: Run | PartsRun, summary: Summary, options: Options) -> None:
 
     out = render.out()
     if options.as_json:
-        out.out(json.dumps(summary.model_dump(mode="json") | compared(work), ensure_ascii=True), highlight=False)
+        out.out(json_text(summary.model_dump(mode="json") | compared(work)), highlight=False)
     else:
         from runner.cli.views.rows_view import direction_hint, not_shown, rows_view
 

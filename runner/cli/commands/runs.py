@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 
 from rich.text import Text
@@ -13,7 +12,7 @@ from runner.results.worst import Worst
 from runner.runs.stored import found_run
 from runner.store import open_store
 from runner.store.types import RunInfo, Selection
-from runner.text import rows_of, size_of
+from runner.text import json_text, rows_of, size_of
 from runner.types import Result
 
 _STYLES = {"failed": "red", "running": "green", "queued": "dim", "parked": "dim", "cancelled": "yellow"}
@@ -26,7 +25,7 @@ def list_runs(count: int, *, as_json: bool) -> int:
         page = store.runs(count=count)
     out = render.out()
     if as_json:
-        out.out(json.dumps([run.model_dump(mode="json") for run in page.items]), highlight=False)
+        out.out(json_text([run.model_dump(mode="json") for run in page.items]), highlight=False)
         return DONE
     made = render.table("run", "evaluator", "dataset", "state", "rows", "mean")
     made.columns[4].justify = made.columns[5].justify = "right"
@@ -57,7 +56,7 @@ def show_run(id: str, worst: int, *, as_json: bool) -> int:
     out = render.out()
     if as_json:
         told = run.model_dump(mode="json") | {"worst": rows}
-        out.out(json.dumps(told), highlight=False)
+        out.out(json_text(told), highlight=False)
         return DONE
     facts = [
         ("run", run.id),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -24,6 +23,7 @@ from runner.errors import FailedRowsError, InputError
 from runner.output.files import WriteError
 from runner.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
 from runner.reports.content import RunContent
+from runner.text import json_text
 from runner.types import Evaluator
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 
@@ -63,7 +63,7 @@ def run_all(suites: Sequence[Suite], options: Options) -> int:
                 break
     tell_step(lambda: told)
     if options.as_json:
-        render.out().out(json.dumps({"runs": shown}, ensure_ascii=True), highlight=False)
+        render.out().out(json_text({"runs": shown}), highlight=False)
     return next(code for code in _ORDER if code in codes)
 
 

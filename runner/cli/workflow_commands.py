@@ -18,8 +18,8 @@ _BLANK = (
 """What GitHub leaves out at the beginning of a line, in UTF-8."""
 
 # GitHub: `::` where a line begins, `##[` anywhere. Azure, TeamCity: anywhere. GitLab: a section ends with `\r\x1b[0K`.
-_COMMAND = re.compile(rb"(?<=[\r\n])" + _BLANK + rb"*:(?=:)|##(?:vso|teamcity)?(?=\[)|\r(?=\x1b)", re.IGNORECASE)
-_BEGUN = re.compile(_BLANK + rb"*(:?|[\xc2\xe1-\xe3\xef][\x80-\xbf]?)")
+_COMMAND = rb"(?i)(?<=[\r\n])" + _BLANK + rb"*:(?=:)|##(?:vso|teamcity)?(?=\[)|\r(?=\x1b)"
+_BEGUN = _BLANK + rb"*(:?|[\xc2\xe1-\xe3\xef][\x80-\xbf]?)"
 _LONGEST = len(b"##teamcity")
 
 
@@ -38,10 +38,10 @@ class Guard:
     def guarded(self, piece: bytes) -> bytes:
         """The next piece, as it may be written."""
         known = len(self._before)
-        text = _COMMAND.sub(rb"\g<0> ", self._before + piece)
+        text = re.sub(_COMMAND, rb"\g<0> ", self._before + piece)
         end = max(text.rfind(b"\n"), text.rfind(b"\r"))
         line = text[end + 1 :]
-        begun = _BEGUN.fullmatch(line) if end >= 0 else None
+        begun = re.fullmatch(_BEGUN, line) if end >= 0 else None
         self._before = b"x" + line[-_LONGEST:] if begun is None else text[end : end + 1] + begun[1]
         return text[known:]
 

@@ -79,7 +79,8 @@ class Lane:
         finished = False
         try:
             process.stdin.write(frames.pack(header, payload))
-            await process.stdin.drain()
+            async with asyncio.timeout(patience):  # one that does not start reads nothing
+                await process.stdin.drain()
             replies = frames.Replies(process.stdout)
             while not finished:
                 async with asyncio.timeout(patience):
@@ -99,6 +100,10 @@ class Lane:
             reason = await self._kill()
             if why := self._shortage.since(killed=True):
                 raise SandboxLostError(why) from e
+            if isinstance(e, TimeoutError):  # we have ended it
+                raise SandboxLostError(
+                    f"a wasm worker process did not answer within {patience:.0f} s; the call may be run again"
+                ) from e
             raise SandboxLostError(f"a wasm worker process died ({reason or e}); the call may be run again") from e
         finally:
             if not finished:

@@ -17,11 +17,13 @@ import pyarrow.parquet
 import pytest
 
 from runner.pool.process import WorkerProcess
+from sandboxes.errors import SandboxLostError
 from sandboxes.packages import interpreter_facts
 from sandboxes.packages.resolution import interpreter
 from sandboxes.packages.tool_process import ToolResult
 from sandboxes.packages.uv import failure, find_uv
-from sandboxes.wasm import compiler
+from sandboxes.wasm import compiler, lanes
+from sandboxes.wasm.frames import Bounds
 from tests.cli.commands import LENGTH, ROWS, evalcell, write_rows
 from tests.cli.folders import KEY, Folders
 
@@ -107,6 +109,20 @@ def test_a_worker_of_a_server_and_what_compiles(noise: Path, monkeypatch: pytest
     asyncio.run(start())
     quiet = compiler.native("an empty module", b"\0asm\1\0\0\0")
     assert quiet.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_worker_that_never_starts_is_told_as_such(noise: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """A large script does not fit into a pipe that nobody reads."""
+    (noise / "sitecustomize.py").write_text("import sys, time\nif sys.flags.no_site:\n    time.sleep(3600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(noise))
+    monkeypatch.setattr(lanes, "GRACE", 1.0)
+
+    async def load() -> None:
+        await lanes.Lane("auto").load(1, bytes(size), Bounds(1.0, 1 << 20, 1 << 20, None))
+
+    with pytest.raises(SandboxLostError, match="worker process did not answer within 2 s"):
+        asyncio.run(load())
 
 
 @pytest.fixture

@@ -110,6 +110,12 @@ def test_elsewhere_and_in_a_file_text_stays_as_it_is(here: Path) -> None:
     assert Path("out.txt").read_text() == "::x\n"
 
 
+def test_what_talks_to_another_program_is_exact() -> None:
+    code = "from runner.cli import streams; streams.repair(); streams.talk(); print('::##vso[x]')"
+    done = subprocess.run([sys.executable, "-c", code], stdout=-1, env=os.environ | {"CI": "1"}, check=True, text=True)
+    assert done.stdout == "::##vso[x]\n"
+
+
 @pytest.mark.parametrize("pieces", [1, 2, 3, 7, 1000])
 def test_however_it_is_written(pieces: int) -> None:
     text = "\n".join([*COMMANDS, *(f"\u00a0\u3000 \t{c}" for c in COMMANDS), "section_start:1:x\r\x1b[0Kname", "a ::b"])

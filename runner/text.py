@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.errors import InputError
+from sandboxes.regular import read_regular
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -147,11 +148,10 @@ def why(error: OSError | ValueError) -> str:
 
 
 def read_bounded(option: str, path: str, most: int) -> str:
-    """The text of a file of at most `most` bytes. Raises InputError, which names option and file."""
+    """The text of a regular file of at most `most` bytes. Raises InputError, which names option and file."""
     named = f"{option} {printable(whole(path))}"
     try:
-        with open(path, "rb") as file:
-            data = file.read(most + 1)
+        data = read_regular(path, most + 1)
         if len(data) > most:
             raise InputError(f"{named} is larger than {most >> 20} MB; is it the right file?")
         return data.decode()

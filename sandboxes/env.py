@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from io import StringIO
-from pathlib import Path
 
 from sandboxes.errors import UnsupportedConfigError
+from sandboxes.regular import read_regular
 
 LARGEST = 1 << 20
 """Most bytes of an env-file."""
@@ -27,8 +27,7 @@ def file_variables(env_file: str) -> dict[str, str]:
     from dotenv.parser import parse_stream
 
     try:
-        with Path(env_file).open("rb") as file:
-            content = file.read(LARGEST + 1)
+        content = read_regular(env_file, LARGEST + 1)
         if len(content) > LARGEST:
             raise UnsupportedConfigError(f"the env-file {env_file} is larger than {LARGEST >> 20} MB; check the path")
         text = content.decode()

@@ -11,7 +11,7 @@ from tempfile import mkstemp
 from typing import Any, Self
 
 from runner.datasets.column_values import RowError
-from runner.datasets.dataset import open_dataset
+from runner.datasets.dataset import open_dataset, refuse_irregular
 from runner.datasets.frames import FrameRows, frame_rows
 from runner.datasets.not_rows import refuse_what_has_no_rows
 from runner.datasets.rows import as_json
@@ -70,6 +70,7 @@ def digest_of(file: Path) -> str:
 
 def refuse_unreadable(file: Path) -> None:
     """Raise DatasetError for a file that cannot be read, or is of no known format."""
+    refuse_irregular(file)
     with open_dataset(os.fspath(file)):
         pass
 

@@ -24,6 +24,7 @@ from runner.errors import DatasetError, NotComparableError
 from runner.output.cells import unescaped
 from runner.output.folder import PARTS
 from runner.text import printable, whole, why
+from sandboxes.regular import open_regular
 
 _READ = ("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "score", "outputs")
 """The columns of a table that are read, beside those that are wanted."""
@@ -69,7 +70,7 @@ def read_rows(source: Source, wanted: Mapping[int, str]) -> dict[int, dict[str, 
 def _lined_array(path: Path, wanted: Mapping[int, str]) -> dict[int, dict[str, Any]]:
     """These rows of an array with a line for each, as a run writes it; nothing of any other."""
     found = {}
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if file.readline(3) != b"[\n":
             return {}
         for number, line in enumerate(lines(file)):
@@ -92,7 +93,7 @@ def source_rows(source: Source, wanted: Sequence[str] | None) -> Generator[Row, 
 
 def _lines_of(source: Source) -> Iterator[bytes | None]:
     for path in source.files:
-        with path.open("rb") as raw:
+        with open_regular(path) as raw:
             file, _ = as_utf8(raw, source.name, None)
             yield from (line for line in lines(file) if line is None or line.strip())
 
@@ -115,7 +116,7 @@ def open_rows(path: Path, wanted: Sequence[str] | None, at: Collection[int] | No
             finally:
                 table.close()
             return
-        with path.open("rb") as raw:
+        with open_regular(path) as raw:
             refuse_foreign(raw.peek(SAMPLE)[:SAMPLE], str(path), name)
             file, _ = as_utf8(raw, name, None)
             start = file.peek(SAMPLE)[:SAMPLE].decode("utf-8", "replace")

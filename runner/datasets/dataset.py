@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
@@ -35,6 +38,7 @@ from runner.errors import DatasetError
 from runner.evaluators.column import Source
 from runner.text import CHECK, close_name, printable, whole
 from runner.types import Case
+from sandboxes.regular import open_regular
 
 _LINES = (".jsonl", ".ndjson")
 SUFFIXES = (*_LINES, ".json", ".csv", ".tsv", ".parquet", ".arrow")
@@ -216,6 +220,8 @@ def _open_file(
     if table:
         if reading.encoding is not None:
             raise DatasetError(f"{name} has no encoding, as it is no text; leave the encoding out")
+        if not is_url(place):
+            refuse_irregular(place)  # its rows are read from several places
         if part is None or part.groups is None:
             refuse_foreign(_first_bytes(place, path), place, name, table=suffix)
         from runner.datasets.parquet import ParquetRows  # here: it imports pydantic's core, and text needs none
@@ -356,9 +362,26 @@ def _refusal(path: Path, name: str) -> DatasetError:
     return DatasetError(f"{name}: a dataset is named {known}, text also with .gz or .zst behind; convert it")
 
 
+def refuse_irregular(path: str | os.PathLike[str]) -> None:
+    """Raise DatasetError for what is no regular file, such as a pipe: it can be read once, and only as it comes."""
+    with _failures(Path(path)):
+        open_regular(path).close()
+
+
 def _open(path: Path) -> BufferedReader:
+    with _failures(path):
+        file = path.open("rb", buffering=0)  # waits for the writer of a pipe, whose rows are then read as they come
+        mode = os.fstat(file.fileno()).st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            file.close()
+            raise OSError(errno.EINVAL, "it is a device, which may have no end: save what it gives as a file")
+        return BufferedReader(file, _BUFFER)
+
+
+@contextmanager
+def _failures(path: Path) -> Iterator[None]:
     try:
-        return BufferedReader(path.open("rb", buffering=0), _BUFFER)
+        yield
     except FileNotFoundError:
         raise DatasetError(f"no dataset {printable(whole(str(path)))}{close_name(path) or CHECK}") from None
     except (OSError, ValueError) as error:

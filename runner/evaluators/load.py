@@ -17,6 +17,7 @@ from runner.evaluators.script_kind import as_read
 from runner.text import CHECK, close_name, printable, shown, suggestion, whole
 from runner.types import DialectFailures, Evaluator, Parameter, ParameterSpec
 from sandboxes.base import Language
+from sandboxes.regular import read_regular
 
 MAX_SOURCE = 256 * 1024
 """Bytes of a script."""
@@ -228,8 +229,7 @@ def _read(path: Path, where: str) -> bytes:
             raise IsADirectoryError
         if not stat.S_ISREG(about.st_mode):
             raise EvaluatorError(f"{where} is not a regular file; copy the script into one")
-        with path.open("rb") as file:
-            return file.read(MAX_SOURCE + 1)
+        return read_regular(path, MAX_SOURCE + 1)
     except FileNotFoundError:
         raise EvaluatorError(f"no script {where}{close_name(path) or _template(path.stem) or CHECK}") from None
     except IsADirectoryError:

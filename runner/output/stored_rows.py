@@ -18,6 +18,7 @@ from runner.errors import ResumeError
 from runner.text import printable, shown, whole
 from runner.types import Categorical, Continuous, Evaluator, Finite, Outcome, OutputConfig, Result, ResultError, Score
 from sandboxes.base import Model
+from sandboxes.regular import open_regular
 
 MOST = 64 << 20
 """Bytes of a line: a row of a dataset has at most 8 MB, and a result's texts are bounded too."""
@@ -82,7 +83,7 @@ class Kept(NamedTuple):
 def whole_lines(path: Path) -> Kept:
     """The file up to its last line feed. Raises OSError."""
     size = rows = at = 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while block := file.read(_BLOCK):
             rows += block.count(b"\n")
             if (end := block.rfind(b"\n")) >= 0:
@@ -102,7 +103,7 @@ def whole_batches(path: Path, kept: Kept, evaluator: Evaluator, most: int, repea
 
 def stored_rows(path: Path, kept: Kept, evaluator: Evaluator) -> Iterator[tuple[int, StoredRow]]:
     """Each row with the place where its line ends. Raises ResumeError for what is no row of the evaluator."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number in range(1, kept.rows + 1):
             where = place(path, number)
             line = file.readline(MOST)

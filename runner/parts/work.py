@@ -21,6 +21,7 @@ from runner.parts.types import FIGURES, BeginTask, Begun, Count, CountTask, Look
 from runner.request import Prepared, prepare
 from runner.runs.run import Run
 from sandboxes.base import Sandbox
+from sandboxes.regular import read_regular
 from sandboxes.shield import finish
 
 _FIGURES = 1 << 30  # bytes of the file, whatever it says
@@ -126,8 +127,7 @@ def read_figures(folder: str | os.PathLike[str]) -> PartFigures | None:
     refuse_links(part, (ROWS, MANIFEST, FIGURES))
     try:
         size = os.path.getsize(part / ROWS)
-        with (part / FIGURES).open("rb") as file:
-            found = PartFigures.model_validate_json(file.read(_FIGURES))
+        found = PartFigures.model_validate_json(read_regular(part / FIGURES, _FIGURES))
     except (OSError, ValidationError):
         return None
     return found if found.size == size else None

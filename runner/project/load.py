@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from runner.errors import InputError
 from runner.project.types import Project, Settings
 from runner.text import printable, shown, suggestion, whole
+from sandboxes.regular import read_regular
 
 FILE = "evalcell.toml"
 PYPROJECT = "pyproject.toml"
@@ -180,8 +181,7 @@ def _bytes(path: Path) -> bytes:
     try:
         if not path.is_file():
             raise FileNotFoundError
-        with path.open("rb") as file:
-            return file.read(MOST + 1)
+        return read_regular(path, MOST + 1)
     except FileNotFoundError:
         raise InputError(f"there is no file {_name(path)}; {_STEP}") from None
     except (OSError, ValueError) as error:

@@ -11,12 +11,13 @@ import pytest
 from runner.api.run import check_examples
 from runner.cli.workflow_commands import guarded
 from runner.errors import InputError
-from runner.evaluators.load import LANGUAGES
+from runner.evaluators.load import LANGUAGES, MAX_SOURCE
 from runner.examples.check import ExampleResult
 from runner.examples.load import Example, for_language, read_examples
 from runner.results.diff import windows
 from runner.text import printable, shown_json, whole
 from sandboxes.errors import SandboxError, UnsupportedConfigError
+from sandboxes.regular import read_regular
 
 _TEXT = 300  # characters of a value that differs
 _NAME = 80  # characters of an example's id in the name of its test
@@ -28,7 +29,7 @@ def evaluators(examples: Path, stem: str) -> list[Path]:
     for suffix in LANGUAGES:
         script = examples.with_name(f"{stem}{suffix}")
         try:
-            if b"evaluate" in script.read_bytes():
+            if b"evaluate" in read_regular(script, MAX_SOURCE):
                 found.append(script)
         except OSError:
             continue

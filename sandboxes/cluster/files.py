@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sandboxes.cluster.folder import HeldFolder, sweep
 from sandboxes.errors import UnsupportedConfigError
+from sandboxes.regular import read_regular
 
 _NAME = "evalcell-held-files-"  # not evalcell-files-*, which versions that run beside this one may use and not hold
 _MOST = 64 << 20  # bytes of all files that travel
@@ -17,8 +18,7 @@ def read_files(files: dict[str, str]) -> dict[str, bytes]:
     found, left = {}, _MOST
     for name, path in files.items():
         try:
-            with Path(path).open("rb") as file:
-                found[name] = file.read(left + 1)
+            found[name] = read_regular(path, left + 1)
         except OSError as e:
             raise UnsupportedConfigError(
                 f"the file {name}={path} cannot be read ({e.strerror}); check the path"

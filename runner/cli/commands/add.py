@@ -13,7 +13,7 @@ from rich.text import Text
 
 from runner.cli.exit_codes import DONE
 from runner.cli.views import render
-from runner.datasets.dataset import SUFFIXES, open_dataset
+from runner.datasets.dataset import SUFFIXES, open_dataset, refuse_irregular
 from runner.datasets.streams import PACKED
 from runner.evaluators.resolve import STORED, find_evaluator
 from runner.store import open_store
@@ -51,6 +51,7 @@ def _add_dataset(file: str, name: str | None) -> int:
 def _counted(file: str) -> tuple[int, list[str]]:
     """The rows, broken ones too, and the columns of the first thousand."""
     columns: dict[str, None] = {}
+    refuse_irregular(file)  # it is read a second time
     with open_dataset(file) as dataset:
         cases = iter(dataset)
         rows = 0

@@ -18,6 +18,7 @@ import httpx
 from runner.cli.exit_codes import COULD_NOT_JUDGE
 from runner.reports.markup import mark
 from runner.text import printable
+from sandboxes.regular import read_regular
 
 _LIMIT = 65_536
 """Characters of a comment, as GitHub counts."""
@@ -43,7 +44,7 @@ def write_comment(name: str, report: str) -> str:
         return "this job is not of a pull request, so there is nothing to comment on"
     own_mark = mark(name)
     try:
-        text = Path(report).read_text("utf-8").partition("\n")[2]
+        text = read_regular(report, _ANSWER).decode("utf-8", "replace").partition("\n")[2]
     except (OSError, ValueError):
         text = "\n### ⚠️ evalcell wrote no report\n\nThe log of the job says why."
     body = f"{own_mark}\n{text}"
@@ -119,8 +120,7 @@ def _copy(archive: zipfile.ZipFile, name: str, place: Path) -> None:
 def _pull_request() -> int | None:
     """The number of the pull request that the job is of."""
     try:
-        with open(os.environ.get("GITHUB_EVENT_PATH", ""), "rb") as file:
-            event = json.loads(file.read(_ANSWER))
+        event = json.loads(read_regular(os.environ.get("GITHUB_EVENT_PATH", ""), _ANSWER))
         number = event["pull_request"]["number"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

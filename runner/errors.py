@@ -11,6 +11,7 @@ Errors of the caller. Each message is one line that names the file, row or optio
         MappingError      a name, path or literal that cannot be bound
           ColumnsError    a parameter for which the dataset has no column
         OutputError       a results file that cannot be written
+          OverwriteError  a results folder with rows of an earlier run
           ResumeError     a run that cannot go on
       PathError           a JSONPath; callers see it as one of those above
     FailedRowsError       exit 3: most of the first rows failed for one and the same cause; the run was stopped
@@ -66,6 +67,10 @@ class ColumnsError(MappingError):
 
 class OutputError(InputError):
     """Results cannot be written where they should go."""
+
+
+class OverwriteError(OutputError):
+    """A results folder has rows of an earlier run, which nobody said to overwrite."""
 
 
 class ResumeError(OutputError):

@@ -14,11 +14,11 @@ from runner.runs.stored import prepare
 
 
 def evaluate_parts(
-    request: RunRequest, *, files: Sequence[str], reports: Sequence[str], resume: bool, save: bool
+    request: RunRequest, *, files: Sequence[str], reports: Sequence[str], resume: bool, overwrite: bool, save: bool
 ) -> Report:
     """Score all parts; the report has no results, which may be too many for memory. Raises what `evaluate` does."""
     prepared = replace(prepare(request.model_copy(update={"on": None})), request=request)
-    run = PartsRun(prepared, files=files, reports=reports, resume=resume, save=save)
+    run = PartsRun(prepared, files=files, reports=reports, resume=resume, overwrite=overwrite, save=save)
     with run.open():
         try:
             wait(run.score, None)

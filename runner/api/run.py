@@ -66,6 +66,7 @@ def evaluate(
     output: Path | Sequence[Path] = (),
     report: Path | Sequence[Path] = (),
     resume: bool = False,
+    overwrite: bool = False,
     save: bool = False,
     require: Sequence[str] = (),
     gates: Sequence[str] = (),
@@ -96,7 +97,8 @@ def evaluate(
     earlier runs are taken, and those of this one are kept. `output` is one or several results files, or a folder:
     `run/`, or a Path without a suffix. `report` is one or several files for reports, whose suffix decides: .html, .md,
     .xml (JUnit) or .codequality.json (GitLab). With `resume` the run in that folder goes on after its last whole row,
-    if it is the same run. With `save` the run goes to the store, with the columns that the evaluator is given;
+    if it is the same run, also with a greater `limit`. Only with `overwrite` are rows of another run there replaced.
+    With `save` the run goes to the store, with the columns that the evaluator is given;
     `polite@3` is an evaluator of the store, and `store:rows` a dataset of it. The report shows the `worst` rows with
     their texts, or others by `show`. The summary has the results of all gates: those in `require` must be true, such as
     `mean>=0.8`, those in `gates` must not, such as `mean<0.8`. `max_failed` and `max_abstained` bound rows, such as
@@ -111,15 +113,19 @@ def evaluate(
     `report` so far, once more than 50 of the first 100 rows failed for one cause, unless `max_failed` allows them.
     """
     given = dict(locals())
-    request, rows = make_request(**_without(given, "output", "resume", "save", "report", "progress"))
+    request, rows = make_request(**_without(given, "output", "resume", "overwrite", "save", "report", "progress"))
     files, reports = ([given] if isinstance(given, str | os.PathLike) else given for given in (output, report))
     written, reported = [results_path(file) for file in files], [os.fspath(file) for file in reports]
     if request.dataset is not None and is_pattern(request.dataset):
         from runner.api.parts import evaluate_parts  # here: most datasets are one file
 
         with with_whole_call(evaluate, given):
-            return evaluate_parts(request, files=written, reports=reported, resume=resume, save=save)
-    run = Run(prepare(request, save=save), files=written, reports=reported, resume=resume, save=save)
+            return evaluate_parts(
+                request, files=written, reports=reported, resume=resume, overwrite=overwrite, save=save
+            )
+    run = Run(
+        prepare(request, save=save), files=written, reports=reported, resume=resume, overwrite=overwrite, save=save
+    )
     opened = ExitStack()
     with with_whole_call(evaluate, given):
         opened.enter_context(run.open(rows))

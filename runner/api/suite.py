@@ -34,6 +34,7 @@ def evaluate_all(
     output: Path | None = None,
     report: Path | Sequence[Path] = (),
     resume: bool = False,
+    overwrite: bool = False,
     save: bool = False,
     progress: bool = True,
     **more: Any,
@@ -67,7 +68,7 @@ def evaluate_all(
         )
         folders = () if output is None else folder_of([os.path.join(os.fspath(output), "")], name)
         parts.append(Part(name, request, evaluator, folders))
-    suite = Suite(parts, _paths(report), resume=resume, save=save)
+    suite = Suite(parts, _paths(report), resume=resume, overwrite=overwrite, save=save)
     with with_whole_call(evaluate_all, call):
         suite.check()
         return _finish(suite, rows, progress)
@@ -77,6 +78,7 @@ def evaluate_project(
     *names: str,
     config: Path | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     trust_config: bool = False,
     progress: bool = True,
 ) -> dict[str, Report]:
@@ -84,16 +86,16 @@ def evaluate_project(
     Run what `evalcell.toml` says: all of it, or the runs of these names; return the report of each by its name.
 
     `config` is the file, or a folder that has it; without it, it is looked for from the working directory upwards. A
-    run with several evaluators has a report for each, called `run.evaluator`. `resume` is that of
-    `evaluate`. Only with `trust_config` may the file send rows to a provider or a cluster, give scripts the network or
-    weak isolation, or write outside its folder. Raises what `evaluate` does, and InputError for a file that is not
-    there or cannot be used.
+    run with several evaluators has a report for each, called `run.evaluator`. `resume` and `overwrite` are
+    those of `evaluate`. Only with `trust_config` may the file send rows to a provider or a cluster, give scripts the
+    network or weak isolation, or write outside its folder. Raises what `evaluate` does, and InputError for a file that
+    is not there or cannot be used.
     """
     found = find_project(config)
     if found is None:
         raise InputError(f"there is no {FILE} here or above; name it as `config`")
     reports: dict[str, Report] = {}
-    for suite in suites(found, names, resume=resume, trust=trust_config):
+    for suite in suites(found, names, resume=resume, overwrite=overwrite, trust=trust_config):
         reports |= _finish(suite, None, progress)
     return reports
 

@@ -17,8 +17,18 @@ def next_command(given: Sequence[str], error: ColumnsError) -> str:
 
 def anew(given: Sequence[str]) -> str:
     """The command that starts a run anew which cannot be resumed."""
-    words = shlex.join(whole(word) for word in given if word != "--resume")
-    return f"Run this to start anew, without the rows that are there:\n  {_printed(f'evalcell {words}')}"
+    return f"Run this to start anew, without the rows that are there:\n  {_with(given, '--overwrite')}"
+
+
+def resuming(given: Sequence[str]) -> str:
+    """The command that goes on with a run."""
+    return _with(given, "--resume")
+
+
+def _with(given: Sequence[str], option: str) -> str:
+    words = ["evalcell", *(word for word in given if word not in ("--resume", "--overwrite"))]
+    at = words.index("--") if "--" in words else len(words)
+    return _printed(shlex.join(map(whole, [*words[:at], option, *words[at:]])))
 
 
 def _command(given: Sequence[str], error: ColumnsError) -> str:

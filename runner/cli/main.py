@@ -29,8 +29,8 @@ class Group(click.Group):
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
-        extra |= {"standalone_mode": False, "prog_name": "evalcell"}
         given = list(sys.argv[1:] if args is None else args)
+        extra |= {"standalone_mode": False, "prog_name": "evalcell", "obj": given}
         debug = "--debug" in given or os.environ.get("EVALCELL_DEBUG", "0") not in ("", "0")
         work = super().main
         try:
@@ -62,7 +62,14 @@ def _report(error: Exception, given: Sequence[str]) -> int:
         click.echo("interrupted", err=True)
         return INTERRUPTED
     from runner.cli.messages import in_options
-    from runner.errors import ColumnsError, FailedRowsError, InputError, NotComparableError, ResumeError
+    from runner.errors import (
+        ColumnsError,
+        FailedRowsError,
+        InputError,
+        NotComparableError,
+        OverwriteError,
+        ResumeError,
+    )
     from runner.output.files import WriteError
     from runner.store.errors import StoreError
     from sandboxes.errors import SandboxError, UnsupportedConfigError
@@ -72,6 +79,12 @@ def _report(error: Exception, given: Sequence[str]) -> int:
         from runner.cli.command_line import next_command
 
         click.echo(f"evalcell: {next_command(given, error)}", err=True)
+        return WRONG_USAGE
+    if isinstance(error, OverwriteError):
+        from runner.cli.command_line import anew, resuming
+
+        step = f"Run this to go on with it:\n  {resuming(given)}\n{anew(given)}"
+        click.echo(f"evalcell: {printable(in_options(str(error)), 1200)}\n{step}", err=True)
         return WRONG_USAGE
     if isinstance(error, ResumeError):
         from runner.cli.command_line import anew
@@ -168,7 +181,8 @@ def run(**given: Any) -> int:
     'rows-*.parquet', is one dataset of several files: they are scored in parts, and -o run/ gets a folder for each.
     s3:// and gs:// URLs are read with the credentials of your environment.
 
-    The suffix of -o FILE sets its format: .jsonl, .json, .csv or .parquet. An existing file is overwritten.
+    The suffix of -o FILE sets its format: .jsonl, .json, .csv or .parquet. An existing file is overwritten,
+    a folder with rows only with --overwrite.
     In .csv, text that a spreadsheet would run as a formula is escaped with an apostrophe. A folder, as in
     -o run/, gets results.jsonl, manifest.json, which describes the run, and, if packages were installed,
     requirements.lock for --lock.

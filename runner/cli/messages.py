@@ -34,7 +34,12 @@ _PHRASES = (
     (re.compile(r"\bsay which: dialect=\"([\w-]+)\""), r"say which: --dialect \1"),
     (re.compile(r"\bgive one: threshold="), "give one: --threshold "),
     (re.compile(r"\bset trust_config\b"), "add --trust-config"),
-    (re.compile(r"\bleave `resume` out\b"), "leave --resume out"),
+    (re.compile(r"\bgive `overwrite` in place of `resume`"), "give --overwrite in place of --resume"),
+    (
+        re.compile(r"\bset `resume` to go on with it or `overwrite` to start anew\b"),
+        "add --resume to go on with it or --overwrite to start anew",
+    ),
+    (re.compile(r"\bset `overwrite` to replace it\b"), "add --overwrite to replace it"),
     (
         re.compile(r"^`resume` goes on with a run in a folder; add one to the outputs, such as run/$"),
         "--resume goes on with a run in a folder; add -o run/",

@@ -272,6 +272,7 @@ results = several(
     report,
     option(_RESULTS, "--save", is_flag=True, help="Keep the run in the store: `evalcell runs` lists it."),
     option(_RESULTS, "--resume", is_flag=True, help="Go on with the run in -o FOLDER/ after its last whole row."),
+    option(_RESULTS, "--overwrite", is_flag=True, help="Start anew though -o FOLDER/ has rows of an earlier run."),
     printed,
     option(
         _RESULTS,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from runner.engine.threads import Detached
-from runner.errors import OutputError
+from runner.errors import OutputError, OverwriteError, ResumeError
 from runner.output.digests import Digests
 from runner.output.files import ResultsFiles, WriteError, replace_file, same_file, write_error
 from runner.output.folder_lock import FolderLock
@@ -65,11 +65,13 @@ class ResultsFolder:
     One folder of results; what else is in it stays. Nothing is touched before `open`.
 
     `inputs` are the files that the run reads. `lock`, which it reads too, may be the folder's own, and then stays
-    as it is. Raises OutputError for a folder that can not, or files in it that must not be written.
+    as it is. Without `overwrite` it may have no rows yet. Raises OutputError for a folder that can not, or files in it
+    that must not be written.
     """
 
-    def __init__(self, path: str, *, inputs: Sequence[str], lock: str | None) -> None:
+    def __init__(self, path: str, *, inputs: Sequence[str], lock: str | None, overwrite: bool) -> None:
         self.path = path
+        self._overwrite = overwrite
         self._folder = Path(path)
         self._read = [*inputs] if lock is None else [*inputs, lock]
         self._rows: ResultsFiles | None = None
@@ -87,6 +89,8 @@ class ResultsFolder:
         for name in (ROWS, MANIFEST):
             self._check(name, self._read)
         self._check(LOCK, inputs)
+        if not overwrite:
+            refuse_rows(self._folder, self._held)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -108,9 +112,11 @@ class ResultsFolder:
         """True if its rows file was left unfinished."""
         return self._rows is not None and self._rows.hang
 
-    def resume(self, prepared: Prepared, digests: Digests) -> Resumed | None:
+    def resume(self, prepared: Prepared, digests: Digests, total: int | None) -> Resumed | None:
         """
         The run in the folder, which is to go on; None if nothing was begun. Raises OutputError.
+
+        `total` is the number of rows, where it is known.
 
         From now on no other run writes there, until `release`.
         """
@@ -119,7 +125,8 @@ class ResultsFolder:
         if self._folder.is_dir():
             self._held.take()
             manifest, rows = self._folder / MANIFEST, self._folder / ROWS
-            self._resumed = find_resumed(self.path, manifest, rows, prepared, digests)
+            self._resumed = find_resumed(self.path, manifest, rows, prepared, digests, total)
+            self._overwrite = True  # it is this run's
         return self._resumed
 
     def release(self) -> None:
@@ -194,6 +201,8 @@ class ResultsFolder:
             self._held.take()
         except OSError as e:
             raise OutputError(f"-o {self.path} cannot be made ({e.strerror}); choose another place") from e
+        if not self._overwrite:  # another run may have been here meanwhile
+            refuse_rows(self._folder)
         return ResultsFiles([str(self._folder / ROWS)], inputs=self._read, own=True)
 
     def _begin(self, manifest: Mapping[str, Any], lock: str | None) -> None:
@@ -237,6 +246,33 @@ class ResultsFolder:
             replace_file(path, content)
         except OSError as e:
             raise write_error(str(path), e) from e
+
+
+def refuse_rows(folder: Path, held: FolderLock | None = None) -> None:
+    """
+    Raise OverwriteError if the folder has rows of a run, or a manifest that is none of a run.
+
+    With the lock that is not `held` yet, OutputError if another run is writing them.
+    """
+    shown = f"-o {printable(str(folder))}"
+    rows = folder / ROWS
+    if (rows.is_file() and rows.stat().st_size) or (folder / PARTS / PLAN).is_file():
+        if held is not None:
+            held.take()
+            held.release()
+        raise OverwriteError(
+            f"{shown} has rows of an earlier run; set `resume` to go on with it or `overwrite` to start anew, "
+            "or choose another folder"
+        )
+    if (folder / MANIFEST).is_file():
+        from runner.output.resume import read_manifest  # here: most runs begin in a folder of their own
+
+        try:
+            read_manifest(folder / MANIFEST)
+        except ResumeError:
+            raise OverwriteError(
+                f"{shown}: {MANIFEST} in it is none of a run; set `overwrite` to replace it, or choose another folder"
+            ) from None
 
 
 def check_folder(path: str, folder: Path) -> None:

@@ -15,12 +15,13 @@ from runner.output.manifest import conditions
 from runner.output.stored_rows import Kept, whole_batches, whole_lines
 from runner.output.stored_run import Part, StoredRun
 from runner.request import Prepared
-from runner.text import listed, printable, read_bounded, shown, whole
+from runner.text import listed, printable, read_bounded, rows_of, shown, whole
 from runner.types import Evaluator
 from sandboxes.base import Sandbox
+from sandboxes.regular import read_regular
 
-_ANEW = "to start anew, leave `resume` out"
-_ANEW_OR = "leave `resume` out to start anew"
+_ANEW = "to start anew, give `overwrite` in place of `resume`"
+_ANEW_OR = "give `overwrite` in place of `resume` to start anew"
 _OR = f"or {_ANEW_OR}"
 LOCK = "requirements.lock"
 _MANIFEST_BYTES = 16 << 20
@@ -30,16 +31,27 @@ _SHOWN = 60  # characters of a value
 
 class Resumed(StoredRun):
     """
-    The rows of a run that goes on, and its manifest. It gives the engine each row's result, in order, after comparing.
+    The rows of a run that goes on, and its manifest. `more`: it was finished, and now has more rows to score.
+
+    It gives the engine each row's result, in order, after comparing.
 
     Nothing in the folder is trusted: the manifest must say what this run says, and each row what its case says.
     """
 
     identity: str
 
-    def __init__(self, folder: str, rows: Path, kept: Kept, manifest: dict[str, Any], evaluator: Evaluator) -> None:
+    def __init__(
+        self,
+        folder: str,
+        rows: Path,
+        kept: Kept,
+        manifest: dict[str, Any],
+        evaluator: Evaluator,
+        *,
+        more: bool = False,
+    ) -> None:
         identity: str = manifest["sandbox"]["sandbox"]
-        finished = manifest["state"] == "finished" and _results_of(manifest) == kept.rows
+        finished = not more and manifest["state"] == "finished" and _results_of(manifest) == kept.rows
         super().__init__([Part(rows, kept)], evaluator, identity, finished=finished, again=_ANEW_OR)
         self.folder = folder
         self.manifest = manifest
@@ -66,9 +78,13 @@ class Resumed(StoredRun):
             raise ResumeError(f"{self.folder} is finished, and the dataset has more rows now; {_ANEW}")
 
 
-def find_resumed(folder: str, manifest: Path, rows: Path, prepared: Prepared, digests: Digests) -> Resumed | None:
+def find_resumed(
+    folder: str, manifest: Path, rows: Path, prepared: Prepared, digests: Digests, total: int | None = None
+) -> Resumed | None:
     """
     What can be resumed; None where nothing was begun. Raises ResumeError if it is not the same run, or not intact.
+
+    `total` is the number of rows, where it is known.
     """
     if prepared.dataset is not None and digests.dataset is None and digests.stamp is None:
         named = (
@@ -90,12 +106,26 @@ def find_resumed(folder: str, manifest: Path, rows: Path, prepared: Prepared, di
     old = read_manifest(manifest)
     if found_changes := list(changes(old, prepared, digests)):
         raise changed(folder, found_changes)
-    evaluator, sandbox = prepared.evaluator, prepared.sandbox
-    found = Resumed(folder, rows, kept, old, evaluator)
+    evaluator, sandbox, request = prepared.evaluator, prepared.sandbox, prepared.request
+    there = kept.rows // request.repeat
+    refuse_fewer(folder, there, request.limit)
+    before, wanted = (
+        old["dataset"].get("limit"),
+        min((n for n in (total, request.limit) if n is not None), default=None),
+    )
+    # A run that ended before its limit has all rows there are; that of rows in Python, all that there were.
+    more = wanted != there and (before == there if total is None else wanted is not None and wanted > there)
+    found = Resumed(folder, rows, kept, old, evaluator, more=more)
     if sandbox.isolation == "batch" and not found.finished:
         kept = whole_batches(rows, kept, evaluator, sandbox.batch, prepared.request.repeat)
-        found = Resumed(folder, rows, kept, old, evaluator)
+        found = Resumed(folder, rows, kept, old, evaluator, more=more)
     return found
+
+
+def refuse_fewer(folder: str, there: int, limit: int | None) -> None:
+    """Raise ResumeError if there are more rows than are to be scored. More of the same dataset may be."""
+    if limit is not None and there > limit:
+        raise changed(folder, [f"it has {rows_of(there)} already, and `limit` is {limit}"])
 
 
 def _results_of(manifest: dict[str, Any]) -> int | None:
@@ -107,8 +137,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest, with the parts that are used. Raises ResumeError."""
     where = printable(whole(str(path)))
     try:
-        with path.open("rb") as file:
-            data = file.read(_MANIFEST_BYTES + 1)
+        data = read_regular(path, _MANIFEST_BYTES + 1)
         if len(data) > _MANIFEST_BYTES:
             raise ValueError(f"larger than {_MANIFEST_BYTES >> 20} MB")
         found = DECODER.decode(data.decode())
@@ -145,7 +174,7 @@ def changes(old: dict[str, Any], prepared: Prepared, digests: Digests, others: S
         yield _was("the sandbox", name, prepared.sandbox.name)
     for spot in _leaves(new):
         before, now = _at(old, spot), _at(new, spot)
-        if spot == ("evaluator", "path"):
+        if spot in (("evaluator", "path"), ("dataset", "limit")):
             continue
         if spot == ("dataset", "path") and isinstance(before, str) and isinstance(now, str):
             before, now = Path(before).name, Path(now).name  # it is in messages about rows

@@ -34,15 +34,24 @@ class Outputs:
     Files and a folder, all checked before the run and touched by `begin` first.
 
     `inputs` are the files that the run reads, `lock` is the one of `--lock`. With `save` the results go to the store,
-    too. Raises OutputError for a path that must or can not be written.
+    too. With `overwrite` the folder may have rows of another run. Raises OutputError for a path that must or can not be
+    written.
     """
 
-    def __init__(self, paths: Sequence[str], *, inputs: Sequence[str], lock: str | None, save: bool = False) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        inputs: Sequence[str],
+        lock: str | None,
+        save: bool = False,
+        overwrite: bool = False,
+    ) -> None:
         folders = [path for path in paths if is_folder(path)]
         if len(folders) > 1:
             raise OutputError(f"-o {folders[1]} is a second folder; the results go to one, {folders[0]}")
         files = [path for path in paths if path not in folders]
-        self._folder = ResultsFolder(folders[0], inputs=inputs, lock=lock) if folders else None
+        self._folder = ResultsFolder(folders[0], inputs=inputs, lock=lock, overwrite=overwrite) if folders else None
         read = inputs if lock is None else [*inputs, lock]
         self._files = ResultsFiles(files, inputs=read, taken=self._folder.files if self._folder else ())
         self.tables = any(path.lower().endswith((".csv", ".parquet")) for path in files)
@@ -76,12 +85,16 @@ class Outputs:
 
             self._saved = SavedRun(prepared, self._digests)
 
-    def resume(self, prepared: Prepared) -> Resumed | None:
-        """The run in the folder, which is to go on; None if nothing was begun there. Raises OutputError."""
+    def resume(self, prepared: Prepared, total: int | None) -> Resumed | None:
+        """
+        The run in the folder, which is to go on; None if nothing was begun there. Raises OutputError.
+
+        `total` is the number of rows, where it is known.
+        """
         if self._folder is None:
             raise OutputError("`resume` goes on with a run in a folder; add one to the outputs, such as run/")
         assert self._digests is not None
-        self._resumed = self._folder.resume(prepared, self._digests.wait(None))
+        self._resumed = self._folder.resume(prepared, self._digests.wait(None), total)
         return self._resumed
 
     def release(self) -> None:

@@ -18,21 +18,22 @@ from runner.datasets.location import File, is_url
 from runner.errors import OutputError, ResumeError
 from runner.output.digests import Digests, digests
 from runner.output.files import replace_file, same_file, write_error
-from runner.output.folder import LOCK, MANIFEST, PARTS, PLAN, ROWS, check_folder, part_name, remove_parts
+from runner.output.folder import LOCK, MANIFEST, PARTS, PLAN, ROWS, check_folder, part_name, refuse_rows, remove_parts
 from runner.output.folder_lock import FolderLock
 from runner.output.links import refuse_links
 from runner.output.manifest import State, begun, elapsed, ended, resumed, seconds_since
-from runner.output.resume import changed, changes, read_manifest
-from runner.parts.types import IDS, Begun, PartFigures, Plan
+from runner.output.resume import changed, changes, read_manifest, refuse_fewer
+from runner.parts.types import FIGURES, IDS, Begun, PartFigures, Plan
 from runner.parts.work import read_figures
 from runner.request import Prepared
 from runner.results.summary import Summary
 from runner.text import printable, read_bounded
+from sandboxes.regular import read_regular
 
 _MARK = ".evalcell-mark"
 _PLAN = 1 << 30
 _LOCK = 8 << 20
-_ANEW = "to start anew, leave `resume` out"
+_ANEW = "to start anew, give `overwrite` in place of `resume`"
 
 
 class PartsFolder:
@@ -45,9 +46,19 @@ class PartsFolder:
     """
 
     def __init__(
-        self, path: str, prepared: Prepared, found: Sequence[File], *, inputs: Sequence[str], lock: str | None
+        self,
+        path: str,
+        prepared: Prepared,
+        found: Sequence[File],
+        *,
+        inputs: Sequence[str],
+        lock: str | None,
+        overwrite: bool = False,
     ) -> None:
         self.path = path
+        self._overwrite = overwrite
+        self._fewer: Plan | None = None
+        """The plan of a run that goes on with more rows."""
         self.plan: Plan | None = None
         """The plan of the run that goes on."""
         self.identity: str | None = None
@@ -72,6 +83,8 @@ class PartsFolder:
             raise OutputError(f"-o {printable(path)}: the parts in it are what the run reads; choose another folder")
         if not os.path.isfile(os.path.join(parts, PLAN)) and _holds_more(parts):
             raise OutputError(f"-o {printable(path)}: no run wrote the folder {PARTS} in it; choose another folder")
+        if not overwrite:
+            refuse_rows(self._folder, self._held)
 
     def take(self, *, resume: bool) -> None:
         """Let nobody else write there, and look for the run that goes on. Raises OutputError and ResumeError."""
@@ -86,6 +99,8 @@ class PartsFolder:
             self._digests = digests(None, files, f"{len(self._found):,} files, {sha256(stamps.encode()).hexdigest()}")
             if resume:
                 self._find()
+            elif not self._overwrite:  # another run may have been here meanwhile
+                refuse_rows(self._folder)
         except BaseException:
             self.release()
             raise
@@ -97,11 +112,12 @@ class PartsFolder:
         self._held.release()
 
     def begin(self) -> Path:
-        """Remove what an earlier run left; return the folder for keys of ids. Raises WriteError."""
+        """Remove what an earlier run left, unless it goes on; return the folder for keys of ids. Raises WriteError."""
         try:
-            for old in (self._folder / ROWS, self._folder / MANIFEST):
-                old.unlink(missing_ok=True)
-            remove_parts(self._folder)
+            if self._fewer is None:
+                for old in (self._folder / ROWS, self._folder / MANIFEST):
+                    old.unlink(missing_ok=True)
+                remove_parts(self._folder)
             parts = self._folder / PARTS
             shutil.rmtree(parts / IDS, ignore_errors=True)
             (parts / IDS).mkdir(parents=True)
@@ -121,7 +137,9 @@ class PartsFolder:
         return str(place), content
 
     def keep(self, plan: Plan) -> None:
-        """Write the plan, which a run that goes on needs. Raises WriteError."""
+        """Write the plan, which a run that goes on needs. Raises WriteError, and ResumeError for other parts."""
+        if self._fewer is not None:
+            self._extend(self._fewer, plan)
         self.plan = plan
         self._replace(Path(PARTS, PLAN), plan.model_dump_json())
 
@@ -171,8 +189,7 @@ class PartsFolder:
         if not manifest.exists():
             return  # no row was scored
         try:
-            with plan.open("rb") as file:
-                found = Plan.model_validate_json(file.read(_PLAN))
+            found = Plan.model_validate_json(read_regular(plan, _PLAN))
         except (OSError, ValidationError):
             raise ResumeError(f"{printable(str(plan))} is no plan as a run writes it; {_ANEW}") from None
         self._old = read_manifest(manifest)
@@ -181,7 +198,25 @@ class PartsFolder:
         self.identity = self._old["sandbox"]["sandbox"]
         if self._old["lock"] is not None and self._given_lock is None:
             self.lock = read_bounded("the lock", str(self._folder / LOCK), _LOCK)
-        self.plan = found
+        limit, before = self._prepared.request.limit, self._old["dataset"].get("limit")
+        refuse_fewer(self.path, found.rows, limit)
+        if limit == before:
+            self.plan = found
+        else:
+            self._fewer = found
+
+    def _extend(self, old: Plan, new: Plan) -> None:
+        """Parts that get more rows are not finished any more."""
+        if [part.slice.model_copy(update={"taken": None}) for part in old.parts] != [
+            part.slice.model_copy(update={"taken": None}) for part in new.parts[: len(old.parts)]
+        ]:
+            raise ResumeError(f"{self.path} cannot be resumed: its parts are others; {_ANEW}")
+        for number, (before, now) in enumerate(zip(old.parts, new.parts, strict=False), 1):
+            if before.rows != now.rows:
+                try:
+                    Path(self.part(number), FIGURES).unlink(missing_ok=True)
+                except OSError as error:
+                    raise write_error(self.part(number), error) from error
 
     def _others(self, plan: Plan) -> Sequence[str]:
         """The names of files that are others than when the run was planned, as far as it has parts of them."""

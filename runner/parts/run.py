@@ -62,6 +62,7 @@ class PartsRun:
         reports: Sequence[str] = (),
         lock: str | None = None,
         resume: bool = False,
+        overwrite: bool = False,
         save: bool = False,
     ) -> None:
         request, evaluator = prepared.request, prepared.evaluator
@@ -71,7 +72,9 @@ class PartsRun:
         self._conclusion = Conclusion(prepared)
         self.baseline, inputs = self._conclusion.baseline, self._conclusion.inputs
         self._reports = ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])])
-        self.folder = PartsFolder(files[0], prepared, self._files, inputs=inputs, lock=lock)
+        self.folder = PartsFolder(
+            files[0], prepared, self._files, inputs=inputs, lock=lock, overwrite=overwrite or resume
+        )
         self._resume = resume
         self._sums = Sums(evaluator, request.repeat, max(request.worst, self._reports.rows), request.show)
         self._plan: Plan | None = None

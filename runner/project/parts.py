@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runner.errors import ColumnsError, InputError
+from runner.errors import ColumnsError, InputError, OverwriteError
 from runner.evaluators.requirements import plain
 from runner.evaluators.resolve import STORED, is_path
 from runner.project.effects import refuse_untrusted
@@ -36,6 +36,7 @@ def suites(
     names: Sequence[str] = (),
     *,
     resume: bool = False,
+    overwrite: bool = False,
     save: bool = False,
     trust: bool = False,
 ) -> list[Suite]:
@@ -50,10 +51,14 @@ def suites(
     if not trust:
         refuse_untrusted(file, found)
     _refuse_shared(file, found)
-    made = {
-        name: Suite(every, [file.place(path) for path in entries[name].report], resume=resume, save=save)
-        for name, every in found.items()
-    }
+    made = {}
+    for name, every in found.items():
+        reports = [file.place(path) for path in entries[name].report]
+        anew = overwrite or entries[name].overwrite
+        try:
+            made[name] = Suite(every, reports, resume=resume, overwrite=anew, save=save)
+        except OverwriteError as error:
+            raise OverwriteError(f"{error}; `overwrite = true` in {file.name} starts it anew each time") from None
     for name, suite in made.items():
         for part, run in suite.runs.items():
             try:

@@ -43,15 +43,21 @@ class Suite:
     """
     Runs by name, all of them found and checked before the first one runs.
 
-    `reports` are files that tell of all of them. With `resume` the run in each folder goes on; with `save` each goes to
-    the store, too.
+    `reports` are files that tell of all of them. With `resume` the run in each folder goes on, with `overwrite` it is
+    replaced; with `save` each goes to the store, too.
 
     Raises InputError, also for a name that two of them have, UnsupportedConfigError, SandboxUnavailableError and
     OutputError.
     """
 
     def __init__(
-        self, parts: Sequence[Part], reports: Sequence[str] = (), *, resume: bool = False, save: bool = False
+        self,
+        parts: Sequence[Part],
+        reports: Sequence[str] = (),
+        *,
+        resume: bool = False,
+        overwrite: bool = False,
+        save: bool = False,
     ) -> None:
         refuse_names([part.name for part in parts])
         prepared = [
@@ -62,7 +68,15 @@ class Suite:
         for part in parts:
             make_above(part.files)
         self.runs = {
-            part.name: Run(one, files=part.files, reports=self._reports, lock=part.lock, resume=resume, save=save)
+            part.name: Run(
+                one,
+                files=part.files,
+                reports=self._reports,
+                lock=part.lock,
+                resume=resume,
+                overwrite=overwrite,
+                save=save,
+            )
             for part, one in zip(parts, prepared, strict=True)
         }
 

@@ -96,6 +96,8 @@ class Settings(Model):
     show: Show | None = None
     output: Texts = ()
     """Results files, or a folder: `results/`."""
+    overwrite: bool = False
+    """Whether a run starts anew where its folder has rows of an earlier one."""
     report: Texts = ()
     """Reports: .html, .md, .xml, .codequality.json."""
     require: Texts = ()

@@ -45,9 +45,9 @@ class Run:
 
     `files` are the paths for the results: files, and at most one folder. `reports` are those for reports, or what the
     caller writes for several runs. `lock` is the path that the request's lock was read from. `whole`: the script's
-    `aggregate` is run after the last row. With `resume` the run in the folder goes on, with `stored` one that is kept
-    elsewhere. With `save` it goes to the store, too. Raises InputError for an invalid gate, OutputError for a path that
-    cannot be written.
+    `aggregate` is run after the last row. With `resume` the run in the folder goes on, with `overwrite` its rows are
+    replaced, with `stored` one goes on that is kept elsewhere. With `save` it goes to the store, too. Raises
+    InputError for an invalid gate, OutputError for a path that cannot be written.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Run:
         lock: str | None = None,
         whole: bool = True,
         resume: bool = False,
+        overwrite: bool = False,
         stored: StoredRun | None = None,
         save: bool = False,
     ) -> None:
@@ -68,7 +69,7 @@ class Run:
         self._conclusion = Conclusion(prepared, figures=figures)
         self.baseline = self._conclusion.baseline
         inputs = self._conclusion.inputs if files or reports else ()
-        self._outputs = Outputs(files, inputs=inputs, lock=lock, save=save)
+        self._outputs = Outputs(files, inputs=inputs, lock=lock, save=save, overwrite=overwrite or resume)
         self._shared = isinstance(reports, ReportFiles)
         self._reports = (
             reports
@@ -102,7 +103,7 @@ class Run:
         self._outputs.read(self.prepared)
         try:
             if self._resume:
-                self.resumed = self._outputs.resume(self.prepared)
+                self.resumed = self._outputs.resume(self.prepared, self._total)
             with self.prepared.open(rows, stdin) as cases:
                 self.cases = cases
                 self._layout = self._table(cases)

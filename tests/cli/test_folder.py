@@ -138,7 +138,19 @@ def test_a_lock_out_of_the_very_folder_stays_as_it_is(here: Path) -> None:
     before = lock.stat()
     (here / "link.lock").symlink_to(lock)
     for given in ("run/requirements.lock", "link.lock"):
-        result = run("length.py", "data.jsonl", "--sandbox", "theirs", "--with", "numpy", "--lock", given, "-o", "run/")
+        result = run(
+            "length.py",
+            "data.jsonl",
+            "--sandbox",
+            "theirs",
+            "--with",
+            "numpy",
+            "--lock",
+            given,
+            "-o",
+            "run/",
+            "--overwrite",
+        )
         assert result.exit_code == 0, result.stderr
         assert (lock.stat().st_mtime_ns, lock.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
         assert lock.read_text().startswith("# mine")
@@ -250,7 +262,7 @@ def test_a_folder_without_permission_is_refused(here: Path) -> None:
 
 def test_what_was_there_before_is_replaced(here: Path) -> None:
     assert run("length.py", "data.jsonl", "-q", "-o", "run/").exit_code == 0
-    assert run("length.py", "data.jsonl", "-q", "-o", "run/", "--limit", "1").exit_code == 0
+    assert run("length.py", "data.jsonl", "-q", "-o", "run/", "--limit", "1", "--overwrite").exit_code == 0
     assert manifest()["summary"]["rows"] == 1
     assert len(Path("run", "results.jsonl").read_text().splitlines()) == 1
     assert names() == ["manifest.json", "results.jsonl"]
@@ -260,7 +272,8 @@ def test_a_run_that_scores_nothing_or_fails_a_gate_has_its_manifest_all_the_same
     (here / "bad.py").write_text("def evaluate(output):\n    return 1 / 0\n")
     assert run("bad.py", "data.jsonl", "-q", "-o", "run/").exit_code == 3
     assert (manifest()["state"], manifest()["summary"]["scored"]) == ("finished", 0)
-    assert run("length.py", "data.jsonl", "-q", "-o", "run/", "--fail-if", "mean>1", "--max-failed", "2").exit_code == 1
+    gate = ("--fail-if", "mean>1", "--max-failed", "2")
+    assert run("length.py", "data.jsonl", "-q", "-o", "run/", "--overwrite", *gate).exit_code == 1
     assert manifest()["state"] == "finished"
 
 

@@ -198,7 +198,7 @@ def test_where_it_is_looked_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert evalcell("run").exit_code == 2
     named = evalcell("run", "--config", "../evalcell.toml", "--json")
     assert len(json.loads(named.stdout)["runs"]) == 3
-    assert evalcell("run", "--config", "..", "length", "-q").exit_code == 0
+    assert evalcell("run", "--config", "..", "length", "-q", "--overwrite").exit_code == 0
     assert "there is no file x.toml" in evalcell("run", "--config", "x.toml").stderr
 
 

@@ -194,7 +194,7 @@ CHANGED: list[tuple[Any, str]] = [
     (["--sandbox", "process"], "the sandbox was wasm and is process"),
     (["--with", "six", "--sandbox", "process"], "`packages` was [] and is ['six']"),
     (["--keep", "id"], "`dataset.keep` was ['who'] and is ['who', 'id']"),
-    (["--limit", "70"], "`dataset.limit` was None and is 70"),
+    (["--limit", "8"], "it has 9 rows already, and `limit` is 8"),
     (["--id", "who"], "`dataset.id` was None and is who"),
     (["--repeat", "2"], "`repeat` was 1 and is 2"),
     (["--empty", "null"], "`dataset.empty` was text and is null"),
@@ -218,7 +218,7 @@ def test_whatever_changed_is_named_with_the_command_that_starts_anew(here: Path)
         assert f"part/ cannot be resumed: {words}" in result.stderr or f", {words}" in result.stderr, result.stderr
         first = "Run this to start anew, without the rows that are there:\n  evalcell run -j 1"
         assert f"{first} {' '.join(names)} --seed 3 --keep who -o part/" in result.stderr
-        assert "--resume" not in result.stderr.splitlines()[-1]
+        assert result.stderr.splitlines()[-1].endswith(" --overwrite")
         assert (Path("part/results.jsonl").read_bytes(), Path("part/manifest.json").read_bytes()) == before
 
 
@@ -340,7 +340,7 @@ def test_other_packages_are_refused_and_the_lock_is_the_way_on(here: Path) -> No
     unfinish("part", lock="part/requirements.lock")
     result = score("part", "--resume", *options)
     assert result.exit_code == 2
-    assert "give that one as --lock, or leave --resume out" in result.stderr
+    assert "give that one as --lock, or give --overwrite in place of --resume" in result.stderr
     assert score("part", "--resume", *options, "--lock", "part/requirements.lock").exit_code == 0
     assert len(untimed("part/results.jsonl")) == 60
 
@@ -382,7 +382,9 @@ def test_in_python_too_with_rows_of_ones_own(here: Path) -> None:
     assert again.summary.mean == full.summary.mean
     assert untimed("part/results.jsonl") == untimed("full/results.jsonl")
     stopped("part", Path("full/results.jsonl").read_bytes().index(b'"20"'))
-    with pytest.raises(ResumeError, match=r"results.jsonl:6: `id` is '5', and should be 'other'.*leave `resume` out"):
+    with pytest.raises(
+        ResumeError, match=r"results.jsonl:6: `id` is '5', and should be 'other'.*give `overwrite` in place of `resume`"
+    ):
         evaluate("noisy.py", [*rows[:5], {"id": "other", "output": "z"}], output="part/", resume=True, seed=1)
     stopped("part", Path("full/results.jsonl").read_bytes().index(b'"20"'))
     with pytest.raises(ResumeError, match=r"results.jsonl:6: `given` is"):

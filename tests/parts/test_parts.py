@@ -145,7 +145,7 @@ def test_what_no_run_wrote_is_never_removed(here: Path) -> None:
     write("rows-b.jsonl", rows(3, 3))
     assert score("rows-*.jsonl", "own").exit_code == 0
     mine = mine.rename("own/parts/thesis.txt")
-    assert score("rows-a*.jsonl", "own").exit_code == 0
+    assert score("rows-a*.jsonl", "own", "--overwrite").exit_code == 0
     assert sorted(path.name for path in Path("own/parts").iterdir()) == ["00001", "plan.json", "thesis.txt"]
 
 
@@ -180,7 +180,7 @@ def test_a_run_of_one_file_leaves_no_parts_of_an_earlier_one(here: Path) -> None
     write("rows-a.jsonl", rows(0, 3))
     assert score("rows-a*.jsonl", "own").exit_code == 0
     assert Path("own/parts/00001").is_dir()
-    assert score("rows-a.jsonl", "own").exit_code == 0
+    assert score("rows-a.jsonl", "own", "--overwrite").exit_code == 0
     assert not Path("own/parts").exists()
     assert len(results("own")) == 3
 

@@ -26,6 +26,7 @@ def run(options: Options, named: str, dataset: str) -> int:
         reports=options.reports,
         lock=options.lock,
         resume=options.resume,
+        overwrite=options.overwrite,
         save=options.save,
     )
     try:

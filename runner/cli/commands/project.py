@@ -18,7 +18,7 @@ from runner.project.parts import parts, suites
 from runner.project.types import Project, Settings
 from runner.runs.stored import prepare
 
-_ALSO = ("evaluator", "project", "as_json", "quiet", "resume", "trust_config")
+_ALSO = ("evaluator", "project", "as_json", "quiet", "resume", "overwrite", "trust_config")
 """What may be given on the command line too: all else stands in the file."""
 _LINE = 8192
 """Characters: what a file asks for is not hidden by its length."""
@@ -39,7 +39,17 @@ def run(options: Options) -> int:
     names = () if options.evaluator is None else (options.evaluator,)
     if not options.quiet:
         render.err().say(render.text(f"config: {found.name}", "dim"))
-    return run_all(suites(found, names, resume=options.resume, save=options.save, trust=options.trust_config), options)
+    return run_all(
+        suites(
+            found,
+            names,
+            resume=options.resume,
+            overwrite=options.overwrite,
+            save=options.save,
+            trust=options.trust_config,
+        ),
+        options,
+    )
 
 
 def show(named: str | None, schema: bool) -> int:

@@ -18,6 +18,8 @@ from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTE
 from runner.cli.messages import in_options
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views.progress import Progress
+from runner.datasets.location import is_url
+from runner.output.folder import is_folder
 from runner.output.manifest import State
 from runner.request import RunRequest
 from runner.results.overview import nothing_scored, verdict
@@ -58,6 +60,7 @@ class Options(SandboxOptions):
     files: tuple[str, ...]
     reports: tuple[str, ...]
     resume: bool
+    overwrite: bool
     save: bool
     as_json: bool
     quiet: bool
@@ -87,6 +90,7 @@ def run(options: Options) -> int:
         reports=options.reports,
         lock=options.lock,
         resume=options.resume,
+        overwrite=options.overwrite,
         save=options.save,
     )
     if work.prepared.sandbox.name != "wasm":
@@ -196,6 +200,13 @@ def _kept(work: Run | PartsRun) -> str:
     return "; ".join([*([f"they are in {', '.join(have)}"] if have else []), *short])
 
 
+def _goes_on(work: Run | PartsRun) -> bool:
+    """True if `--resume` goes on with it: its rows are in a folder, and the dataset can be read again."""
+    path = work.prepared.request.dataset
+    again = path is not None and (is_url(path) or not os.path.exists(path) or os.path.isfile(path)) and path != "-"
+    return again and any(is_folder(path) for path in work.written)
+
+
 def saved_as(run: str) -> str:
     """Where the results are, in words."""
     return f"saved as the run {run}: evalcell runs show {run}"
@@ -210,6 +221,10 @@ def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = 
     if interrupted:
         when = f"after {rows_of(summary.rows)}; {_kept(work)}" if summary.rows else "before the first row was scored"
         _tell(f"{of}interrupted {when}", "yellow")
+        if _goes_on(work):
+            from runner.cli.command_line import resuming
+
+            _tell(f"{of}go on with it: {resuming(click.get_current_context().find_root().obj or ())}", in_full=True)
         from runner.cli.views import render
 
         render.err().print(render.summary_view(summary))

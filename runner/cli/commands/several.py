@@ -38,7 +38,8 @@ def run(options: Options) -> int:
         what = "with -e, give the dataset alone" if options.dataset is not None else "Missing argument 'DATASET'"
         raise click.UsageError(f"{what}: evalcell run -e json-distance -e contains data.jsonl.")
     found = _evaluators(options)
-    suite = Suite(_parts(options, options.evaluator, found), options.reports, resume=options.resume, save=options.save)
+    parts = _parts(options, options.evaluator, found)
+    suite = Suite(parts, options.reports, resume=options.resume, overwrite=options.overwrite, save=options.save)
     suite.check()
     return run_all([suite], options)
 

@@ -129,7 +129,10 @@ def _in_parts(name: str, folder: Path) -> Source | None:
 
 def _manifest(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(read_bounded("the manifest", str(path), _MANIFEST))
+        text = read_bounded("the manifest", str(path), _MANIFEST)
+        found = json.loads(text)
+        if "\\ud" in text.lower():  # half a character, which no file or reply can hold
+            found = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
     except InputError as error:
         raise NotComparableError(str(error)) from None
     except (ValueError, RecursionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -49,10 +50,15 @@ def begun(prepared: Prepared, lock: str, digests: Digests = _NONE) -> dict[str, 
     }
 
 
-def resumed(old: dict[str, Any], prepared: Prepared, digests: Digests, *, opened: bool) -> dict[str, Any]:
-    """The manifest of a run that goes on, from the one that it left. `opened`: its sandbox was needed again."""
-    made = begun(prepared, "", digests) | {"started": old["started"], "lock": old["lock"]}
-    made["command"] = command(prepared, old["lock"])
+def resumed(old: dict[str, Any], prepared: Prepared, lock: str, digests: Digests, *, opened: bool) -> dict[str, Any]:
+    """
+    The manifest of a run that goes on, from the one that it left. `opened`: its sandbox was needed again.
+
+    The old one may be somebody else's: it says whether there is a lock, and never where; `lock` is its place.
+    """
+    kept = lock if old["lock"] is not None and os.path.isfile(lock) else None
+    made = begun(prepared, "", digests) | {"started": old["started"], "lock": kept}
+    made["command"] = command(prepared, kept)
     return made if opened else made | {"sandbox": old["sandbox"]}
 
 

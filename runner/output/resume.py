@@ -158,7 +158,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
         if not isinstance(_at(found, name), kind):
             raise ResumeError(f"{where}: not a manifest: `{'.'.join(name)}` is {shown(_at(found, name), 40)}; {_ANEW}")
     try:
-        if datetime.fromisoformat(found["started"]).tzinfo is None:
+        started = datetime.fromisoformat(found["started"])
+        if started.tzinfo is None or not 1970 <= started.year < 9000:  # its end is counted from it
             raise ValueError
     except ValueError:
         raise ResumeError(f"{where}: `started` is {shown(found['started'], 40)}, which is no time; {_ANEW}") from None

@@ -115,7 +115,7 @@ class Outputs:
         if self._folder is not None and not (self._resumed is not None and self._resumed.finished):
             found = Digests() if self._digests is None else await self._digests.get()
             if self._resumed is not None:
-                manifest = resumed(self._resumed.manifest, prepared, found, opened=False)
+                manifest = resumed(self._resumed.manifest, prepared, self._folder.lock, found, opened=False)
                 self._began = elapsed() - seconds_since(self._resumed.manifest["started"])
             else:
                 manifest, self._began = begun(prepared, self._folder.lock, found), elapsed()
@@ -136,7 +136,10 @@ class Outputs:
             return
         found = await self._digests.get()
         if self._resumed is not None:
-            self._manifest, lock = resumed(self._resumed.manifest, prepared, found, opened=True), None
+            self._manifest, lock = (
+                resumed(self._resumed.manifest, prepared, self._folder.lock, found, opened=True),
+                None,
+            )
             self._went_on = True
         else:
             started, lock = self._manifest["started"], prepared.sandbox.lock

@@ -156,7 +156,7 @@ class PartsFolder:
         """Write the manifest of a run that goes on. Raises WriteError."""
         kept = str(self._folder / LOCK) if first.lock is not None else None
         if self._old is not None:
-            made = resumed(self._old, self._prepared, self._digests, opened=True)
+            made = resumed(self._old, self._prepared, str(self._folder / LOCK), self._digests, opened=True)
             self._began = elapsed() - seconds_since(self._old["started"])
         else:
             made, self._began = begun(self._prepared, str(self._folder / LOCK), self._digests), elapsed()

@@ -178,7 +178,7 @@ def _record(at: int, text: bytes, number: int) -> bytes:
             raise ValueError
         outcome = OUTCOMES.index(row["outcome"])
         return _RECORD.pack(at, outcome, kind, label_number(label), float("nan") if score is None else float(score))
-    except (ValueError, KeyError, TypeError, AttributeError, struct.error):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, struct.error):
         raise DatasetError(f"row {number} of the results is none that a run writes; run it again") from None
 
 

@@ -163,7 +163,7 @@ def _with_results(top: Path) -> Iterator[Path]:
     while left:
         folder, depth = left.pop(0)
         in_parts = _is_in_parts(folder, top)
-        if in_parts or _is_below(folder / ROWS, top):
+        if in_parts or (_is_below(folder / ROWS, top) and _no_link(folder / MANIFEST, top)):
             yield folder
         if depth >= 2 or in_parts:
             continue
@@ -194,6 +194,10 @@ def _is_below(file: Path, top: Path) -> bool:
         return False
 
 
+def _no_link(file: Path, top: Path) -> bool:
+    return not os.path.lexists(file) or _is_below(file, top)
+
+
 def _table(manifest: Any, name: str) -> dict[str, Any]:
     found = manifest.get(name)
     return found if isinstance(found, dict) else {}
@@ -209,6 +213,8 @@ def _time(text: object) -> datetime | None:
         found = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
         return None
+    if found is not None and not 1970 <= found.year < 9000:
+        return None  # no time zone has it everywhere
     return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
 
 

@@ -447,3 +447,31 @@ def test_killed_at_any_moment_no_row_is_lost_or_scored_twice(
     assert process.wait(120) == 0, process.communicate()
     assert untimed(f"{part}results.jsonl") == untimed(f"{full}results.jsonl"), time.monotonic() - began
     assert {**manifest(part), "command": ""} == {**manifest(full), "command": ""}
+
+
+@pytest.mark.usefixtures("theirs")
+@pytest.mark.parametrize("lock", ["/etc/passwd", "../../x", "a\x1b[31m b"])
+def test_the_manifest_of_somebody_else_names_no_file_of_the_command(here: Path, lock: str) -> None:
+    for options, kept in ((("--sandbox", "theirs", "--with", "numpy"), "part/requirements.lock"), ((), None)):
+        assert score("full", "--overwrite", *options).exit_code == 0
+        stopped("part", 3000)
+        unfinish("part", lock=lock)
+        if kept is None:
+            Path("part/requirements.lock").unlink(missing_ok=True)
+        result = score("part", "--resume", *options)
+        assert result.exit_code == 0, result.stderr
+        found = json.loads(Path("part/manifest.json").read_text())
+        assert found["lock"] == kept
+        assert lock not in found["command"]
+        assert (f"--lock {kept}" in found["command"]) is (kept is not None)
+
+
+@pytest.mark.parametrize("when", ["9999-12-31T23:59:59.999+00:00", "0001-01-01T00:00:00+14:00"])
+def test_a_time_that_no_run_began_at_is_refused(here: Path, when: str) -> None:
+    score("full")
+    stopped("part", 3000)
+    unfinish("part", started=when)
+    result = score("part", "--resume")
+    assert (result.exit_code, "which is no time; to start anew, give --overwrite" in result.stderr) == (2, True), (
+        result.stderr
+    )

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -161,6 +162,57 @@ def test_a_link_that_leads_out_of_the_folder_is_no_run(tmp_path: Path) -> None:
     run.mkdir(parents=True)
     (run / "results.jsonl").symlink_to(secret)
     assert Folders([tmp_path / "shown"]).runs(None, None, ()) == []
+    (run / "results.jsonl").unlink()
+    (run / "results.jsonl").write_text("")
+    assert len(Folders([tmp_path / "shown"]).runs(None, None, ())) == 1
+    (run / "manifest.json").symlink_to(secret)
+    assert Folders([tmp_path / "shown"]).runs(None, None, ()) == []
+
+
+def test_a_folder_of_somebody_else_is_shown_or_refused(results: Path, tmp_path: Path) -> None:
+    """Numbers, texts, times and depths that no run writes: each page is a page."""
+    good = (results / "one" / "results.jsonl").read_text().splitlines()
+    manifest = json.loads((results / "one" / "manifest.json").read_text())
+    names: list[str] = []
+
+    def put(row: str | None = None, **told: Any) -> None:
+        names.append(f"r{len(names)}")
+        folder = tmp_path / names[-1]
+        folder.mkdir()
+        (folder / "results.jsonl").write_text("\n".join([*good[:3], *([] if row is None else [row])]) + "\n")
+        (folder / "manifest.json").write_text(json.dumps({**manifest, **told}))
+
+    row = json.loads(good[0])
+    for value in (
+        "1" * 400,
+        "1e999",
+        "-1e308",
+        '"\\ud800"',
+        "[" * 900 + "]" * 900,
+        "{}",
+        "null",
+        '"\\u001b[31m<script>"',
+    ):
+        for name in ("id", "score", "label", "explanation", "row", "outputs", "error"):
+            put(json.dumps({**row, name: "@"}).replace('"@"', value))
+    summary = manifest["summary"]
+    for text in ("\ud800", "\x1b[31m<script>", "x" * 50_000):
+        put(summary={**summary, "evaluator": text, "version": text, "sandbox": text})
+        put(evaluator={"name": text, "version": text}, command=text, error=text, state="failed")
+        put(dataset={"path": text, "sha256": text, "rows": 10**30}, sandbox={"sandbox": text})
+    for when in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999-14:00", "soon", 1):
+        put(started=when, finished=when, state="unfinished")
+    put(summary=[1], evaluator=[], dataset=None, sandbox=3)
+    put(summary={**summary, "rows": 10**400, "mean": "x"})
+    with live(tmp_path / "store", Settings(folders=(tmp_path,))) as found, found.client() as client:
+        assert len(client.get("/v1/runs", params={"count": 200}).json()["items"]) >= len(names) - 1
+        for page in ("/runs", *(f"/{kind}/folder~{name}" for name in names for kind in ("v1/runs", "runs"))):
+            reply = client.get(page)
+            assert reply.status_code < 500, (page, reply.text)
+            assert "\x1b" not in reply.text
+            assert "[31m<script>" not in reply.text or page.startswith("/v1")
+        for name in names:
+            assert client.get(f"/v1/runs/folder~{name}/results").status_code < 500, name
 
 
 def test_a_run_in_parts_is_one_run(tmp_path: Path) -> None:

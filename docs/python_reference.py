@@ -29,7 +29,7 @@ PARTS = {
     "Functions": (
         *("evaluate", "evaluate_all", "evaluate_project", "stream", "compare_runs", "compare_datasets", "write_report"),
         *("evalcell_scorer", "reward", "inspect_scorer", "langsmith_evaluator"),
-        *("check_examples", "parity", "read_evaluator"),
+        *("check_examples", "parity", "read_evaluator", "read_requirements"),
     ),
     "What they return": ("Report", "Summary", "Result", "Comparison", "ExamplesReport", "Parity", "Reward"),
     "A server": ("Client", "AsyncClient"),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ServerError,
     )
     from runner.evaluators.load import read_evaluator
+    from runner.evaluators.requirements import read_requirements
     from runner.examples.check import ExamplesReport
     from runner.export import RowScorer, inspect_scorer, langsmith_evaluator
     from runner.output.files import WriteError
@@ -93,6 +94,7 @@ __all__ = [
     "langsmith_evaluator",
     "parity",
     "read_evaluator",
+    "read_requirements",
     "reward",
     "stream",
     "write_report",
@@ -119,6 +121,7 @@ _MODULES = {
         "ServerError",
     ),
     "runner.evaluators.load": ("read_evaluator",),
+    "runner.evaluators.requirements": ("read_requirements",),
     "runner.examples.check": ("ExamplesReport",),
     "runner.output.files": ("WriteError",),
     "runner.runs.parity": ("Parity",),

@@ -130,6 +130,8 @@ class Evaluator(Record):
     """The Python versions that its header asks for, such as `>=3.12`."""
     packages: tuple[str, ...] = ()
     """The packages that its header asks for."""
+    beside: dict[str, str] = Field(default_factory=dict)
+    """Files beside the script that it imports, by the name of the module. They are not taken along."""
     outputs: dict[str, OutputConfig] = Field(default_factory=dict)
     """Output configs by name. A single unnamed one has the empty name."""
     mapping: InputMapping = InputMapping()

@@ -111,9 +111,23 @@ def _bounds(output: int, result: int) -> str:
 
 def package_hint(module: str) -> str | None:
     """The next step where a backend installs packages; None for a module that no package provides."""
+    if own := own_file_hint(module):
+        return own
     if not (package := package_of(module)):
         return None
     return f'add `dependencies = ["{package}"]` to the script\'s header'
+
+
+def own_file_hint(module: str) -> str | None:
+    """The next step for a module whose name says that it is a file of the user's own."""
+    from sandboxes.packages import is_own_file  # imported here because only a failed import needs it
+
+    return one_file(f"`{module}` is a file of your own rather than a package") if is_own_file(module) else None
+
+
+def one_file(why: str) -> str:
+    """The next step for a script that imports a file."""
+    return f"{why}: a script is one file, so copy what it needs of it into the script"
 
 
 def package_of(module: str) -> str | None:
@@ -225,6 +239,8 @@ def _error(status: str, error: Any, limits: Limits, hint: Hint) -> ScriptError:
         return ScriptError(type="MemoryLimit", message=text, traceback=trace)
     missing = error.get("missing")
     step = hint(missing) if _names_a_module(missing) else None
+    if kind == "ImportError" and message.startswith("attempted relative import"):
+        step = one_file("a relative import means a file beside the script")
     return ScriptError(type=kind or "Exception", message=message, traceback=trace, hint=step)
 
 

@@ -9,7 +9,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-_ELSEWHERE = ("packages", "readable", "env", "env_file", "network", "evaluators", "project", "inline", "lock")
+_ELSEWHERE = (
+    "packages",
+    "requirements",
+    "readable",
+    "env",
+    "env_file",
+    "network",
+    "evaluators",
+    "project",
+    "inline",
+    "lock",
+)
 """Options with which another sandbox is taken, or with which this takes longer to say."""
 _HEAD = 64 << 10
 _PACKAGES = re.compile(rb"dependencies\s*=\s*\[[#\s]*[\"']")

@@ -22,6 +22,10 @@ _PHRASES = (
     (re.compile(r"\bchoose the (\w+) sandbox\b"), r"choose --sandbox \1"),
     (re.compile(r"\badd (`dependencies = \[\"([^\"]+)\"\]`)"), r"add --with \2, or \1"),
     (
+        re.compile(r"\bread a requirements file with read_requirements\(\"FILE\"\)"),
+        "name a requirements file with --with-requirements FILE",
+    ),
+    (
         re.compile(r"\bname two sandboxes, or another script$"),
         "name two (--sandbox twice), or another script (--other), or run it --twice",
     ),

@@ -200,6 +200,14 @@ resources = several(
     option(
         _PACKAGES, "--with", "packages", metavar="PKG", multiple=True, help="Install this too, as in scikit-learn>=1.5."
     ),
+    option(
+        _PACKAGES,
+        "--with-requirements",
+        "requirements",
+        metavar="FILE",
+        multiple=True,
+        help="Install what this requirements file lists.",
+    ),
     option(_PACKAGES, "--lock", metavar="FILE", help="Install exactly the packages of an earlier run."),
     seconds(_PACKAGES, "--install-timeout", help="Seconds to install them, or send files.  [default: 300]"),
     option(

@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 from runner.cli import values
 from runner.datasets.rows import Empty
 from runner.errors import InputError
-from runner.evaluators.requirements import plain
+from runner.evaluators.requirements import plain, read_requirements
 from runner.project.presets import PRESETS
 from runner.request import RunRequest
 from runner.results.worst import Show
@@ -60,6 +60,7 @@ class SandboxOptions:
     isolation: Isolation | None = None
     jobs: int | None = None
     packages: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
     lock: str | None = None
     install_timeout: float | None = None
     readable: tuple[str, ...] = ()
@@ -130,11 +131,12 @@ class SandboxOptions:
             raise InputError(f"--preset {self.preset} has no network and no environment; leave {option} out")
         disk = self.disk if self.disk is not None or self.preset is None else PRESETS[self.preset].get("disk")
         files = _files(self.readable)
+        listed = [one for file in self.requirements for one in read_requirements(file, "--with-requirements")]
         wanted: dict[str, Any] = {
             "backend": None if self.sandbox is None else whole(self.sandbox),
             "isolation": self.isolation,
             "jobs": self.jobs,
-            "packages": plain(self.packages, "--with"),
+            "packages": tuple(dict.fromkeys((*plain(self.packages, "--with"), *listed))),
             "lock": None if self.lock is None else read_bounded("--lock", self.lock, MAX_LOCK),
             "install_timeout": self.install_timeout,
             "files": files,

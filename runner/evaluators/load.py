@@ -11,6 +11,7 @@ from typing import NoReturn, TypedDict
 
 import templates
 from runner.errors import EvaluatorError
+from runner.evaluators.beside import files_beside, refuse_strangers
 from runner.evaluators.header import read_header
 from runner.evaluators.python_signature import Signature
 from runner.evaluators.script_kind import as_read
@@ -71,7 +72,12 @@ def read_evaluator(
     entry = entry or (None if suffix == GRADER else own)
     how = how_named(path.name, HowRead(dialect=dialect, entry=entry, failures=failures))
     language = SCRIPTS.get(suffix, "python")
-    return parse_evaluator(_read(path, where), whole(path.stem), where, language=language, **how)
+    evaluator = parse_evaluator(_read(path, where), whole(path.stem), where, language=language, **how)
+    beside = files_beside(path, evaluator.source) if language == "python" and suffix != GRADER else {}
+    if not beside:
+        return evaluator
+    refuse_strangers(evaluator.packages, beside, f"{where}, `dependencies`", path.parent)
+    return evaluator.model_copy(update={"beside": beside})
 
 
 def how_named(file_name: str, how: HowRead) -> HowRead:

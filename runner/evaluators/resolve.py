@@ -9,6 +9,7 @@ from typing import NamedTuple, Unpack
 
 import templates
 from runner.errors import EvaluatorError
+from runner.evaluators.beside import refuse_strangers
 from runner.evaluators.dialect import DIALECTS
 from runner.evaluators.load import HowRead, parse_evaluator, read_evaluator, split_entry
 from runner.evaluators.requirements import plain, refuse_lacking
@@ -140,6 +141,7 @@ def choose(
     name = printable(whole(os.fspath(script))) if script is not None else evaluator.name
     declared = plain(evaluator.packages, f"{name}, `dependencies`")
     added = tuple(p for p in plain(config.packages, "the config's packages") if p not in declared)
+    refuse_strangers(added, evaluator.beside, name, None)
     if config.lock is not None:
         refuse_lacking((*declared, *added), config.lock, lock)
     wants = _Wants(declared, added, config)

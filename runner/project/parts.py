@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from runner.errors import ColumnsError, InputError, OverwriteError
-from runner.evaluators.requirements import plain
+from runner.evaluators.requirements import plain, read_requirements
 from runner.evaluators.resolve import STORED, is_path
 from runner.project.effects import refuse_untrusted
 from runner.project.load import ProjectFile
@@ -227,11 +227,13 @@ def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> Run
 def _config(file: ProjectFile, where: str, entry: Settings) -> SandboxConfig:
     disk = entry.disk or (PRESETS[entry.preset].get("disk") if entry.preset else None)
     lock = None if entry.lock is None else read_bounded(f"{where}, the lock", file.place(entry.lock), MAX_LOCK)
+    named = f"{where}, `with_requirements`"
+    listed_there = [one for path in entry.with_requirements for one in read_requirements(file.place(path), named)]
     wanted: dict[str, Any] = {
         "backend": entry.sandbox,
         "isolation": entry.isolation,
         "jobs": entry.jobs,
-        "packages": plain(entry.with_, f"{where}, `with`"),
+        "packages": tuple(dict.fromkeys((*plain(entry.with_, f"{where}, `with`"), *listed_there))),
         "lock": lock,
         "install_timeout": entry.install_timeout,
         "files": {name: os.path.realpath(file.place(path)) for name, path in entry.file.items()},

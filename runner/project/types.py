@@ -80,6 +80,8 @@ class Settings(Model):
     jobs: Annotated[int, Field(ge=1, le=256)] | None = None
     with_: Texts = Field(default=(), alias="with")
     """Packages to install too."""
+    with_requirements: Texts = ()
+    """Requirements files, whose packages are installed too."""
     lock: str | None = None
     """A file: install exactly the packages of an earlier run."""
     install_timeout: Seconds | None = None

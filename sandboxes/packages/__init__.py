@@ -1,7 +1,7 @@
 """Packages for sandboxes that run real Python: resolve requirements to a lock, install it in a folder, cache both."""
 
 from sandboxes.packages.cache import CacheEntry, PruneResult, entries, prune
-from sandboxes.packages.import_names import which_package
+from sandboxes.packages.import_names import is_own_file, which_package
 from sandboxes.packages.installation import install
 from sandboxes.packages.lock import Lock, read_lock
 from sandboxes.packages.requirement import normalize_requirements
@@ -16,6 +16,7 @@ __all__ = [
     "entries",
     "find_uv",
     "install",
+    "is_own_file",
     "normalize_requirements",
     "prune",
     "read_lock",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from sandboxes.errors import UnsupportedConfigError
+from sandboxes.packages.import_names import GENERIC
 from sandboxes.text import clean
 
 MAX_CHARS = 500
@@ -19,6 +21,11 @@ MAX_REQUIREMENTS = 200
 
 STEP = "write the name of a package and optionally its versions, for example 'numpy>=2'"
 
+LINES = 'write the names of packages, or read a requirements file with read_requirements("FILE")'
+
+_SCRIPT = re.compile(r"\.(pyi?|pyw|ipynb|[cm]?[jt]sx?)$", re.IGNORECASE)
+_LIST = re.compile(r"\.(txt|in|pip|toml|cfg|ini|lock|ya?ml|jsonl?|csv|sh|md)$", re.IGNORECASE)
+_PACKAGES_LIKE_FILES = ("ruamel.yaml", "discord.py", "web.py")
 _ARCHIVE = re.compile(r"\.(whl|zip|tgz|tbz|txz|egg|tar(\.\w+)?)$", re.IGNORECASE)
 _VCS = re.compile(r"\b(git|hg|svn|bzr)\+", re.IGNORECASE)
 
@@ -53,9 +60,13 @@ def quote(line: str, most: int = 80) -> str:
 def _normalize(line: str, where: str) -> str:
     text = line.strip(" \t")
     if why := _problem(text):
-        raise UnsupportedConfigError(f"{where}: {quote(line)} {why}; {STEP}")
+        step = LINES if text.startswith("-") or _LIST.search(text) else STEP
+        raise UnsupportedConfigError(f"{where}: {quote(line)} {why}; {step}")
+    if why := _file(text):
+        raise UnsupportedConfigError(f"{where}: {quote(line)} {why}")
     try:
-        normal = _text(Requirement(text))
+        parsed = Requirement(text)
+        normal = _text(parsed)
         if _text(Requirement(normal)) != normal:
             raise InvalidRequirement("its normal form means something else")
     except (InvalidRequirement, RecursionError) as e:
@@ -63,7 +74,34 @@ def _normalize(line: str, where: str) -> str:
             quote(str(e).partition("\n")[0], 120)[1:-1] if isinstance(e, InvalidRequirement) else "nested too deeply"
         )
         raise UnsupportedConfigError(f"{where}: {quote(line)} is not a requirement ({reason}); {STEP}") from None
+    if not parsed.marker and (why := _no_package(parsed.name)):
+        raise UnsupportedConfigError(f"{where}: {quote(line)} {why}")
     return normal
+
+
+def _file(text: str) -> str | None:
+    """Why a text without versions is the name of a file."""
+    if text.lower() in _PACKAGES_LIKE_FILES:
+        return None
+    if text.lower() == "pyproject.toml":
+        return f"is a file, not a package; {LINES}, such as one with the lines of its `dependencies`"
+    if _SCRIPT.search(text):
+        own = "a script is one file, so copy what it needs of it into the script"
+        return f"is a file, not a package; {own}; for packages {LINES}"
+    return f"is a file, not a package; {LINES}" if _LIST.search(text) else None
+
+
+def _no_package(name: str) -> str | None:
+    """Why nobody means the package that a registry has by this name."""
+    module = canonicalize_name(name).replace("-", "_")
+    if module in sys.stdlib_module_names:
+        return "is a module of Python's own, which needs no package; leave it out"
+    if module in GENERIC:
+        return (
+            "means a file of your own, and the package that a registry has by this name is a stranger's: a script is "
+            "one file, so leave it out and copy what the script needs into it"
+        )
+    return None
 
 
 def _problem(text: str) -> str | None:

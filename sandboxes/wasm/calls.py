@@ -40,6 +40,8 @@ def execution(raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) 
 
 def _hint(module: str) -> str:
     """The next step for a module that was not found."""
+    if own := protocol.own_file_hint(module):
+        return own
     if package := protocol.package_of(module):
         return f'add `dependencies = ["{package}"]` to the script\'s header; the process sandbox has packages'
     return "the wasm sandbox has no modules that need an operating system; choose the process sandbox"

@@ -138,6 +138,9 @@ def _facts(prepared: Prepared) -> list[tuple[str, RenderableType]]:
     if evaluator.requires_python:
         rows.append(("python", text(evaluator.requires_python)))
     rows.append(("packages", text(", ".join(prepared.sandbox.config.packages) or "none")))
+    if evaluator.beside:
+        files = ", ".join(evaluator.beside.values())
+        rows.append(("lacks", text(f"{files} beside the script: not taken along; copy what it needs into the script")))
     rows.append(("sandbox", text(prepared.why)))
     return rows
 

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.errors import EvaluatorError
+from runner.evaluators.beside import is_beside
 from runner.evaluators.entrypoint import AGGREGATE, NAME, RESULTS
 from runner.evaluators.python_signature import ALONE, Signature
 from runner.evaluators.typescript.object_type import Members, function_type, is_value, key_of, members
@@ -91,7 +92,7 @@ def refuse_imports(script: Module, where: str) -> None:
 
     for specifier, line in script.foreign:
         name = shown(specifier, 60)
-        if specifier.startswith((".", "/", "file:")):
+        if specifier.startswith((".", "/", "file:")) or is_beside(where, specifier):
             raise EvaluatorError(f"{where}:{line}: an evaluator is one file; copy what it needs of {name} into it")
         if why := import_problem(specifier):
             raise EvaluatorError(f"{where}:{line}: {name} cannot be imported: {why}")

@@ -1,0 +1,213 @@
+"""Files beside a script: they are not taken along, and never is a package of their names proposed or installed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from runner import EvaluatorError, InputError, SandboxConfig, UnsupportedConfigError, evaluate, read_requirements
+from runner.evaluators.load import read_evaluator
+from runner.evaluators.resolve import choose
+from tests.cli.commands import evalcell, write_rows
+
+ROWS = [{"output": "A", "reference": "a"}]
+SAME = "def evaluate(output, reference):\n    return float(norm(output) == norm(reference))\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("textnorm.py").write_text("def norm(text): return text.lower()\n")
+    Path("pack").mkdir()
+    Path("pack/__init__.py").write_text("")
+    Path("humanize").mkdir()
+    Path("humanize/rows.jsonl").write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize("sandbox", ["wasm", "process"])
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("from textnorm import norm", "textnorm.py"),
+        ("import os, textnorm as t\nnorm = t.norm", "textnorm.py"),
+        ("import importlib\nnorm = importlib.import_module('textnorm').norm", "textnorm.py"),
+        ("from pack.inner import norm", "pack/"),
+    ],
+)
+def test_the_message_names_the_file_and_no_package(sandbox: str, line: str, file: str) -> None:
+    Path("s.py").write_text(f"{line}\n\n{SAME}")
+    (result,) = evaluate("s.py", ROWS, sandbox=sandbox).results
+    assert result.error is not None
+    assert f"{file} beside the script is not taken along" in result.error.message
+    assert "dependencies" not in result.error.message
+
+
+def test_check_and_run_say_so_and_propose_nothing() -> None:
+    Path("s.py").write_text(f"from textnorm import norm\n\n{SAME}")
+    write_rows(Path("rows.jsonl"), ROWS)
+    for words in (("check", "s.py"), ("check", "s.py", "rows.jsonl"), ("run", "s.py", "rows.jsonl")):
+        said = " ".join(evalcell(*words, COLUMNS="300").output.split())
+        assert "textnorm.py beside the script" in said
+        assert "--with" not in said
+
+
+@pytest.mark.parametrize(
+    ("module", "sandbox"), [("utils", "wasm"), ("helpers.text", "process"), ("my_metrics", "wasm")]
+)
+def test_a_generic_name_means_a_file_wherever_it_lies(module: str, sandbox: str) -> None:
+    Path("s.py").write_text(f"from {module} import norm\n\n{SAME}")
+    (result,) = evaluate("s.py", ROWS, sandbox=sandbox).results
+    assert result.error is not None
+    assert f"`{module.partition('.')[0]}" in result.error.message
+    assert "is a file of your own rather than a package" in result.error.message
+    assert "dependencies" not in result.error.message
+
+
+def test_a_relative_import_means_a_file() -> None:
+    Path("s.py").write_text(f"from .textnorm import norm\n\n{SAME}")
+    (result,) = evaluate("s.py", ROWS).results
+    assert result.error is not None
+    assert "a relative import means a file beside the script" in result.error.message
+
+
+def test_a_package_proposed_is_one_that_is_no_file() -> None:
+    Path("s.py").write_text(f"from humanize import norm\n\n{SAME}")  # the folder holds data alone
+    (result,) = evaluate("s.py", ROWS).results
+    assert result.error is not None
+    assert 'dependencies = ["humanize"]' in result.error.message
+
+
+def header(package: str, line: str) -> str:
+    return f'# /// script\n# dependencies = ["{package}"]\n# ///\n{line}\n\n{SAME}'
+
+
+@pytest.mark.parametrize("package", ["textnorm", "TextNorm>=1", "textnorm[x]"])
+def test_a_stranger_s_package_of_a_file_s_name_is_not_installed(package: str) -> None:
+    Path("s.py").write_text(header(package, "from textnorm import norm"))
+    with pytest.raises(EvaluatorError, match=r"^s\.py, `dependencies`: .*textnorm\.py lies beside the script"):
+        read_evaluator("s.py")
+    Path("s.py").write_text(f"from textnorm import norm\n\n{SAME}")
+    with pytest.raises(EvaluatorError, match=r"^s\.py: .*textnorm\.py lies beside the script"):
+        choose(read_evaluator("s.py"), SandboxConfig(packages=(package,)), script="s.py")
+
+
+@pytest.mark.parametrize(
+    ("package", "line", "file"),
+    [
+        ("humanize", "from humanize import norm", None),
+        ("rouge-score", "from rouge_score import norm", "rouge_score.py"),
+        ("textnorm; python_version < '3'", "from textnorm import norm", None),
+        ("regex", "from textnorm import norm", None),
+    ],
+)
+def test_other_packages_are(package: str, line: str, file: str | None) -> None:
+    if file:
+        Path(file).write_text("def evaluate(output): return 1\n")  # an evaluator, named for what it uses
+    Path("s.py").write_text(header(package, line))
+    choose(read_evaluator("s.py"), script="s.py")
+
+
+def test_the_script_itself_may_have_a_package_s_name() -> None:
+    Path("humanize.py").write_text(header("humanize", "from humanize import norm"))
+    assert read_evaluator("humanize.py").beside == {}
+
+
+@pytest.mark.parametrize(
+    ("package", "why"),
+    [("utils", "means a file of your own"), ("Helper>=1", "means a file of your own"), ("json", "Python's own")],
+)
+def test_a_generic_name_or_a_standard_module_is_not_installed(package: str, why: str) -> None:
+    Path("s.py").write_text(header(package, "import textwrap as norm"))
+    with pytest.raises(UnsupportedConfigError, match=why):
+        choose(read_evaluator("s.py"), script="s.py")
+
+
+@pytest.mark.parametrize("name", ["textnorm", "utils", "./textnorm"])
+def test_a_typescript_script_that_imports_a_file_is_told_to_copy_it(name: str) -> None:
+    pytest.importorskip("tree_sitter_typescript")
+    Path("textnorm.ts").write_text("export const norm = 1;\n")
+    Path("s.ts").write_text(f"import {{ norm }} from '{name}';\nexport function evaluate() {{ return norm; }}\n")
+    with pytest.raises(EvaluatorError, match=r"^s\.ts:1: an evaluator is one file; copy what it needs of"):
+        read_evaluator("s.ts")
+
+
+def test_a_file_of_requirements(here: Path) -> None:
+    Path("more").mkdir()
+    Path("more/dev.txt").write_text("-r ../requirements.txt\nidna>=3\n")
+    Path("requirements.txt").write_text(
+        "\ufeff# pins\r\nHumanize == 4.12.3   # why\r\n\r\n--requirement=more/dev.txt\r\nregex \\\r\n  >=2024\r\n",
+        "utf-8",
+    )
+    assert read_requirements("requirements.txt") == ("humanize==4.12.3", "idna>=3", "regex>=2024")
+    assert read_requirements(here / "requirements.txt") == read_requirements("requirements.txt")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("-e .", "is a project in a folder"),
+        ("--editable=.", "is a project in a folder"),
+        ("-c limits.txt", "set UV_CONSTRAINT=FILE"),
+        ("-r ../other.txt", "outside of the file's folder"),
+        ("-r/etc/hostname", "outside of the file's folder"),
+        ("-r https://127.0.0.1/x.txt", "outside of the file's folder"),
+        ("-r link.txt", "outside of the file's folder"),
+        ("-r none.txt", "there is no such file"),
+        ("--index-url http://127.0.0.1", "where packages come from"),
+        ("-i http://127.0.0.1", "where packages come from"),
+        ("-f /tmp", "where packages come from"),
+        ("--pre", "is an installer's option"),
+        ("x==1 --hash=sha256:00", "give it as the lock"),
+        ("./folder", "is a path"),
+        ("x @ file:///tmp/x", "is a direct reference"),
+        ("git+https://127.0.0.1/x", "version control"),
+        ("${NAME}", "not allowed"),
+        ("utils", "means a file of your own"),
+        ("helper.py", "is a file"),
+    ],
+)
+def test_what_else_such_a_file_says_is_refused_with_its_line(line: str, why: str) -> None:
+    Path("link.txt").symlink_to("/etc/hostname")
+    Path("requirements.txt").write_text(f"regex\n\n{line}\n")
+    with pytest.raises(InputError) as caught:
+        read_requirements("requirements.txt")
+    assert str(caught.value).startswith("requirements.txt:3")
+    assert why in str(caught.value)
+
+
+def test_a_file_without_an_end_or_too_large_is_refused(here: Path) -> None:
+    os.mkfifo("fifo")
+    for name in ("/dev/zero", "fifo"):
+        with pytest.raises(InputError, match="is no regular file"):
+            read_requirements(name)
+    Path("large.txt").write_text("# x\n" * 300_000)
+    with pytest.raises(InputError, match="is larger than 1 MB"):
+        read_requirements("large.txt")
+    Path("loop.txt").write_text("-r loop.txt\nregex\n")
+    assert read_requirements("loop.txt") == ("regex",)
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "helper.py", "pyproject.toml", "-r", "reqs/dev.txt", "setup.cfg"])
+def test_a_file_in_place_of_a_package_is_refused_and_the_way_named(name: str) -> None:
+    Path("s.py").write_text("def evaluate(output): return 1\n")
+    write_rows(Path("rows.jsonl"), ROWS)
+    for command in ("check", "run"):
+        done = evalcell(command, "s.py", "rows.jsonl", "--with", name)
+        assert done.exit_code == 2
+        assert f"--with: '{name}' is " in done.stderr
+        assert "--with-requirements" in done.stderr
+
+
+def test_the_command_line_and_the_project_take_files_of_requirements() -> None:
+    Path("s.py").write_text("def evaluate(output): return 1\n")
+    Path("requirements.txt").write_text("regex>=2024\n")
+    write_rows(Path("rows.jsonl"), ROWS)
+    done = evalcell("check", "s.py", "--with", "idna", "--with-requirements", "requirements.txt", COLUMNS="200")
+    assert "packages asked for (idna, regex>=2024) -> process" in done.stdout
+    Path("evalcell.toml").write_text('evaluator = "s.py"\ndataset = "rows.jsonl"\nwith_requirements = "missing.txt"\n')
+    done = evalcell("run")
+    assert done.exit_code == 2
+    assert "`with_requirements` missing.txt: there is no such file" in done.stderr

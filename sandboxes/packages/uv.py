@@ -15,12 +15,17 @@ from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import tool_process
 from sandboxes.packages.locking import exclusive, shared
 from sandboxes.packages.settings import Settings, settings
+from sandboxes.packages.uv_config import config_files
 from sandboxes.programs import find_program
+from sandboxes.text import clean
 
 DOWNLOADS = "downloads"
 
 WHEELS = ("--only-binary", ":all:")
 """Build nothing, so that no package's code runs while it is installed."""
+
+CONFIG = "settings.toml"
+"""The file that uv reads in place of the user's."""
 
 INSTALL = "pip install 'evalcell[process]'"
 
@@ -49,6 +54,7 @@ _REFUSED_LOGIN = re.compile(r"\b(401 Unauthorized|403 Forbidden|407 Proxy Authen
 _REFUSING = re.compile(r"index(?: URL)? \((\S+)\)(?=.{0,120}?\b(?:401|403)\b)|Failed to fetch: `?(\S+?)`?(?:\s|$)")
 _LONG = re.compile(r"(?<=/)(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w~-]{16,}(?=/|$)")
 """A part of a path that may be a token, as some indexes have them there."""
+_UNUSABLE = re.compile(rf"{CONFIG}`?\s.*?^\s*\d+ \| \"?([\w-]+).*?\|[ ^-]*\n\s*(.+?)$", re.DOTALL | re.MULTILINE)
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _PARSE = re.compile(r"Couldn't parse|Failed to parse", re.IGNORECASE)
 
@@ -84,7 +90,7 @@ async def run_uv(
     program = find_uv()
     async with _downloads(deadline) as cache:
         user = settings(os.environ, cache, work, resolving=resolving)
-        config = work / "settings.toml"
+        config = work / CONFIG
         config.unlink(missing_ok=True)
         config.touch(mode=0o600)  # an index may have a login
         config.write_text(user.config, encoding="utf-8")
@@ -109,6 +115,11 @@ def failure(
 
     The next step is `step` if the packages are at fault, `connect` if the network is.
     """
+    if unusable := _UNUSABLE.search(done.errors):
+        files = " or ".join(clean(str(file), 200) for file in config_files(os.environ)) or "your settings of pip"
+        return UnsupportedConfigError(
+            f"packages: uv cannot use `{unusable[1]}` of {files}: {_truncate(_plain(unusable[2]), MAX_REASON)}; mend it"
+        )
     why = reason(done.errors) or f"uv exited with {done.code} and printed no reason"
     if _FULL.search(done.errors):
         room = f"make room, run 'evalcell cache prune', or set {VARIABLE} to a folder on another disk"

@@ -155,6 +155,22 @@ def test_a_broken_file_is_named(packages: Packages, text: str, why: str) -> None
     assert str(file) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("setting", "key", "why"),
+    [
+        ('resolution = "newest"', "resolution", "unknown variant `newest`"),
+        ('[pip]\nresolution = "newest"', "pip", "unknown variant `newest`"),
+        ('constraint-dependencies = ["a b"]', "constraint-dependencies", "Expected one of"),
+        ("[[index]]\nname = 'x'", "index", "missing field `url`"),
+    ],
+)
+def test_what_uv_cannot_use_is_told_of_the_user_s_file(packages: Packages, setting: str, key: str, why: str) -> None:
+    file = write(setting)
+    with pytest.raises(UnsupportedConfigError) as caught:
+        packages.resolve("tiny")
+    assert str(caught.value).startswith(f"packages: uv cannot use `{key}` of {file}: {why}")
+
+
 def test_a_file_without_an_end_is_not_read_to_it(packages: Packages, monkeypatch: pytest.MonkeyPatch) -> None:
     fifo = Path(os.environ["HOME"]) / "fifo.toml"
     os.mkfifo(fifo)

@@ -140,10 +140,9 @@ def reload_warning(left: Iterable[str], isolation: Isolation, script: Script) ->
     again = f"so it is loaded again for each {'row' if isolation == 'call' else 'batch'}"
     if found := " and ".join(words for name, words in LEFT.items() if name in left):
         return f"loading the script leaves {found}, {again}; move that into {script.entrypoint} to be faster"
-    faster = "do without it, or choose the isolation batch, " if isolation == "call" else "do without it "
-    return (
-        f"by {reach(script, isolation)} the script could reach the process that holds it, {again}; {faster}to be faster"
-    )
+    word = reach(script, isolation)
+    faster = "do without it, or choose the isolation batch, to be faster"
+    return f"by {word} the script could reach the process that holds it, {again}; {faster}"
 
 
 def refuse_platform(name: str, weak: bool) -> None:

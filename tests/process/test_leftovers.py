@@ -67,7 +67,7 @@ LEAVES = {
 }  # fmt: skip
 
 NOTHING = {
-    "modules": "import asyncio, decimal, json, logging, multiprocessing, random, tempfile, unittest\n",
+    "modules": "import asyncio, ctypes, decimal, json, logging, multiprocessing, random, tempfile, unittest.mock\n",
     "a closed file": "import os\nos.close(os.open('/dev/null', 0))\n",
     "an ended thread": "import threading\nended = threading.Thread(target=print)\nended.start(), ended.join()\n",
     "an ended process": "import os\nif os.fork() == 0: os._exit(0)\nos.wait()\n",

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,14 +23,43 @@ from tests.process.leaving import LEAVES, LEAVING
 from tests.scripts import python
 
 SEES = "import os\ndef evaluate(): return dict(os.environ)\n"
+BELOW = ("", "/.cache", "/.config", "/.local/share", "/.local/state")
 READS = "import os\ndef evaluate(): return open(os.environ['MODEL']).read()\n"
 
 
 def test_the_environment_is_empty_but_for_what_was_asked(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOT_ASKED", "hidden-value")
-    assert evaluate(SEES).value == {}
+    own = evaluate(SEES).value
+    assert {name for name in own if not name.startswith("XDG_")} == {"HOME", "USER", "LOGNAME"}
+    assert set(own.values()) <= {"evalcell", *(own["HOME"] + below for below in BELOW)}
     monkeypatch.setenv("ASKED", "1")  # too short to be masked
-    assert evaluate(SEES, env=("ASKED",)).value == {"ASKED": "1"}
+    assert evaluate(SEES, env=("ASKED",)).value == own | {"ASKED": "1"}
+
+
+def test_home_is_the_boxs_own_and_new_for_each_call(tier: Tier) -> None:
+    source = """
+import getpass, os, pathlib
+home = pathlib.Path.home()
+def evaluate():
+    seen = [str(home), getpass.getuser(), os.path.expanduser("~/x")]
+    if home.exists():
+        seen += [sorted(os.listdir(home))]
+        pathlib.Path(os.environ["XDG_CACHE_HOME"], "any").mkdir(parents=True)
+    return seen
+"""
+
+    async def body() -> list[Any]:
+        async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1, isolation="call")) as sandbox:
+            program = await sandbox.load(python(source), LIMITS)
+            return [e.value async for e in program.run([Call(id=n) for n in range(2)], LIMITS)]
+
+    home, *listing = ["/tmp", []] if tier == "A" else ["/nonexistent"]
+    assert run(body()) == [[home, "evalcell", f"{home}/x", *listing]] * 2
+
+
+def test_a_home_that_was_asked_for_counts(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/of-the-caller")
+    assert evaluate(SEES, env=("HOME",)).value["HOME"] == "***"  # masked, as every value of the caller's
 
 
 def test_libraries_are_told_to_use_one_thread_but_scripts_do_not_see_it(evaluate: Evaluate) -> None:
@@ -37,9 +67,9 @@ def test_libraries_are_told_to_use_one_thread_but_scripts_do_not_see_it(evaluate
 import ctypes
 getenv = ctypes.CDLL(None).getenv
 getenv.restype = ctypes.c_char_p
-def evaluate(): return [(getenv(n) or b"").decode() for n in (b"OMP_NUM_THREADS", b"PATH", b"HOME", b"PYTHONUTF8")]
+def evaluate(): return [(getenv(n) or b"").decode() for n in (b"OMP_NUM_THREADS", b"PATH", b"PYTHONUTF8")]
 """
-    assert evaluate(source).value == ["1", "", "", ""]
+    assert evaluate(source).value == ["1", "", ""]
 
 
 def test_a_variables_value_is_masked_wherever_it_is_printed(

@@ -135,7 +135,7 @@ HOST = {
     "reads-a-file": ("open('/etc/hostname').read()", 'Deno.readTextFileSync("/etc/hostname");'),
     "lists-etc": ("import os; os.listdir('/etc')", '[...Deno.readDirSync("/etc")];'),
     "lists-home": ("import os; os.listdir('/home')", '(await import("node:fs")).readdirSync("/home");'),
-    "reads-HOME": ("import os; os.environ['HOME']", 'Deno.env.get("HOME")!.at(0);'),
+    "reads-HOME": ("import os; open(os.environ['HOME'] + '/.profile')", 'Deno.env.get("HOME")!.at(0);'),
     "reads-PATH": ("import os; os.environ['PATH']", '(await import("node:process")).env.PATH.at(0);'),
     "connects": (
         "import socket; socket.create_connection(('127.0.0.1', 9), 1)",

@@ -77,7 +77,7 @@ def _prepare(message: Message, fds: list[int], boot: Message) -> None:
     os.dup2(fds[0], 1)
     os.dup2(fds[0], 2)
     os.close(fds[0])
-    os.environ.update(boot["variables"])
+    os.environ.update(_own_home(boot["tmp"]) | boot["variables"])
     confine.set_limits({"DATA": message["memory"]})
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, TextIOWrapper)
@@ -87,6 +87,18 @@ def _prepare(message: Message, fds: list[int], boot: Message) -> None:
         import site
 
         site.addsitedir(boot["packages"])
+
+
+def _own_home(tmp: list[Any] | None) -> dict[str, str]:
+    """
+    The variables of a user whose home is the private folder: many packages look for one when they are imported.
+
+    Where there is no folder of the box's own, nothing can be kept, and home is where there is nothing.
+    """
+    home = tmp[0] if tmp else "/nonexistent"
+    caches = {"CACHE": ".cache", "CONFIG": ".config", "DATA": ".local/share", "STATE": ".local/state"}
+    below = {f"XDG_{kind}_HOME": f"{home}/{place}" for kind, place in caches.items()}
+    return {"HOME": home, "USER": "evalcell", "LOGNAME": "evalcell"} | below
 
 
 def _load(request: str, boot: Message) -> tuple[harness.Function | None, bytes]:

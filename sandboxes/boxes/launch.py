@@ -159,7 +159,7 @@ def _own_root(setup: BoxSetup, bwrap: str, pipes: Path | None) -> Plan:
     arguments += [word for link in links for word in ("--symlink", "/program", link)]
     arguments += ["--remount-ro", "/", "--chdir", "/"]
     command = (*arguments, view.python, *_PYTHON, *setup.inner.arguments(_GUEST))
-    uid = _spare_uid() if root else None
+    uid = _spare_uid(setup.inner.backend) if root else None
     boot = {
         "tmp": [TMP, setup.disk, TMP_FILES, uid, uid] if setup.inner.tmp else None,
         "uid": uid,
@@ -179,7 +179,7 @@ def _same_root(tier: Tier, setup: BoxSetup, pipes: Path | None) -> Plan:
     """Tiers B and C: the host's own file system, of which B may read only what is listed here."""
     root = os.geteuid() == 0
     view = setup.view
-    uid = _spare_uid() if root else None
+    uid = _spare_uid(setup.inner.backend) if root else None
     packages = str(setup.packages) if setup.packages else None
     started = [setup.inner.program] if setup.inner.program else []
     wanted = [*view.folders, *([packages] if packages else []), *setup.files.values(), *started]
@@ -289,11 +289,22 @@ def _own_processes() -> int:
     return procfs.threads_of(os.getuid()) + _ROOM
 
 
-def _spare_uid() -> int:
+def _spare_uid(backend: str) -> int:
+    """A uid that nobody has. Raises SandboxUnavailableError where this process could not become one."""
     import pwd  # not on Windows
 
+    mapped = [procfs.mapped_ids(kind) for kind in ("uid", "gid")]
+    spare = [uid for uid in _SPARE_UIDS if all(any(uid in ids for ids in each) for each in mapped)]
+    if not spare:
+        users = sum(map(len, mapped[0]))
+        raise SandboxUnavailableError(
+            f"the {backend} sandbox has no user to run scripts as: "
+            f"{'only one user is' if users == 1 else f'{users} users are'} mapped in this user namespace, "
+            f"and none from {_SPARE_UIDS[0]} to {_SPARE_UIDS[-1]}; run evalcell as your own user without `unshare -r`, "
+            "or map more: unshare --map-root-user --map-auto"
+        )
     while True:
-        uid = random.SystemRandom().choice(_SPARE_UIDS)
+        uid = random.SystemRandom().choice(spare)
         try:
             pwd.getpwuid(uid)
         except KeyError:

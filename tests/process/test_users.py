@@ -162,3 +162,23 @@ def test_as_root_that_may_not_mount(tier: str, tmp_path: Path) -> None:
     bubblewrap, landlock, chosen = told(sys.executable, WITHOUT_MOUNTING + SOURCE + TRIES, tmp_path)
     assert "bwrap" in bubblewrap
     assert landlock == chosen == "('B', 'ok', 1, True)"
+
+
+@pytest.mark.parametrize("command", [["run", "rows.jsonl"], ["check"], ["doctor"], ["sandboxes"]], ids=lambda c: c[0])
+@pytest.mark.parametrize("sandbox", ["process", "deno"])
+def test_root_of_a_namespace_with_one_user_is_told_so(command: list[str], sandbox: str, tmp_path: Path) -> None:
+    if subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode != 0:
+        pytest.skip("no user namespace can be made here")
+    (tmp_path / "rows.jsonl").write_text('{"output": "a"}\n')
+    (tmp_path / "same.ts").write_text("export function evaluate(output: string) { return 1; }\n")
+    (tmp_path / "same.py").write_text("def evaluate(output): return 1.0\n")
+    name, *rest = command
+    if name in ("run", "check"):
+        script = ["same.ts"] if sandbox == "deno" else ["same.py", "--sandbox", "process"]
+        rest = [*script, *rest, *(["rows.jsonl"] if name == "check" else [])]
+    evalcell = [sys.executable, "-m", "runner", name, *rest]
+    done = subprocess.run(["unshare", "-Ur", *evalcell], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert f"the {sandbox} sandbox has no user to run scripts as: only one user is mapped" in said
+    assert not any(word in said for word in ("report it", "Traceback", "Errno"))
+    assert done.returncode == (0 if name in ("doctor", "sandboxes") else 3)

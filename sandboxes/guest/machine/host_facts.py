@@ -13,7 +13,7 @@ from ..supervisor import procfs
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from .types import RuntimeNeeds
 
@@ -119,21 +119,12 @@ def spare_uid() -> int | None:
     """A uid that nobody has, if this process can become it; else None."""
     if os.geteuid() or not (may(_SETUID) and may(_SETGID) and os.path.isdir("/proc/self/fd")):
         return None
-    mapped = [_mapped_ids(f"/proc/self/{name}_map") for name in ("uid", "gid")]
+    mapped = [procfs.mapped_ids(kind) for kind in ("uid", "gid")]
     first = int.from_bytes(os.getrandom(2)) % len(_SPARE)
     for number in (_SPARE[first], 65534):
         if all(any(number in ids for ids in held) for held in mapped):
             return number
     return None
-
-
-def _mapped_ids(path: str) -> Sequence[Container[int]]:
-    try:
-        with open(path) as file:
-            rows = [[int(word) for word in line.split()] for line in file]
-    except OSError:
-        return [range(1 << 32)]
-    return [range(first, first + count) for first, _, count in rows]
 
 
 def limits(size: int, counts_apart: bool, runtime: RuntimeNeeds) -> dict[str, int]:

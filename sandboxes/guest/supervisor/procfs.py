@@ -125,6 +125,15 @@ def content(pid: int, folder: str | None) -> tuple[Any, ...]:
         return ()
 
 
+def mapped_ids(kind: str) -> list[range]:
+    """The numbers of users (`uid`) or groups (`gid`) that are valid in this process's user namespace."""
+    try:
+        rows = [[int(word) for word in line.split()] for line in _text(f"{_PROC}/self/{kind}_map").splitlines()]
+    except OSError:
+        return [range(1 << 32)]
+    return [range(first, first + count) for first, _, count in rows]
+
+
 def threads_of(uid: int) -> int:
     """The number of threads of this user."""
     found = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Mapping
 from hashlib import blake2b, sha256
@@ -16,7 +17,7 @@ from runner.engine.row import Known, Row
 from runner.output.digests import digests
 from runner.output.stored_rows import StoredScore, contradiction
 from runner.request import Prepared
-from runner.score_cache.randomness import draws
+from runner.score_cache.randomness import asks_of_files, draws
 from runner.score_cache.store import Store
 from runner.types import Evaluator, Result
 from runner.version import installed
@@ -216,7 +217,9 @@ def _described(prepared: Prepared, files: Mapping[str, str | None]) -> tuple[byt
     config = sandbox.config.model_dump(
         mode="json", exclude={"jobs", "isolation", "install_timeout", "files", "env_file"}
     )
-    place = [FORMAT, installed(), sandbox.name, config, dict(files)]
+    asks = asks_of_files(evaluator)
+    seen = {name: _as_seen(path) for name, path in sandbox.config.files.items() if asks}
+    place = [FORMAT, installed(), sandbox.name, config, dict(files), seen]
     parts = [
         *place,
         sha256(evaluator.source.encode()).hexdigest(),
@@ -227,6 +230,13 @@ def _described(prepared: Prepared, files: Mapping[str, str | None]) -> tuple[byt
         sandbox.isolation,
     ]
     return sha256(json.dumps(place, sort_keys=True).encode("utf-8", "surrogatepass")).digest(), parts
+
+
+def _as_seen(path: str) -> list[int | str]:
+    """What a script can read of a file beside its content; it changes with each checkout."""
+    about = os.stat(path)
+    times = about.st_mtime_ns, about.st_ctime_ns
+    return [os.path.realpath(path), *times, about.st_ino, about.st_dev, about.st_mode, about.st_uid, about.st_gid]
 
 
 def _result(kept: bytes, row: Row, evaluator: Evaluator, identity: str) -> Result | None:

@@ -12,6 +12,14 @@ _NAMES = frozenset({"urandom", "getrandom", "now", "today", "utcnow", "default_r
 _TYPESCRIPT = re.compile(r"\bMath\s*\.\s*random\b|\b(?:crypto|Date|performance|Temporal|import)\b(?!\s+type\b)")
 
 
+_OF_FILES = re.compile(r"\b(?:[lf]?stat|stat_result|get[acm]time|scandir|st_\w+|realpath|resolve|readlink)\b")
+
+
+def asks_of_files(evaluator: Evaluator) -> bool:
+    """Whether the script names what reads a file's times, owner or place, as far as its text tells."""
+    return _OF_FILES.search(evaluator.source) is not None
+
+
 def draws(evaluator: Evaluator) -> str | None:
     """
     The first name in the script that tells of random numbers or of the clock, such as `random`. None: there is none.

@@ -47,6 +47,7 @@ try:
     if asked["names"]:
         for name in asked["names"]:
             os.chmod(os.path.join(work, name), 0o444)
+            os.utime(os.path.join(work, name), (0, 0))  # the same on each machine
         os.chmod(work, 0o755)
         try:
             os.rename(work, folder)

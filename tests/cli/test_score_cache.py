@@ -139,6 +139,27 @@ def test_what_a_score_depends_on_is_in_its_key(here: Path) -> None:
 
 
 @pytest.mark.rotating("scores that are kept", "wasm", "cache")
+@pytest.mark.rotating("process", "cache")
+def test_a_script_that_reads_a_files_time_is_run_again_when_that_changes(here: Path) -> None:
+    reads = "import os\ndef evaluate(output, other=0): return {} % 1000 + len(open(os.environ['MODEL']).read())\n"
+    (here / "model").write_text("four")
+    write_rows(here / "data.jsonl", [{"output": "a", "other": 0}])
+
+    def scored(seconds: int, what: str) -> tuple[Any, int]:
+        (here / "script.py").write_text(reads.format(what))
+        if (here / "model").stat().st_mtime != seconds:
+            os.utime(here / "model", (seconds, seconds))
+        words = ["--sandbox", "process", "--file", "MODEL=model", "--cache"]
+        (row,), told = score("x.jsonl", *words)
+        return row["score"], told["cached"]
+
+    times = "os.stat(os.environ['MODEL']).st_mtime"
+    assert [scored(7, times), scored(7, times), scored(8, times)] == [(11, 0), (11, 1), (12, 0)]
+    assert [scored(7, "0"), scored(8, "0")] == [(4, 0), (4, 1)], (
+        "where it reads none, a touch or a checkout costs nothing"
+    )
+
+
 def test_tables_tell_what_was_taken_from_the_cache(here: Path) -> None:
     score("x.jsonl", "--cache")
     run(

@@ -46,6 +46,10 @@ values back, which are compared as Python's own. Objects of the program's classe
 attributes, and for `==` between two of them; they equal nothing else. One that it returned is `spoilt`, too, where
 tests give it a function or a slice, or would ask it without end.
 
+Where Python itself goes on after an exception (the end of a loop after StopIteration or IndexError, a default after
+AttributeError, KeyError or TypeError), one of the program's does not count as such: it reaches the tests as another of
+the same name, unless they use this name.
+
 With isolation `batch`, tests that may leave something behind, such as a patched module, are followed by rows that are
 each judged in a state of their own, which takes longer.
 

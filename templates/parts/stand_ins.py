@@ -16,6 +16,13 @@ STEPS = 100_000
 """Uses of answers that are not known yet, after which the tests wait for these."""
 
 
+STEERING = (
+    *(StopIteration, StopAsyncIteration, GeneratorExit, AttributeError, KeyError, IndexError, TypeError),
+    *(SystemExit, KeyboardInterrupt),
+)
+"""Exceptions by which Python itself goes on: it ends a loop, or takes a default, where nobody asks for them by name."""
+
+
 class Stop(BaseException):
     """Ends a run of the tests: it has asked enough, or its verdict stands."""
 
@@ -35,6 +42,8 @@ class Questions:
         """Whether an answer is not known. From then on, what the tests see is made up, and proves nothing."""
         self.errors: dict[str, type[Exception]] = {}
         """The program's classes that the tests catch."""
+        self.names: Callable[[], set[str]] = set
+        """The names that the tests use."""
         self.spoilt = ""
         """Why the answers are not believed, if they are not: no test may overlook it."""
         self.refused = ""
@@ -67,7 +76,7 @@ class Questions:
         place = len(self.asked)
         self.asked.append(question)
         if len(self.asked) > ASKED:
-            if chosen and self.missing:
+            if self.missing:  # made-up answers may have no end
                 self.asked.pop()
             else:
                 self._refuse(f"the tests ask the program more than {ASKED} things", chosen)
@@ -96,7 +105,7 @@ class Questions:
             self.printed.append(printed)
             sys.stdout.write(printed)
         if "raised" in answer:
-            error = self._error(answer["raised"])
+            error = self._error(answer["raised"], question)
             self.last = f"{said} raised {type(error).__name__}: {_short(str(error))}"
             raise error
         try:
@@ -109,12 +118,21 @@ class Questions:
         self.last = f"{said} returned {_short(value)}"
         return value
 
-    def _error(self, raised: Any) -> BaseException:
-        """As an exception of the first built-in class that it is one of, and of those that the tests catch by name."""
+    def _error(self, raised: Any, question: Any) -> BaseException:
+        """
+        As an exception of the first built-in class that it is one of, and of those that the tests catch by name.
+
+        One that would steer the tests is of another class, unless they name it: `all(map(f, …))` would hold where `f`
+        raises StopIteration.
+        """
         raised = raised if isinstance(raised, dict) else {}
         names = [name for name in raised.get("classes", ()) if isinstance(name, str)]
         known = [found for name in names if isinstance(found := getattr(builtins, name, None), type)]
-        base = next((one for one in known if issubclass(one, BaseException)), Exception)
+        known = [one for one in known if issubclass(one, BaseException)]
+        wanted = self.names() if any(issubclass(one, STEERING) for one in known) else set()
+        expected = _EXPECTED.get("get" if question.get("get") else str(question.get("apply")))
+        plain = (one for one in known if not issubclass(one, STEERING) or one is expected or one.__name__ in wanted)
+        base = next(plain, Exception)
         own = [self.errors[name] for name in names if name in self.errors]
         line = f" (line {raised['line']})" if isinstance(raised.get("line"), int) else ""
         text = str(raised.get("text", ""))[:1000]
@@ -164,6 +182,10 @@ class Questions:
 
 class _UnknownError(Exception):
     pass
+
+
+_EXPECTED = {"get": AttributeError, "next": StopIteration, "len": TypeError}
+"""By what is asked of an object of the program's: how it says that there is none."""
 
 
 def _short(value: Any) -> str:

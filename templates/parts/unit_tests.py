@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
+import re
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from templates.parts.pytest_part import SkippedError, found_tests, pytest_part
@@ -83,6 +85,9 @@ class UnitTests:
 
         `stepwise`: what one statement raises does not keep those after it from running, and each assert is a case.
         """
+        questions.names = self._used
+        # What ends a thread is seen by nobody else.
+        threading.excepthook = lambda end: self._failed("a thread", end.exc_value or end.exc_type(), questions, verdict)
         names = self._names(questions)
         finds = self.text.startswith(_TESTS) or any(f"\n{start}" in self.text for start in _TESTS)
         try:
@@ -101,6 +106,14 @@ class UnitTests:
             pass
         except BaseException as error:
             self._failed(self._place(error), error, questions, verdict)
+        finally:
+            threading.excepthook = threading.__excepthook__
+
+    def _used(self) -> set[str]:
+        """The names in the tests, and those that a prompt catches, whose functions tests may call."""
+        caught = re.findall(r"^\s*except\b.*", self._prompt, re.MULTILINE)
+        used = [getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(ast.parse(self.text))]
+        return {*used, *re.findall(r"\w+", " ".join(caught))}
 
     def _failed(self, what: str, error: BaseException, questions: Questions, verdict: Verdict) -> None:
         self.stopped |= questions.missing
@@ -135,10 +148,16 @@ class UnitTests:
                 verdict.hold()
 
     def _stepped(self, questions: Questions, verdict: Verdict) -> Callable[[int, bool], None]:
+        calls = {}  # by line: the functions whose value is not used there
+        for node in ast.walk(ast.parse(self.text)):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+                name = getattr(node.value.func, "id", getattr(node.value.func, "attr", ""))
+                calls.update(dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), name))
+
         def stepped(line: int, raises: bool) -> None:
             error = sys.exception()
             assert error is not None
-            if isinstance(error, Stop) or (raises and not questions.missing):
+            if isinstance(error, Stop) or ((raises or _is_used(calls, sys._getframe(1))) and not questions.missing):
                 raise error
             if not questions.missing:
                 verdict.fail(self._shown(line), error)
@@ -156,6 +175,14 @@ class UnitTests:
         sys.modules["pytest"] = pytest_part()
         sys.modules[self._module] = _Whole(self._module, names)
         return {"__name__": "tests", "__builtins__": names}
+
+
+def _is_used(calls: dict[int, str], function: FrameType) -> bool:
+    """Whether tests use what this function returns, such as a helper in an assert: it must not seem to return None."""
+    frame = function.f_back
+    while frame is not None and frame.f_code.co_filename != FILE:
+        frame = frame.f_back
+    return frame is not None and calls.get(frame.f_lineno) not in (function.f_code.co_name, "run")
 
 
 class _Names(dict[str, Any]):

@@ -182,7 +182,84 @@ def test_loops_and_bombs_fail_their_row_alone_and_are_told_as_what_they_are(sand
     assert found["honest"].label == "passed"
 
 
+STEERS = {
+    "map": ("StopIteration", "assert all(map(lambda c: f(c[0]) == c[1], [(1, 2)]))\n"),
+    "zip": ("StopIteration", "for a, b in zip(map(f, [1, 2]), [1, 2]):\n    assert a == b\n"),
+    "sum": ("StopIteration", "assert sum(map(f, [1, 2])) == 0\n"),
+    "filter": ("StopIteration", "assert not list(filter(f, [1, 2]))\n"),
+    "next": ("StopIteration", "assert next(map(f, [1, 2]), 7) == 7\n"),
+    "iter": ("StopIteration", "for x in iter(lambda: f(1), 3):\n    assert x == 2\n"),
+    "yield from": ("StopIteration", "def g(): yield from map(f, [1])\nassert all(x == 2 for x in g())\n"),
+    "a class of its own": ("Own", "assert sum(map(f, [1, 2])) == 0\n"),
+    "getattr": (
+        "AttributeError",
+        "class B:\n    @property\n    def ok(self): return f(1) == 2\nassert getattr(B(), 'ok', True)\n",
+    ),
+    "in": ("IndexError", "class B:\n    def __getitem__(self, i): return f(i)\nassert 5 not in B()\n"),
+    "a loop by index": (
+        "IndexError",
+        "class B:\n    def __getitem__(self, i): return f(i)\nassert all(x == 2 for x in B())\n",
+    ),
+    "a mapping's default": (
+        "KeyError",
+        "from collections.abc import Mapping\nclass B(Mapping):\n    def __getitem__(self, i): return f(i)\n"
+        "    def __iter__(self): return iter(())\n    def __len__(self): return 0\nassert B().get(1, 7) == 7\n",
+    ),
+    "a length as a hint": (
+        "TypeError",
+        "class B:\n    def __len__(self):\n        assert f(1) == 2\n        return 0\n"
+        "    def __iter__(self): return iter(())\nassert list(B()) == []\n",
+    ),
+    "close": (
+        "GeneratorExit",
+        "def g():\n    try: yield 1\n    finally: assert f(1) == 2\na = g()\nnext(a)\na.close()\n",
+    ),
+    "async for": (
+        "StopAsyncIteration",
+        "import asyncio\nclass A:\n    def __aiter__(self): return self\n    async def __anext__(self): return f(1)\n"
+        "async def main():\n    async for x in A(): assert x == 2\nasyncio.run(main())\n",
+    ),
+    "a helper": ("ValueError", "def h(): return f(1)\nassert h() is None\nfor x in [1]:\n    assert not h()\n"),
+    "a thread": (
+        "SystemExit",
+        "import threading\nbad = []\ndef w():\n    if f(1) != 2: bad.append(1)\n"
+        "t = threading.Thread(target=w)\nt.start()\nt.join()\nassert not bad\n",
+    ),
+}
+
+
+@pytest.mark.rotating("templates", "templates", "process")
+@pytest.mark.parametrize("score", ["all", "share"])
+def test_no_exception_of_a_program_steers_its_tests(score: str) -> None:
+    rows = [
+        {"id": name, "output": f"class Own(StopIteration): pass\ndef f(*a): raise {error}\n", "reference": tests}
+        for name, (error, tests) in STEERS.items()
+    ]
+    found = evaluate("code-tests", rows, sandbox="process", mapping=InputMapping(literals={"score": score})).results
+    # Where the share counts, the assert after the thread holds.
+    expected = {**dict.fromkeys(STEERS, 0.0), **({"a thread": 0.5} if score == "share" else {})}
+    assert {r.id: (r.outcome, r.score) for r in found} == {name: ("scored", one) for name, one in expected.items()}
+    for result in found:
+        assert STEERS[result.id][0] in str(result.explanation), result
+
+
 TESTS = {
+    "exceptions that tests name": (
+        "class Box:\n    def __iter__(self): return self\n    def __next__(self): raise StopIteration\n"
+        "def f(n):\n    if n == 1: raise KeyError(n)\n    if n == 2: raise IndexError\n    return Box()\n"
+        "def g(x): return x.no\n",
+        "import pytest\ntry:\n    f(1)\n    assert False\n"
+        "except LookupError as e:\n    assert type(e).__name__ == 'KeyError'\n"
+        "with pytest.raises(IndexError): f(2)\nwith pytest.raises(AttributeError): g(1)\n"
+        "assert next(f(3), 7) == 7 and not hasattr(f(3), 'no') and getattr(f(3), 'no', 8) == 8\n",
+    ),
+    "what is async, or yields": (
+        "def f(n): return n + 1\n",
+        "import unittest\nasync def test_f(): assert f(1) == 2\n"
+        "class TestF(unittest.IsolatedAsyncioTestCase):\n    async def asyncSetUp(self): self.n = f(2)\n"
+        "    async def test_f(self): self.assertEqual(self.n, 3)\n",
+    ),
+    "a loop that ends with an answer": ("def f(n): return n < 3\n", "n = 0\nwhile f(n):\n    n += 1\nassert n == 3\n"),
     "loops that need answers": (
         "def f(n):\n    return n // 2\n",
         "n = 40\nsteps = 0\nwhile n > 0:\n    n = f(n)\n    steps += 1\nassert steps == 6\n",
@@ -225,6 +302,17 @@ TESTS = {
         "try:\n    f(1)\n    assert False\nexcept KeyError as e:\n    assert '1' in str(e)\n",
     ),
 }
+
+
+@pytest.mark.rotating("templates", "templates", "process")
+@pytest.mark.parametrize(
+    "test", ["async def test_f(): assert f(1) == 2", "def test_f():\n    yield\n    assert f(1) == 2"]
+)
+def test_a_test_that_is_async_or_yields_is_run(test: str) -> None:
+    rows = [{"output": "def f(n): return 0\n", "reference": f"def test_g(): assert f(2) == 0\n{test}\n"}]
+    (found,) = evaluate("code-tests", rows, sandbox="process").results
+    assert (found.label, found.score) == ("failed", 0.0)
+    assert "test_f, line" in str(found.explanation)
 
 
 @pytest.mark.rotating("templates", "templates", "process")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, assert_never
 
 from runner.evaluators.dialect import DIALECTS, Dialect
+from runner.evaluators.returns import NUMBER
 from runner.text import listed, suggestion, whole
 from runner.types import Categorical, Continuous, Freeform, OutputConfig
 from sandboxes.base import Language
@@ -151,11 +152,12 @@ def _apply(value: Any, config: OutputConfig | None, dialect: Dialect, shared: st
         if config is not None and parts.abstained:
             return parts.score_tuple(parts.label, None), True
         match config:
-            case None:
-                return parts.score_tuple(parts.label, parts.score), _says_nothing(parts)
-            case Freeform():
+            case None | Freeform():
                 if parts.empty:
-                    raise InvalidResultError(f"evaluate returned {dialect.value(value)}, which says nothing")
+                    lacks = (
+                        " (so does a function without a `return`)" if value is None and dialect.none == "None" else ""
+                    )
+                    raise InvalidResultError(f"evaluate returned {dialect.value(value)}, which says nothing{lacks}")
                 return parts.score_tuple(parts.label, parts.score), _says_nothing(parts)
             case Categorical():
                 return _categorical(parts, config, value, dialect), False
@@ -256,6 +258,8 @@ def _continuous(parts: _Parts, config: Continuous, value: Any, dialect: Dialect)
     score = parts.score
     if score is None:
         why = f"{dialect.boolean} is not a score" if isinstance(value, bool) else "which has no score"
+        if isinstance(value, str) and NUMBER.fullmatch(value):
+            why = "a number as text, which is no score"
         raise InvalidResultError(f"evaluate returned {dialect.value(value)}, {why}")
     low, high = config.lower_bound, config.upper_bound
     if (low is None or low <= score) and (high is None or score <= high):
@@ -291,4 +295,4 @@ def _accepted(config: OutputConfig | None, dialect: Dialect) -> str:
             return f"0.5, or {shape}; to give no score: {declined}"
         case _:
             shape = dialect.object(label='"good"', score="0.5", explanation=_WHY)
-            return f'0.5, "good", {dialect.true}, or {shape}'
+            return f'0.5, "good", {dialect.true}, or {shape}; to give no score: {declined}'

@@ -11,6 +11,7 @@ from runner.reports.content import RunContent
 from runner.request import Prepared
 from runner.results.allowance import parse_allowed
 from runner.results.gates import judge, parse_gate
+from runner.results.label_notes import label_notes
 from runner.results.summary import Stats, Summary
 from runner.results.sums import Sums
 from runner.results.worst import ShownRows
@@ -60,7 +61,11 @@ class Conclusion:
             name=self._prepared.evaluator.name,
             state=state,
             source=self._prepared.dataset or "",
-            notes=[*notes, *([compared.why] if compared and compared.why else [])],
+            notes=[
+                *notes,
+                *label_notes(more["summary"], self._prepared.evaluator),
+                *([compared.why] if compared and compared.why else []),
+            ],
             comparison=compared.comparison if compared else None,
             **more,
         )

@@ -16,7 +16,10 @@ from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
 from runner.evaluators.mapping import bind
 from runner.evaluators.parameters import about
+from runner.evaluators.returns import return_notes
 from runner.request import Prepared
+from runner.results.label_notes import label_notes
+from runner.results.tally import Tally
 from runner.results.worst import Worst
 from runner.runs.stored import prepare
 from runner.text import printable, whole
@@ -53,6 +56,8 @@ def check(options: Options) -> int:
     # Opened here, where a file that hangs holds up no event loop.
     with nullcontext() if dataset is None else prepared.open(stdin=stdin) as cases:
         out.print(render.facts(_facts(prepared)))
+        for note in return_notes(evaluator):
+            render.err().say(render.text(f"note: {printable(whole(script))}: {note}"))
         if dataset is None and not sandbox.capabilities.checks:
             return DONE
         if signals.run(_try(prepared, cases, tried)):
@@ -67,9 +72,12 @@ def check(options: Options) -> int:
     if dataset is None:
         return DONE
     results = tried.results
-    shown = Worst(None, keep=_TRIED)
+    shown, tally = Worst(None, keep=_TRIED), Tally(prepared.evaluator.outputs)
     for result in results:
         shown.add(result)
+        tally.add(result)
+    for note in label_notes(tally.summary(), prepared.evaluator):
+        render.err().say(render.text(f"note: {note}"))
     out.print()
     out.print(render.rows_table(shown.rows().rows))
     if any(result.outcome == "scored" for result in results) or (results and not prepared.evaluator.evaluates):

@@ -22,6 +22,7 @@ from runner.datasets.location import is_url
 from runner.output.folder import is_folder
 from runner.output.manifest import State
 from runner.request import RunRequest
+from runner.results.label_notes import label_notes
 from runner.results.overview import nothing_scored, verdict
 from runner.results.summary import Summary
 from runner.results.worst import WORST, Show, safe
@@ -216,7 +217,7 @@ def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = 
     """Print the figures; return the exit code. `of` begins what is said on stderr: one of several evaluators."""
     summary = work.summary("interrupted" if interrupted else "finished")
     if not options.quiet:
-        for note in work.notes:
+        for note in [*work.notes, *label_notes(summary, work.prepared.evaluator)]:
             _tell(f"{of}note: {in_options(note)}", in_full=True)
     if interrupted:
         when = f"after {rows_of(summary.rows)}; {_kept(work)}" if summary.rows else "before the first row was scored"

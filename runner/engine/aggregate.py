@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from runner.errors import MappingError
-from runner.evaluators.entrypoint import AGGREGATE, script
+from runner.evaluators.program import aggregate_program
 from runner.results.figures import Figures, figures_of
 from runner.results.gathered import Gathered, GatherError
 from runner.results.normalize import InvalidResultError
@@ -116,7 +116,7 @@ class Aggregation:
 
 async def _executed(evaluator: Evaluator, call: Call, sandbox: Sandbox, limits: Limits) -> Execution:
     """The one execution of the call. Raises SandboxLostError."""
-    program = await sandbox.load(script(evaluator.source, evaluator.language, AGGREGATE), limits)
+    program = await sandbox.load(aggregate_program(evaluator), limits)
     try:
         if program.loaded.status != "ok":
             return program.loaded

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import templates
-from runner.evaluators.entrypoint import NAME, script
+from runner.evaluators.entrypoint import AGGREGATE, NAME, script
 from runner.types import Evaluator
 from sandboxes.base import Script
+
+
+def aggregate_program(evaluator: Evaluator) -> Script:
+    """What is loaded to judge all rows together."""
+    if evaluator.dialect is None:
+        return script(evaluator.source, evaluator.language, AGGREGATE)
+    return program(evaluator)
 
 
 def program(evaluator: Evaluator) -> Script:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
 from runner.evaluators.column import BY_NAME
 from runner.evaluators.header import Header
 from runner.evaluators.python_signature import Signature, read_signature
-from runner.types import DialectFailures
+from runner.types import Aggregate, DialectFailures
 from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
+
+_TOGETHER = re.compile(
+    r"\b(test_results|predictions|targets|item_results|score_rows|ReportEvaluator)\b|@\w*\.?metric\b"
+)
+"""Words of Opik, MLflow, Langfuse, Weave, pydantic-evals and Inspect for what judges all rows together."""
 
 
 class AsRead(NamedTuple):
@@ -58,11 +64,17 @@ def as_read(
         if native is not None:
             return AsRead(native)
         assert refused is not None
+        if language == "python" and (found := _TOGETHER.search(text)):
+            raise EvaluatorError(
+                f"{refused}; what a tool calls once, with all rows, as `{found[0]}` looks like, is here "
+                "`def aggregate(results): …`: docs/how-to/aggregates.md"
+            )
         raise refused
     found, kind = reading.found, reading.dialect
     if failures != "failed" and not (kind.zeroes and (language == "python" or found.entry == "<inline>")):
         raise EvaluatorError(f"{where} is {kind.title}, whose exceptions are no scores there either; they stay failed")
-    signature = Signature(found.parameters, found.accepts_any, found.docstring)
+    together = Aggregate(accepts_any=True) if found.summary else None
+    signature = Signature(found.parameters, found.accepts_any, found.docstring, not found.summary, together)
     versions = (kind.name, found.entry, str(kind.version), failures)
     return AsRead(signature, kind.name, found.entry, versions, found.packages, kind.higher_is_better)
 

@@ -40,6 +40,8 @@ class Found(NamedTuple):
     docstring: str = ""
     sure: bool = False
     """True where nothing else has such a function: it counts more than what looks alike beside it."""
+    summary: bool = False
+    """True if it is called once, with all rows, and gives figures of them."""
 
     @classmethod
     def of(

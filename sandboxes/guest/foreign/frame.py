@@ -174,6 +174,17 @@ def several(found: dict[str, Any], why: str) -> Any:
     return {"outputs": found}
 
 
+def figures(found: dict[str, Any], name: str) -> dict[str, Any]:
+    """The results of a function that judges all rows together, as numbers by their names. Raises ValueError."""
+    if "invalid" in found:
+        raise ValueError(found["invalid"])
+    named_results = found.get("outputs") or {name: found}
+    for key, one in named_results.items():
+        if one.get("score") is None and one.get("label") is not None:
+            raise ValueError(f"{key} is the text {words(one['label'])}: a figure of all rows is a number")
+    return {key: one.get("score") for key, one in named_results.items()}
+
+
 def as_object(value: Any, key: str) -> Any:
     """The object, or one that has what is no object under the key."""
     return value if isinstance(value, dict) else {} if value is None else {key: value}

@@ -10,6 +10,8 @@ from .frame import (
     Record,
     calling,
     defaults,
+    figures,
+    finished,
     invalid,
     load,
     named,
@@ -83,8 +85,12 @@ def load_page(source: str) -> ModuleType:
     return load(source, **{one.__name__: one for one in (EvaluationContext, EvaluationResult, Score, ToolCall)})
 
 
-def wrap(source: str, entry: str, page: bool, real: bool) -> Callable[..., Any]:
-    """The function that takes a row's words. `page`: it was written for the page. `real`: the package is there."""
+def wrap(source: str, entry: str, page: bool, real: bool, summary: bool) -> Callable[..., Any]:
+    """
+    The function that takes a row's words. `page`: it was written for the page. `real`: the package is there.
+
+    `summary`: it judges all rows together, and the function takes their results, as `aggregate` does.
+    """
     if page:
         function = named(load_page(source), entry)
         own: dict[str, bool] = {}
@@ -101,7 +107,19 @@ def wrap(source: str, entry: str, page: bool, real: bool) -> Callable[..., Any]:
         values = {"input": row.get("input"), "output": row.get("output"), "expected_output": row.get("reference")}
         return (), {**values, "metadata": row.get("metadata"), **defaults(row, own, _KEYWORDS)}
 
-    return calling(function, given, _of_page if page else _of_sdk)
+    def summed(results: list[dict[str, Any]], **settings: Any) -> Any:
+        rows = [(one.get("id"), {**settings, **one["arguments"]}) for one in results]
+        items = [_item_result(id, row) for id, row in rows]
+        value = function(item_results=items, **defaults(settings, own, ("item_results",)))
+        return finished(value, lambda found: figures(_of_sdk(found), entry))
+
+    return summed if summary else calling(function, given, _of_page if page else _of_sdk)
+
+
+def _item_result(id: Any, row: dict[str, Any]) -> Record:
+    """A row as what Langfuse gives of an item to the evaluators of a run."""
+    item = Record(id=id, input=row.get("input"), expected_output=row.get("reference"), metadata=row.get("metadata"))
+    return Record(item=item, output=row.get("output"), evaluations=[], trace_id=None, dataset_run_id=None)
 
 
 def context_of(row: dict[str, Any]) -> EvaluationContext:

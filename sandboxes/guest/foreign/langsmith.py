@@ -9,6 +9,8 @@ from .frame import (
     as_object,
     calling,
     defaults,
+    figures,
+    finished,
     invalid,
     load,
     mapped,
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+_SINGLE = {"run": "runs", "example": "examples"}
+_LISTS = ("inputs", "outputs", "reference_outputs")
 _SUPPORTED = ("run", "example", "inputs", "outputs", "reference_outputs", "attachments")
 _FIELDS = (
     *("key", "score", "value", "metadata", "comment", "correction", "evaluator_info", "feedback_config"),
@@ -61,8 +65,12 @@ class RunEvaluator:
     """The base class of LangSmith's evaluators."""
 
 
-def wrap(source: str, entry: str, page: bool, real: bool) -> Callable[..., Any]:
-    """The function that takes a row's words. `page`: it was written for the page. `real`: the package is there."""
+def wrap(source: str, entry: str, page: bool, real: bool, summary: bool) -> Callable[..., Any]:
+    """
+    The function that takes a row's words. `page`: it was written for the page. `real`: the package is there.
+
+    `summary`: it judges all rows together, and the function takes their results, as `aggregate` does.
+    """
     if not real:
         stub("langsmith")
         stub("langsmith.schemas", Run=Run, Example=Example)
@@ -76,26 +84,38 @@ def wrap(source: str, entry: str, page: bool, real: bool) -> Callable[..., Any]:
     by_place = bool(others) or list(own) == ["run", "example"] or page
     key = entry.rpartition(".")[2]
 
-    def given(row: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def values_of(row: dict[str, Any]) -> dict[str, Any]:
         inputs = part_of(row, "input", "inputs.", "input")
         outputs = part_of(row, "output", "outputs.", "output")
         reference = part_of(row, "reference", "reference_outputs.", "output")
         metadata = row.get("metadata") or {}
         run = Run(inputs=inputs, outputs=outputs, metadata=metadata, extra={"metadata": metadata}, error=None)
         example = Example(inputs=inputs, outputs=reference, metadata=metadata, attachments={})
-        more = defaults(row, own, _SUPPORTED)
-        if by_place:
-            return (run, example)[: max(1, min(2, len(own)))], more
-        values = {
+        return {
             **{"run": run, "example": example, "inputs": inputs, "outputs": outputs},
             **{"reference_outputs": reference, "attachments": {}},
         }
+
+    def given(row: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        values, more = values_of(row), defaults(row, own, _SUPPORTED)
+        if by_place:
+            return (values["run"], values["example"])[: max(1, min(2, len(own)))], more
         return (), {name: values[name] for name in values if name in own} | more
 
     def judged(value: Any) -> Any:
         return _of_page(value) if page else _of_sdk(value, key)
 
-    return calling(function, given, judged)
+    def summed(results: list[dict[str, Any]], **settings: Any) -> Any:
+        rows = [values_of({**settings, **one["arguments"]}) for one in results]
+        lists = {_SINGLE.get(name, name): [row[name] for row in rows] for name in (*_SINGLE, *_LISTS)}
+        more = defaults(settings, own, (*_SUPPORTED, *lists))
+        return finished(function(**{name: lists[name] for name in lists if name in own}, **more), figured)
+
+    def figured(value: Any) -> dict[str, Any]:
+        name = value.get("key") if isinstance(value, dict) else getattr(value, "key", None)
+        return figures(_of_sdk(value, key), name if isinstance(name, str) else key)
+
+    return summed if summary else calling(function, given, judged)
 
 
 def part_of(row: dict[str, Any], name: str, prefix: str, key: str) -> Any:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import brings, program
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed
+from runner.evaluators.foreign.summaries import reads
 from runner.evaluators.foreign.types import ForeignDialect, Found
 from runner.types import Evaluator
 
 PAGE = "evaluate"
+_RUN = "item_results"
+"""The parameter of what Langfuse calls after all rows."""
 _MARKS = ("observation", "experiment", "EvaluationContext")
 _STUBS = {"langfuse", "langfuse.Evaluation", "langfuse.experiment", "langfuse.experiment.Evaluation"}
 
@@ -18,7 +22,13 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     if function is None:
         return None
     packages = () if page else needed(module, _STUBS, {"langfuse": "langfuse"})
-    return Found.of(module, function, packages, sure=page is not None)
+    summary = page is None and _RUN in function.names
+    if summary and "evaluations" in reads(module, function.name):
+        raise EvaluatorError(
+            f"{module.where}: {function.name} reads other evaluators' evaluations, which are not there; score the rows "
+            "with `evaluate`, and judge them together in `aggregate(results)`: docs/how-to/aggregates.md"
+        )
+    return Found.of(module, function, packages, sure=page is not None or summary)._replace(summary=summary)
 
 
 def _of_page(module: ScriptModule, named: bool) -> Function | None:
@@ -39,17 +49,20 @@ def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> Function | 
 
 def _is_ours(function: Function) -> bool:
     own = function.names
+    if _RUN in own:
+        return set(function.required) <= {_RUN}
     return "output" in own and ("expected_output" in own or (function.accepts_any and "input" in own))
 
 
 def _program(evaluator: Evaluator) -> str:
-    return program("langfuse", evaluator, page=evaluator.entry == PAGE, real=brings(evaluator, "langfuse"))
+    page, real = evaluator.entry == PAGE, brings(evaluator, "langfuse")
+    return program("langfuse", evaluator, page=page, real=real, summary=not evaluator.evaluates)
 
 
 DIALECT = ForeignDialect(
     name="langfuse",
     title="a Langfuse evaluator",
-    version=2,
+    version=3,
     read=_read,
     program=_program,
     languages=("python", "typescript"),

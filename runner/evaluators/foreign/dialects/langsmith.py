@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from runner.evaluators.foreign.guest import brings, program
 from runner.evaluators.foreign.module import Function, ScriptModule, needed
+from runner.evaluators.foreign.summaries import takes_lists
 from runner.evaluators.foreign.types import ForeignDialect, Found
 from runner.types import Evaluator
 
 PAGE = "perform_eval"
-_SUPPORTED = {"run", "example", "inputs", "outputs", "reference_outputs", "attachments"}
+_WORDS = ("inputs", "outputs", "reference_outputs")
+_SUPPORTED = {"run", "example", "runs", "examples", *_WORDS, "attachments"}
 _STUBS = {
     *("langsmith", "langsmith.schemas", "langsmith.schemas.Run", "langsmith.schemas.Example"),
     *("langsmith.evaluation", "langsmith.evaluation.evaluator"),
@@ -26,7 +28,12 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     if function is None:
         return None
     packages = needed(module, _STUBS, {"langsmith": "langsmith"})
-    return Found.of(module, function, packages, sure=function.name == PAGE)
+    found = Found.of(module, function, packages, sure=function.name == PAGE)
+    own = set(function.names)
+    summary = bool(own & {"runs", "examples"}) or (
+        not own & {"run", "example"} and takes_lists(module, function.name, _WORDS)
+    )
+    return found._replace(summary=summary and function.name != PAGE)
 
 
 def _function(module: ScriptModule, entry: str | None, named: bool) -> Function | None:
@@ -44,18 +51,20 @@ def _is_ours(function: Function) -> bool:
     names = set(function.required)
     if not names or "." in function.name:
         return False
-    marks = {"run", "example"} if names == {"run", "example"} else names & {"outputs", "reference_outputs"}
+    pairs = ({"run", "example"}, {"runs", "examples"})
+    marks = names if names in pairs else names & {"outputs", "reference_outputs"}
     return bool(marks) and names <= _SUPPORTED and function.names[0] in _SUPPORTED
 
 
 def _program(evaluator: Evaluator) -> str:
-    return program("langsmith", evaluator, page=evaluator.entry == PAGE, real=brings(evaluator, "langsmith"))
+    page, real = evaluator.entry == PAGE, brings(evaluator, "langsmith")
+    return program("langsmith", evaluator, page=page, real=real, summary=not evaluator.evaluates)
 
 
 DIALECT = ForeignDialect(
     name="langsmith",
     title="a LangSmith evaluator",
-    version=2,
+    version=3,
     read=_read,
     program=_program,
     arguments={

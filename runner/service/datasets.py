@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from runner.store.names import parted
 from runner.store.types import DatasetInfo, Page, Preset
 from sandboxes.base import SandboxConfig
 
+_ENCODING = re.compile(r', or give its encoding, such as encoding="[\w-]*"')
 _AT_ONCE = 1 << 20
 """Bytes that are gathered before they go to the disk."""
 
@@ -44,14 +46,16 @@ class Datasets(Part):
             with _room():
                 await self._written(stream, path)
             try:
-                rows, columns = await self._slowly(looked_at, path)
+                rows, columns, notes = await self._slowly(looked_at, path)
             except DatasetError as error:
-                raise DatasetError(str(error).replace(path.name, file_name)) from None
-            return await to_thread.run_sync(
+                raise DatasetError(_of_sender(str(error), path, file_name, made)) from None
+            info = await to_thread.run_sync(
                 lambda: self.store.add_dataset(
                     path, name=name or made, suffix=suffix, rows=rows, columns=columns, another=another
                 )
             )
+            said = tuple(_of_sender(note, path, file_name, made) for note in notes)
+            return info.model_copy(update={"notes": said})
         finally:
             for left in (path, folder):
                 with suppress(OSError):
@@ -108,6 +112,12 @@ class Datasets(Part):
     async def delete_preset(self, name: str) -> None:
         """Delete a config. Raises NotStoredError."""
         await threaded(self.store.delete_preset, name)
+
+
+def _of_sender(words: str, path: Path, file_name: str, name: str) -> str:
+    """What was said of the file that was written here, as its sender can use it: only they can change the file."""
+    words = words.replace(f"{path.parent}/", "").replace(path.name, file_name).replace(" rows.", f" {name}.")
+    return _ENCODING.sub("", words)
 
 
 @contextmanager

@@ -18,5 +18,5 @@ def add_example(store: Store) -> None:
     if usage.evaluators or usage.datasets or usage.runs or path is None:
         return
     store.add_evaluator(parse_evaluator(templates.source(NAME), NAME), name=NAME)
-    rows, columns = looked_at(path)
+    rows, columns, _ = looked_at(path)
     store.add_dataset(path, name=DATASET, suffix="".join(path.suffixes[-1:]), rows=rows, columns=columns)

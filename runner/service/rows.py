@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from runner.datasets.dataset import open_dataset
 from runner.errors import DatasetError
@@ -48,9 +48,20 @@ def _soon(dataset: Iterable[Case]) -> Iterator[Case]:
             raise ServiceError("invalid-request", "it takes too long to read so many rows; ask for earlier, or fewer")
 
 
-def looked_at(path: Path, seconds: float = _SECONDS) -> tuple[int | None, tuple[str, ...]]:
+class Looked(NamedTuple):
+    """What a file has."""
+
+    rows: int | None
+    """None where it takes long to count them."""
+    columns: tuple[str, ...]
+    """Those of the first rows."""
+    notes: tuple[str, ...] = ()
+    """How it is read, where that is not as its name says."""
+
+
+def looked_at(path: Path, seconds: float = _SECONDS) -> Looked:
     """
-    The number of a file's rows, unless it takes long to count them, and the columns of the first.
+    Look at a file's rows.
 
     Raises DatasetError for a file that has no row that can be used. Blocks, for about so many seconds at most.
     """
@@ -78,7 +89,7 @@ def looked_at(path: Path, seconds: float = _SECONDS) -> tuple[int | None, tuple[
             raise DatasetError("the file has no rows; add some")
         which = "no row" if ended else f"no row among the first {rows:,}"
         raise DatasetError(f"{which} can be used: {line(why)}")
-    return (rows if ended else total), tuple(columns)[:_NAMES]
+    return Looked(rows if ended else total, tuple(columns)[:_NAMES], tuple(map(line, dataset.about)))
 
 
 def as_row(case: Case) -> dict[str, Any]:

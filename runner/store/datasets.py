@@ -70,7 +70,8 @@ class Datasets(Part):
                 created=now(),
             )
             listed = json.dumps(made.columns, ensure_ascii=False)
-            connection.execute(insert(datasets).values(dict(made) | {"columns": listed}))
+            values = {name: value for name, value in made if name != "notes"}
+            connection.execute(insert(datasets).values(values | {"columns": listed}))
             return made
 
     def datasets(self, after: str | None = None, count: int = 50) -> Page[DatasetInfo]:

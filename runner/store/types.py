@@ -105,6 +105,8 @@ class DatasetInfo(Model):
     """None where nobody counted them."""
     columns: tuple[str, ...] = ()
     created: AwareDatetime
+    notes: tuple[str, ...] = ()
+    """How the file is read, where that is not as its name says. Told when it is added."""
 
 
 class Preset(Model):

@@ -135,8 +135,8 @@ def test_a_request_that_is_sent_again_gets_its_reply_again(client: httpx.Client)
 def test_rows_are_counted_for_so_long_and_no_longer(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"output": 1}\n' * 300))
-    assert looked_at(path) == (300, ("output",))
-    assert looked_at(path, seconds=0) == (None, ("output",))
+    assert looked_at(path) == (300, ("output",), ())
+    assert looked_at(path, seconds=0) == (None, ("output",), ())
     path.write_bytes(gzip.compress(b"{\n" * 300))
     for seconds, words in ((60.0, "^no row can be used: "), (0.0, "^no row among the first 1 can be used: ")):
         with pytest.raises(DatasetError, match=words):

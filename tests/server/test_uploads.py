@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import logging
 import socket
 import time
@@ -10,7 +12,7 @@ import httpx
 import pytest
 
 from runner.server.v1.parts import StrictRequest
-from tests.server.live import Live
+from tests.server.live import Live, finished
 from tests.server.served import PATIENCE
 
 
@@ -60,3 +62,67 @@ def test_who_hangs_up_within_a_file_leaves_nothing_and_no_traceback(
     assert list(folder.iterdir()) == []
     assert client.get("/healthz").status_code == 200
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "note"),
+    [
+        (
+            "array.jsonl",
+            json.dumps([{"output": 1}, {"output": 2}], indent=1).encode(),
+            "is one JSON array, and is read so",
+        ),
+        ("packed.csv", gzip.compress(b"output\n1\n2\n"), "packed.csv is compressed with gzip, and is read so"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says_is_read_and_told(
+    client: httpx.Client, name: str, data: bytes, note: str
+) -> None:
+    kept = client.post("/v1/datasets", params={"name": name}, content=data)
+    assert kept.status_code == 201
+    assert (kept.json()["rows"], kept.json()["columns"]) == (2, ["output"])
+    assert note in " ".join(kept.json()["notes"])
+    rows = client.get(f"/v1/datasets/{kept.json()['name']}/rows").json()["rows"]
+    assert [str(row["row"]["output"]) for row in rows] == ["1", "2"]
+    client.delete(f"/v1/datasets/{kept.json()['name']}").raise_for_status()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        (
+            "data.csv",
+            "output\ncafé\n".encode("cp1252"),
+            "data.csv is not UTF-8: in cp1252, line 2 has 'café'; save the file as UTF-8",
+        ),
+        ("data.csv", b'[{"output": 1}]', "data.csv is JSON, whatever its name says; name it so: mv data.csv data.json"),
+        (
+            "data.csv",
+            b"PAR1\x15\x04",
+            "data.csv is Parquet, whatever its name says; name it so: mv data.csv data.parquet",
+        ),
+        ("data.csv", b"version https://git-lfs.github.com/spec/v1\n", "run: git lfs pull --include data.csv"),
+    ],
+)
+def test_a_file_that_is_refused_is_called_as_its_sender_does(
+    client: httpx.Client, name: str, data: bytes, words: str
+) -> None:
+    refused = client.post("/v1/datasets", params={"name": name}, content=data)
+    assert (refused.status_code, refused.json()["type"]) == (422, "/problems/dataset")
+    assert refused.json()["detail"].endswith(words)
+
+
+def test_a_run_whose_first_rows_fail_for_one_cause_is_stopped(client: httpx.Client) -> None:
+    rows = "".join(json.dumps({"output": n}) + "\n" for n in range(400)).encode()
+    name = client.post("/v1/datasets", params={"name": "fail.jsonl"}, content=rows).json()["name"]
+    source = "def evaluate(output):\n    return 1 / 0\n"
+    client.post("/v1/evaluators", json={"name": "broken", "source": source}).raise_for_status()
+    ended = {}
+    for allowed in (None, "100%"):
+        body = {"evaluator": "broken", "dataset": name, **({"max_failed": allowed} if allowed else {})}
+        ended[allowed] = finished(client, client.post("/v1/runs", json=body).json()["id"], "failed", "finished")
+    stopped = ended[None]
+    assert stopped["state"] == "failed"
+    assert "failed for one cause" in str(stopped["error"])
+    assert 51 <= stopped["summary"]["rows"] < 400  # type: ignore[index]
+    assert ended["100%"]["summary"]["rows"] == 400  # type: ignore[index]

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, Self, cast
 from runner.datasets.buffered import AtHand, buffered_rows
 from runner.datasets.column_values import RowError, UnreadError
 from runner.datasets.delimiter import WORDS
-from runner.datasets.formats import COUNTED, csv_rows, jsonl_rows, lines_with_rows
+from runner.datasets.formats import csv_rows, jsonl_rows, lines_with_rows
 from runner.datasets.json_array import array_rows, object_rows
 from runner.datasets.location import file_of, first_bytes, is_pattern, is_url, open_url
 from runner.datasets.lookahead import Lookahead
@@ -29,6 +29,7 @@ from runner.datasets.streams import (
     BUFFER,
     PACKED,
     as_utf8,
+    beginning,
     refuse_encoded,
     unpacked,
     with_first_line,
@@ -246,7 +247,7 @@ def _open_file(
         regular = regular and packed is None
         counted = regular and part is None
         dataset = _text_file(
-            _Text(file, name, place, begins, partial(_beginning, path) if regular else None),
+            _Text(file, name, place, begins, partial(beginning, path) if regular else None),
             suffix,
             reading,
             lambda: lines_with_rows(path) if counted else None,
@@ -269,15 +270,6 @@ def _first_bytes(place: str, path: Path) -> bytes:
         return first_bytes(place, BUFFER)
     with _open(path) as file:
         return file.peek(BUFFER)[:BUFFER] if path.is_file() else b""  # what is read of a pipe is gone
-
-
-def _beginning(path: Path) -> Iterator[bytes]:
-    """The first bytes of a file, as many as are soon read."""
-    left = COUNTED
-    with path.open("rb", buffering=0) as file:
-        while left > 0 and (part := file.read(min(1 << 20, left))):
-            left -= len(part)
-            yield part
 
 
 class _Text(NamedTuple):

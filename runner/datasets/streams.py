@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO, cast
 
@@ -26,6 +27,7 @@ _BAD = "evalcell.bad"
 MARK = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8."""
 _LOOK = 4096
+_SOON = 64 << 20
 _RARE = 100
 """Of the bytes of UTF-16, one of so many at least is 0: line ends, and what separates columns, have one each."""
 _UNREAD = re.compile("[\udc80-\udcff]")
@@ -51,6 +53,15 @@ def as_utf8(file: BufferedReader, name: str, encoding: str | None) -> tuple[Buff
     if file.peek(3).startswith(MARK):
         file.read(len(MARK))
     return file, found
+
+
+def beginning(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """The first bytes of a file, as many as are soon read."""
+    left = _SOON
+    with open(path, "rb", buffering=0) as file:
+        while left > 0 and (part := file.read(min(1 << 20, left))):
+            left -= len(part)
+            yield part
 
 
 def refuse_encoded(parts: Iterable[bytes], name: str) -> None:

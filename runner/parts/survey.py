@@ -11,12 +11,12 @@ from runner.datasets.column_values import RowError
 from runner.datasets.dataset import open_dataset
 from runner.datasets.formats import json_row, lines
 from runner.datasets.ids import key_of
-from runner.datasets.location import open_file
+from runner.datasets.location import is_url, open_file
 from runner.datasets.parquet import ParquetRows
 from runner.datasets.row_columns import parse_column
 from runner.datasets.rows import own_id
 from runner.datasets.slices import Slice, in_range
-from runner.datasets.streams import as_utf8
+from runner.datasets.streams import as_utf8, beginning, refuse_encoded
 from runner.evaluators.column import Source, needed_column
 from runner.parts.types import Count, CountTask, Look, LookTask
 from runner.text import printable, whole
@@ -39,7 +39,7 @@ def counted(task: CountTask) -> Count:
     """Read a part once. Raises DatasetError and OSError."""
     survey = _Survey(None if task.id is None else parse_column("id", task.id))
     if task.slice.end is not None:
-        survey.json_lines(task.slice)
+        survey.json_lines(task.slice, look=task.reading.encoding is None)
     else:
         for id in own_ids(task):
             survey.add(id)
@@ -69,11 +69,14 @@ class _Survey:
             self._keys.add(key_of(id))
             self._numbered = self._numbered or _NUMBERED.fullmatch(id) is not None
 
-    def json_lines(self, part: Slice) -> None:
+    def json_lines(self, part: Slice, *, look: bool) -> None:
+        """`look`: at its encoding. Raises DatasetError."""
         name = printable(whole(os.path.basename(part.path)))
         with open_file(part.path) as raw:
             file = in_range(raw, part.start, part.end or 0)
             if not part.start:
+                if look:
+                    refuse_encoded([raw.peek()] if is_url(part.path) else beginning(part.path), name)
                 file, _ = as_utf8(file, name, "utf-8")
             for line in lines(file):
                 self._lines += 1

@@ -13,7 +13,6 @@ import pytest
 from runner import evaluate
 from runner.compare.runs import compare_runs
 from runner.datasets.dataset import Dataset, open_dataset
-from runner.datasets.location import find_files
 from runner.errors import DatasetError, NotComparableError
 from tests.runner.reading import refusal, written
 
@@ -173,7 +172,12 @@ def test_parts_and_results_are_looked_at_too(tmp_path: Path) -> None:
     script = written(tmp_path, "one.py", "def evaluate(output):\n    return 1\n")
     report = evaluate(script, str(tmp_path / "rows-*.jsonl"), output=tmp_path / "run")
     assert (report.summary.rows, report.summary.scored, report.summary.mean) == (15, 15, 1.0)
-    assert len(find_files(str(tmp_path / "rows-*.jsonl"))) == 5
+    for name in ("text-1.jsonl", "text-3.jsonl"):
+        written(tmp_path, name, LINES)
+    written(tmp_path, "text-2.jsonl", b'{"output": "caf\xe9"}\n')
+    with pytest.raises(DatasetError, match=r"text-2.jsonl is not UTF-8: in cp1252, line 1 has .*café"):
+        evaluate(script, str(tmp_path / "text-*.jsonl"), output=tmp_path / "text")
+    assert not list((tmp_path / "text").glob("parts/*/results.jsonl"))  # before the first row of any part
 
     results = [{"id": "a", "score": 1.0}, {"id": "b", "score": 0.0}]
     whole = written(tmp_path, "whole.jsonl", "".join(json.dumps(row) + "\n" for row in results))

@@ -11,6 +11,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 from fastapi import FastAPI
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
@@ -33,7 +34,13 @@ class _Endpoint:
         async with self._lock:
             if self._manager is None:
                 self._manager = await self._started()
+        from runner.mcp.messages import refusal  # here: it needs the library, too
+
         body = await _body(receive)
+        if (refused := refusal(body)) is not None:
+            content = refused.model_dump_json(by_alias=True, exclude_unset=True)
+            await Response(content, 400, media_type="application/json")(scope, receive, send)
+            return
         failed: list[Exception] = []
 
         async def work() -> None:

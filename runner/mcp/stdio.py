@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,15 +11,16 @@ import anyio
 from anyio import to_thread
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
-from pydantic_core import from_json
+from mcp_types import JSONRPCError
 
+from runner.mcp.messages import refusal, too_long
 from runner.mcp.server import make_server
 from runner.service.service import Service
-from runner.text import printable
 
 LONGEST = 16 << 20
-"""Bytes of one message; a longer one is left out, and never held."""
+"""Bytes of one message; a longer one is refused, and never held."""
+_ENDS = 8192
+"""Bytes that are kept of both its ends."""
 
 
 class _Lines:
@@ -30,38 +29,25 @@ class _Lines:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.reply: Callable[[SessionMessage], Awaitable[None]] | None = None
-        """To be set: sends the reply to what is no JSON, which the library would leave unanswered."""
+        """To be set: sends the reply to what the library would leave unanswered."""
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        whole = True
+        first = last = b""
         while line := await to_thread.run_sync(self._file.readline, LONGEST, abandon_on_cancel=True):
-            ended = line.endswith(b"\n")
-            if whole and (ended or len(line) < LONGEST):
-                text = line.decode("utf-8", "replace")
-                if (refused := _refused(text)) is None:
-                    yield text
-                elif self.reply is not None:
-                    await self.reply(refused)
-            elif whole:
-                logging.getLogger("evalcell.mcp").error("a message of more than %d MB was left out", LONGEST >> 20)
-            whole = ended
+            if not first and (line.endswith(b"\n") or len(line) < LONGEST):
+                if (refused := refusal(line)) is None:
+                    yield line.decode()
+                else:
+                    await self._answer(refused)
+                continue
+            first, last = first or line[:_ENDS], (last + line)[-_ENDS:]
+            if line.endswith(b"\n"):
+                await self._answer(too_long(LONGEST, first, last))
+                first = last = b""
 
-
-def _refused(text: str) -> SessionMessage | None:
-    """The reply to a message that is no JSON by RFC 8259."""
-    try:
-        from_json(text)
-        return None
-    except ValueError as error:
-        why, id = f"the message is no JSON ({printable(str(error), 120)})", None
-    try:
-        found = json.loads(text)
-        why = "half of a surrogate pair is no character; write both halves, or none"
-        id = found.get("id")
-    except (ValueError, AttributeError, RecursionError):
-        pass
-    id = id if isinstance(id, int | str) and not isinstance(id, bool) else None
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=PARSE_ERROR, message=why)))
+    async def _answer(self, refused: JSONRPCError) -> None:
+        if self.reply is not None:
+            await self.reply(SessionMessage(refused))
 
 
 async def serve(service: Service) -> None:

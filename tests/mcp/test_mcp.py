@@ -226,6 +226,76 @@ def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
     assert "Traceback" not in error
 
 
+def _ping(id: str) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % id.encode()
+
+
+_LONG = b"x" * (17 << 20)
+REFUSED: dict[str, tuple[bytes, int | str | None, int]] = {
+    "beyond any float": (_ping("1e999"), None, -32600),
+    "NaN": (_ping("NaN"), None, -32700),
+    "-Infinity": (_ping("-Infinity"), None, -32700),
+    "true": (_ping("true"), None, -32600),
+    "null": (_ping("null"), None, -32600),
+    "a fraction": (_ping("1.5"), None, -32600),
+    "a list as id": (_ping("[1]"), None, -32600),
+    "a batch": (b"[" + _ping("1") + b"," + _ping("2") + b"]", None, -32600),
+    "no UTF-8": (b'{"jsonrpc":"2.0","id":"u","method":"p\xff"}', "u", -32700),
+    "deep": (
+        b'{"jsonrpc":"2.0","id":21,"method":"ping","params":{"a":' + b"[" * 10**5 + b"]" * 10**5 + b"}}",
+        21,
+        -32700,
+    ),
+    "deep, unclosed": (b'{"jsonrpc":"2.0","id":22,"params":' + b"[" * 10**5, 22, -32700),
+    "NaN in a row": (b'{"jsonrpc":"2.0","id":23,"method":"tools/call","params":{"a":NaN}}', 23, -32700),
+    "params by position": (b'{"jsonrpc":"2.0","id":24,"method":"ping","params":[1]}', 24, -32600),
+    "no method": (b'{"jsonrpc":"2.0","id":25}', 25, -32600),
+    "another version": (b'{"jsonrpc":"1.0","id":26,"method":"ping"}', 26, -32600),
+    "a number": (b"5", None, -32600),
+    "half a pair": (b'{"jsonrpc":"2.0","id":27,"method":"ping","params":{"a":"\\ud800"}}', 27, -32700),
+}
+TOO_LONG: dict[str, tuple[bytes, int | str | None]] = {
+    "id first": (b'{"jsonrpc":"2.0","id":"a","method":"ping","params":{"id":1,"a":"%s"}}' % _LONG, "a"),
+    "id last": (b'{"method":"ping","params":{"id":1,"a":"%s","id":2},"jsonrpc":"2.0","id":31}' % _LONG, 31),
+    "id of something else": (b'{"method":"ping","params":{"a":"%s","id":2}}' % _LONG, None),
+    "no line at all": (b"%s" % _LONG, None),
+}
+
+
+@pytest.mark.rotating("what takes a process of evalcell mcp", "tools")
+def test_what_is_no_message_is_answered_with_why(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "runner", "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "EVALCELL_STATE_DIR": str(tmp_path)},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    expected = {**REFUSED, **{name: (*one, -32600) for name, one in TOO_LONG.items()}}
+    for name, (message, id, code) in expected.items():
+        process.stdin.write(message + b"\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        assert (answer["id"], answer["error"]["code"]) == (id, code), name
+        assert answer["error"]["message"]
+    process.stdin.write(_ping('"last"') + b"\n")
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["id"] == "last"  # what follows is read
+    error = process.communicate(timeout=60)[1]
+    assert (process.returncode, error) == (0, b"")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_same_over_http(server: Live, name: str) -> None:
+    message, id, code = REFUSED[name]
+    headers = {"authorization": f"Bearer {TOKEN}", "accept": "application/json", "content-type": "application/json"}
+    with server.client(headers) as client:
+        reply = client.post("/mcp", content=message)
+    assert (reply.status_code, reply.json()["id"], reply.json()["error"]["code"]) == (400, id, code)
+
+
 def test_a_reply_is_cut_until_it_is_short_enough() -> None:
     deep: Any = "x"
     for _ in range(200):

@@ -15,6 +15,9 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.owner import OTHERS_WRITE, belongs_to_another, fault_above, is_ours, is_trusted, open_ours
+
+__all__ = ["is_ours"]
 
 VARIABLE = "EVALCELL_CACHE_DIR"
 
@@ -29,7 +32,8 @@ UNUSED = 30 * 86_400
 _PIECE = 8 << 20
 """Bytes that are hashed at once. After each piece a busy thread may keep Python's lock for 5 ms."""
 
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_checked: dict[Path, tuple[int, int]] = {}
+"""The files that were whole: device and inode of each."""
 
 
 def cache_dir() -> Path:
@@ -44,19 +48,35 @@ def cache_dir() -> Path:
         return path
     with contextlib.suppress(OSError):
         mode = path.stat().st_mode
-        if mode & _OTHERS_WRITE and mode & stat.S_ISVTX:
+        if mode & OTHERS_WRITE and mode & stat.S_ISVTX:
             return path / f"evalcell-{os.getuid()}"
     return path
 
 
 def of_user(find: Callable[..., Path], variable: str) -> Path:
-    """A folder of the user's own. `variable` names another. Raises SandboxUnavailableError where there is none."""
+    """
+    A folder of the user's own. `variable` names another. Raises SandboxUnavailableError where there is none.
+
+    Root takes its own home where HOME is somebody else's, as after `sudo`: what it makes there would be in their way,
+    and they could exchange it.
+    """
     try:
-        return find("evalcell", appauthor=False)
+        return _of_root(find("evalcell", appauthor=False))
     except RuntimeError:  # neither HOME nor the list of users tells one, as in many containers
         raise SandboxUnavailableError(
             f"this user has no home folder; set {variable} to a folder to use, such as /tmp"
         ) from None
+
+
+def _of_root(path: Path) -> Path:
+    if not hasattr(os, "getuid") or os.getuid() != 0:
+        return path
+    import pwd
+
+    home, own = Path.home(), Path(pwd.getpwuid(0).pw_dir)
+    if path.is_relative_to(home) and belongs_to_another(home):
+        return own / path.relative_to(home)
+    return path
 
 
 def is_noexec(path: Path) -> bool:
@@ -68,18 +88,23 @@ def private_dir(path: Path, variable: str = VARIABLE) -> Path:
     """
     Make the folder, for its owner alone, or take an existing one as it is. Messages name `variable`, which moves it.
 
-    Raises SandboxUnavailableError if it cannot be made, belongs to somebody else, or others may write to it, since its
-    content is trusted.
+    Raises SandboxUnavailableError if it cannot be made, belongs to somebody else, or others may write to it or to a
+    folder above it, since its content is trusted.
     """
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if hasattr(os, "getuid") and (fault := fault_above(path)):
+            raise SandboxUnavailableError(
+                f"{fault}, who could exchange what is in {path}; set {variable} to another folder of yours"
+            )
+        for folder in (*reversed(path.parents), path):  # those above, too: a mask of others may let everybody write
+            folder.mkdir(mode=0o700, exist_ok=True)
         if hasattr(os, "getuid"):
             found = path.stat()
             if not (
-                _is_trusted(found) and _is_trusted(path.lstat())
+                is_trusted(found) and is_trusted(path.lstat())
             ):  # the second check is for a link that somebody put there
                 raise SandboxUnavailableError(f"{path} belongs to another user; set {variable} to a folder of yours")
-            if found.st_mode & _OTHERS_WRITE:
+            if found.st_mode & OTHERS_WRITE:
                 step = f"run: chmod go-w {shlex.quote(str(path))}, or set {variable} to another folder"
                 raise SandboxUnavailableError(f"others may write to {path}, and what is in it is trusted; {step}")
     except OSError as e:
@@ -100,15 +125,6 @@ def delete(path: Path) -> None:
             path.unlink()
 
 
-def is_ours(found: os.stat_result) -> bool:
-    """Whether nobody else can have written it, except the system's own user, who can do anything."""
-    return not hasattr(os, "getuid") or (_is_trusted(found) and not found.st_mode & _OTHERS_WRITE)
-
-
-def _is_trusted(found: os.stat_result) -> bool:
-    return found.st_uid in (os.getuid(), 0)
-
-
 def mark_used(path: Path) -> None:
     """Record that a run uses it now, if the disk is writable. Raises FileNotFoundError."""
     try:
@@ -126,12 +142,32 @@ def find_file(folder: Path, key: str, suffix: str) -> Path | None:
     Anything else under the key, such as a link, another owner's file or other content, is removed if possible.
     """
     for path in sorted(folder.glob(f"{key}-*{suffix}")):
-        with contextlib.suppress(OSError):  # not readable, or just deleted
+        with contextlib.suppress(OSError):  # not readable, a link, or just deleted
             if _is_whole(path, path.name[len(key) + 1 : -len(suffix)]):
                 mark_used(path)  # see _forget_unused
                 return path
         delete(path)
     return None
+
+
+def content(path: Path) -> bytes:
+    """
+    What a file holds that was found here, checked once more as it is read, since somebody may exchange files.
+
+    Raises SandboxUnavailableError.
+    """
+    with contextlib.suppress(OSError):
+        if (descriptor := open_ours(path)) is not None:
+            with os.fdopen(descriptor, "rb") as file:
+                found = file.read()
+            if hashlib.sha256(found).hexdigest() == path.stem.rpartition("-")[2]:
+                return found
+    raise SandboxUnavailableError(f"{path} was changed since it was checked; see who else writes to {path.parent}")
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a file that was found whole, for who loads it: another one has others."""
+    return _checked.get(path)
 
 
 def keep(folder: Path, key: str, suffix: str, content: bytes | bytearray) -> Path:
@@ -194,7 +230,13 @@ def get_or_build(name: str, key: str, suffix: str, build: Callable[[], bytes | b
         for left in folder.glob(f".unfinished-{key}-*"):  # of a killed build; nobody else builds this now
             delete(left)
         _delete_old(folder)
-        return find_file(folder, key, suffix) or keep(folder, key, suffix, build())
+        if path := find_file(folder, key, suffix):
+            return path
+        made = keep(folder, key, suffix, build())
+        found = find_file(folder, key, suffix)
+        if found is None:
+            raise SandboxUnavailableError(f"{made} was changed while it was written; see who else writes to {folder}")
+        return found
     finally:
         lock.release()
 
@@ -214,12 +256,17 @@ def _delete_old(folder: Path) -> None:
 
 
 def _is_whole(path: Path, digest: str) -> bool:
-    found = path.lstat()
-    if not (stat.S_ISREG(found.st_mode) and is_ours(found)):
+    """Checked on one descriptor: the path may lead elsewhere the next time."""
+    descriptor = open_ours(path)
+    if descriptor is None:
         return False
     made = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        found = os.fstat(descriptor)
         piece = memoryview(bytearray(min(found.st_size, _PIECE) or 1))
         while read := file.readinto(piece):
             made.update(piece[:read])
-    return made.hexdigest() == digest
+    if made.hexdigest() != digest:
+        return False
+    _checked[path] = found.st_dev, found.st_ino
+    return True

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from runner.errors import InputError
 from runner.text import printable
+from sandboxes.cache import private_dir
+from sandboxes.owner import is_ours
+from sandboxes.remote.ledger import VARIABLE as STATE
 
 VARIABLE = "EVALCELL_TOKEN"
 LANGFUSE = "EVALCELL_LANGFUSE_SECRET"
@@ -47,12 +50,13 @@ def kept(folder: Path) -> tuple[str, bool]:
     """
     The token of this folder, and whether it was made just now.
 
-    Raises InputError for a file that others can read, and where none can be kept.
+    Raises InputError for a file that others can read, and where none can be kept; SandboxUnavailableError for a folder
+    that others can write to.
     """
     path = folder / "token"
     shown = printable(str(path))
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_dir(folder, STATE)
         token = secrets.token_urlsafe(32)
         with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
             file.write(token + "\n")
@@ -63,7 +67,10 @@ def kept(folder: Path) -> tuple[str, bool]:
         raise InputError(f"{shown} cannot be written ({error.strerror}); set {VARIABLE} instead") from None
     try:
         with path.open("rb") as file:
-            if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+            about = os.fstat(file.fileno())
+            if not is_ours(about):
+                raise InputError(f"{shown} belongs to another user; delete it, and a new token is made")
+            if os.name == "posix" and stat.S_IMODE(about.st_mode) & 0o077:
                 raise InputError(f"{shown} can be read by others; delete it, and a new token is made")
             found = file.read(_LONGEST + 1).decode("ascii", "replace").strip()
     except OSError as error:

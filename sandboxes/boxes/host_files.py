@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from sandboxes.base import Model
-from sandboxes.cache import get_or_build
+from sandboxes.cache import content, get_or_build
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
 
@@ -140,7 +140,7 @@ def view(python: Path | None = None) -> View:
     """
     path = os.path.realpath(python or base_python())
     kept = get_or_build("process", _key(path), ".json", lambda: _find_view(path).model_dump_json().encode())
-    return View.model_validate_json(kept.read_bytes())
+    return View.model_validate_json(content(kept))
 
 
 def base_python() -> Path:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from sandboxes.base import Model
-from sandboxes.cache import cache_dir, disk_errors, find_file, keep, private_dir
+from sandboxes.cache import cache_dir, content, disk_errors, find_file, keep, private_dir
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import interpreter_facts, tool_process
 from sandboxes.packages.lock import Lock, read_lock
@@ -166,9 +166,9 @@ def _cached_lock(folder: Path, key: str, wanted: tuple[str, ...], say: Say) -> L
     if path is None:
         return None
     try:
-        found = CachedResolution.model_validate_json(path.read_bytes())
+        found = CachedResolution.model_validate_json(content(path))
         lock = read_lock(found.text, str(path))
-    except (OSError, ValidationError, UnsupportedConfigError):
+    except (SandboxUnavailableError, ValidationError, UnsupportedConfigError):
         return None  # of an earlier version, or just deleted
     names = name_packages(lock.packages, wanted)
     say(f"packages: {names}, as resolved on {found.resolved}; 'evalcell cache prune --all' resolves again")

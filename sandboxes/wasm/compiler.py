@@ -111,11 +111,11 @@ def main(requests: int, replies: int, host: str = "", path: str = "") -> None:
         threading.Thread(target=end_with, args=(int(host),), daemon=True).start()
     from wasmtime import Engine, Module, WasmtimeError
 
-    from sandboxes.wasm.engine import configure
+    from sandboxes.wasm.engine import Loadable, configure, load_module
 
     if path:
         try:
-            Module.deserialize_file(Engine(configure()), path)
+            load_module(Engine(configure()), Loadable(Path(path)))
         except WasmtimeError:
             sys.exit(_REFUSED)
         return

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from wasmtime import Config, Module, WasmtimeError
 from wasmtime import Engine as WasmtimeEngine
@@ -14,6 +17,7 @@ from wasmtime import _ffi as ffi
 
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.supervisor import clock
+from sandboxes.owner import open_ours
 from sandboxes.wasm import native
 
 TICK = 0.005
@@ -49,6 +53,40 @@ def configure(parallel: bool = False) -> Config:
     return config
 
 
+class Loadable(NamedTuple):
+    """Native code that was checked: its name ends with its SHA-256."""
+
+    path: Path
+    identity: Sequence[int] | None = None
+    """Device and inode of what was checked."""
+
+
+def load_module(engine: WasmtimeEngine, code: Loadable) -> Module:
+    """
+    The module in the file that was checked, not in what stands at its path by now.
+
+    Raises SandboxUnavailableError if it is another one, and WasmtimeError if it is not this wasmtime's.
+    """
+    try:
+        descriptor = open_ours(code.path)
+        if descriptor is None:
+            raise OSError("others can have written it")
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if code.identity is None or [found.st_dev, found.st_ino] != [*code.identity]:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                if digest != code.path.stem.rpartition("-")[2]:
+                    raise OSError("its content is another one")
+            opened = next((one for one in _OPENED if os.path.exists(f"{one}/{descriptor}")), None)
+            return Module.deserialize_file(engine, f"{opened}/{descriptor}" if opened else str(code.path))
+    except OSError as e:
+        raise SandboxUnavailableError(f"{code.path} was exchanged after it was checked ({e}); run it again") from e
+
+
+_OPENED = ("/proc/self/fd", "/dev/fd")
+"""Where a process finds its own descriptors; nowhere on Windows."""
+
+
 class Engine:
     """
     The compiled guest, ready to be instantiated inside its `with` block.
@@ -56,14 +94,17 @@ class Engine:
     Raises SandboxUnavailableError if the files are not this wasmtime's.
     """
 
-    def __init__(self, code: Path, memory: Path) -> None:
+    def __init__(self, code: Path | Loadable, memory: Path | Loadable) -> None:
         self.wasmtime = WasmtimeEngine(configure())
         self.address = native.pointer(self.wasmtime)
         try:
-            self.code = Module.deserialize_file(self.wasmtime, str(code))
-            self.base = Module.deserialize_file(self.wasmtime, str(memory))
+            self.code, self.base = (
+                load_module(self.wasmtime, one if isinstance(one, Loadable) else Loadable(one))
+                for one in (code, memory)
+            )
         except WasmtimeError as e:
-            raise SandboxUnavailableError(f"the compiled guest cannot be loaded ({e}); delete {code.parent}") from e
+            folder = (code.path if isinstance(code, Loadable) else code).parent
+            raise SandboxUnavailableError(f"the compiled guest cannot be loaded ({e}); delete {folder}") from e
         self.code_address = native.pointer(self.code)
         self._ticker = Ticker(self.wasmtime)
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
+from sandboxes.cache import identity
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor import shortage
 from sandboxes.raw import Raw
@@ -66,7 +67,7 @@ class Lane:
 
     def _open(self) -> None:
         if self._code and self._process and self._process.stdin:
-            paths = {part: str(path) for part, path in self._code._asdict().items()}
+            paths = {part: [str(path), identity(path)] for part, path in self._code._asdict().items()}
             with contextlib.suppress(OSError):  # it has died, which its next caller will notice
                 self._process.stdin.write(frames.pack({"do": "open", **paths}))
 

@@ -15,7 +15,7 @@ from sandboxes.errors import SandboxError
 from sandboxes.handle import end_with
 from sandboxes.raw import Raw
 from sandboxes.wasm import frames
-from sandboxes.wasm.engine import THREAD_STACK, Engine
+from sandboxes.wasm.engine import THREAD_STACK, Engine, Loadable
 from sandboxes.wasm.frames import LINGER, Bounds, Request
 from sandboxes.wasm.guests import Guests
 from sandboxes.wasm.reset import Reset
@@ -44,7 +44,7 @@ def main(requests: int, replies: int, reset: str, host: str = "") -> None:
 def _serve(reset: str, work: queue.SimpleQueue[frames.Frame], replies: BinaryIO) -> None:
     try:
         opened, _ = work.get()
-        with Engine(Path(opened["code"]), Path(opened["memory"])) as engine:
+        with Engine(*(Loadable(Path(path), known) for path, known in (opened["code"], opened["memory"]))) as engine:
             guests = Guests(engine, cast(Reset, reset))
             while True:
                 _answer(guests, *work.get(), replies)

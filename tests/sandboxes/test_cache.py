@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import wasmtime
 
-from sandboxes.cache import cache_dir, get_or_build, keep, private_dir
+from sandboxes.cache import cache_dir, content, get_or_build, identity, keep, private_dir
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.remote.ledger import state_dir
 from sandboxes.wasm import native_code
+from sandboxes.wasm.engine import Engine, Loadable, configure
 from sandboxes.wasm.native_code import PARTS, compile_part, guest_module
 from tests.disks import needs_mounts, read_only
 
@@ -200,6 +203,105 @@ def test_somebody_elses_folder_or_file_is_not_used(cache: Path) -> None:
     os.chown(cache, 12345, 12345)
     with pytest.raises(SandboxUnavailableError, match="belongs to another user; set EVALCELL_CACHE_DIR"):
         get_or_build("thing", "key", ".bin", build)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no users")
+@pytest.mark.parametrize(
+    ("mode", "refused"), [(0o777, True), (0o770, True), (0o757, True), (0o1777, False), (0o755, False)]
+)
+@pytest.mark.parametrize("variable", ["EVALCELL_CACHE_DIR", "EVALCELL_STATE_DIR"])
+def test_a_folder_above_that_others_may_write_to_is_refused(
+    tmp_path: Path, mode: int, refused: bool, variable: str
+) -> None:
+    above = tmp_path / "above"
+    (above / "between" / "cache").mkdir(parents=True, mode=0o700)
+    above.chmod(mode)
+    if os.getuid() == 0:
+        os.chown(above, 0, 12345)  # a group of others
+    elif mode == 0o770:
+        pytest.skip("the group may be this user's own")
+    if not refused:
+        assert private_dir(above / "between" / "cache", variable).is_dir()
+        return
+    for place in (above / "between" / "cache", above / "new" / "cache"):
+        with pytest.raises(SandboxUnavailableError, match=f"others may write to {above}, who could .*set {variable}"):
+            private_dir(place, variable)
+    assert not (above / "new").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can make somebody else's folder")
+@pytest.mark.parametrize("through", ["itself", "a link in it", "a link to it"])
+def test_a_folder_in_somebody_elses_is_refused(tmp_path: Path, through: str) -> None:
+    theirs, mine = tmp_path / "theirs", tmp_path / "mine"
+    (theirs / "cache").mkdir(parents=True)
+    mine.mkdir()
+    (theirs / "link").symlink_to(mine)
+    (mine / "link").symlink_to(theirs)
+    os.chown(theirs, 12345, 12345)
+    path = {"itself": theirs / "cache", "a link in it": theirs / "link" / "x", "a link to it": mine / "link" / "cache"}
+    with pytest.raises(SandboxUnavailableError, match=f"{theirs} belongs to another user"):
+        private_dir(path[through])
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no users")
+def test_folders_that_it_makes_are_closed_whatever_the_mask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        private_dir(tmp_path / "a" / "b" / "c")
+    finally:
+        os.umask(before)
+    assert {mode(tmp_path / one) for one in ("a", "a/b", "a/b/c")} == {0o700}
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root has others' homes")
+def test_root_with_the_home_of_somebody_else_takes_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("EVALCELL_CACHE_DIR", "EVALCELL_STATE_DIR", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "alice"
+    (home / ".cache" / "evalcell").mkdir(parents=True)  # which an earlier sudo made
+    monkeypatch.setenv("HOME", str(home))
+    assert cache_dir() == home / ".cache" / "evalcell"
+    os.chown(home, 12345, 12345)
+    own = Path("~root").expanduser()
+    assert (cache_dir(), state_dir()) == (own / ".cache" / "evalcell", own / ".local" / "state" / "evalcell")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+    with pytest.raises(SandboxUnavailableError, match=f"{home} belongs to another user"):
+        private_dir(home / ".cache" / "evalcell" / "new")
+
+
+def test_what_is_exchanged_after_its_check_is_not_loaded(cache: Path) -> None:
+    """By a file of ours, as somebody can who may rename one: another user's is refused by its owner."""
+    paths = [compile_part(part, print) for part in PARTS]
+    foreign = wasmtime.Module(wasmtime.Engine(configure()), '(module (memory (export "memory") 1))').serialize()
+    for path in paths:
+        known = [Loadable(one, identity(one)) for one in paths]
+        kept = path.with_name("kept")
+        path.rename(kept)
+        path.write_bytes(foreign)
+        path.chmod(0o600)
+        for given in (known, [Loadable(one) for one in paths]):
+            with pytest.raises(SandboxUnavailableError, match=f"{path} was exchanged after it was checked"):
+                Engine(*given)
+        path.unlink()
+        path.symlink_to(kept)
+        with pytest.raises(SandboxUnavailableError, match="was exchanged"):
+            Engine(*known)
+        path.unlink()
+        path.write_bytes(kept.read_bytes())  # the same once more, as another process may have built it
+        path.chmod(0o600)
+        assert Engine(*known).code is not None
+        path.chmod(0o666)
+        with pytest.raises(SandboxUnavailableError, match="others can have written it"):
+            Engine(*known)
+        kept.rename(path)
+
+
+def test_what_is_small_is_checked_as_it_is_read(cache: Path) -> None:
+    path = get_or_build("thing", "key", ".bin", Builder())
+    assert content(path) == b"built"
+    path.write_bytes(b"other")
+    with pytest.raises(SandboxUnavailableError, match="was changed since it was checked"):
+        content(path)
 
 
 def test_what_cannot_be_a_folder_is_one_line(tmp_path: Path) -> None:

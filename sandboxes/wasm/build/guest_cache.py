@@ -32,6 +32,9 @@ def keep(inputs: str, files: Mapping[str, bytes]) -> None:
     """Keep a guest, if possible; a cache is not necessary."""
     folder = _folder(inputs)
     with contextlib.suppress(OSError):
+        there = next(one for one in folder.parents if one.exists())
+        if hasattr(os, "getuid") and there.stat().st_uid not in (os.getuid(), 0):
+            return  # root with the HOME of somebody else would make what is in their way
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         put(folder, files)
         guests = sorted(folder.parent.glob("guest-*"), key=lambda path: path.stat().st_mtime)

@@ -120,14 +120,18 @@ def test_nothing_of_it_is_run(ran: Path, monkeypatch: pytest.MonkeyPatch, words:
     assert done.returncode in ((0, 3) if words == ["doctor"] else (0,)), done.stderr
 
 
-def test_an_empty_part_of_pythonpath_is_not_this_folder(ran: Path) -> None:
+@pytest.mark.parametrize("how", ["an empty part of PYTHONPATH", "-m"])
+def test_this_folder_is_left_once_the_program_begins(ran: Path, how: str) -> None:
     """What is imported before the program's first line, a program cannot help."""
     for name in {*MODULES} - {"wasmtime", "pydantic_core"}:
         (Path(name) / "__init__.py").unlink()
         (Path(name) / "__main__.py").unlink()
         Path(name).rmdir()
         Path(f"{name}.py").unlink()
-    done = called(*RUN, "-j", "2", PYTHONPATH=f"{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    if how == "-m":
+        done = subprocess.run([sys.executable, "-m", "runner", *RUN, "-j", "2"], capture_output=True, text=True)
+    else:
+        done = called(*RUN, "-j", "2", PYTHONPATH=f"{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     assert (ran.read_text(), done.returncode) == ("", 0), done.stderr
 
 

@@ -103,14 +103,12 @@ def json_kind(start: str, name: str) -> str:
         several = end and not after.startswith("{") and _OBJECT.match(line) and _goes_on(line)
         return "objects" if several else "lines"
     if _HEADER.match(line) and not _is_json(line):
-        raise DatasetError(
-            f"{name} is no JSON: it begins with {shown(line.strip(), 60)}; if it is CSV, name it as such: {_csv(name)}"
-        )
+        raise DatasetError(f"{name} is no JSON: it begins with {shown(line.strip(), 60)}; if it is CSV, {_csv(name)}")
     return "lines"
 
 
 def _csv(name: str) -> str:
-    return f"{Path(name).stem}.csv"
+    return "save it as a file, such as rows.csv" if name == "stdin" else f"name it as such: {Path(name).stem}.csv"
 
 
 def _goes_on(line: str) -> bool:

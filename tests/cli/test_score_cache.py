@@ -411,7 +411,19 @@ def test_with_all_scores_kept_no_machine_is_opened(
     here: Path, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOLDER_KEY", KEY)
-    words = ["script.py", "data.jsonl", "--sandbox", "folder", "--cache", "--json", "--limit", "2", "-o", "run/"]
+    words = [
+        "script.py",
+        "data.jsonl",
+        "--sandbox",
+        "folder",
+        "--cache",
+        "--json",
+        "--overwrite",
+        "--limit",
+        "2",
+        "-o",
+        "run/",
+    ]
     first = run(*words)
     assert first.exit_code == 0, first.stderr
     rows = Path("run/results.jsonl").read_text()

@@ -10,6 +10,14 @@ from runner.engine.outer import OuterProgram
 from runner.types import Evaluator
 from sandboxes.base import Call, Execution, Limits, ScriptError
 
+_LIST = 16
+"""The fewest rows that a function which takes lists is called with, if there are so many: it may compare them."""
+
+
+def least_rows(evaluator: Evaluator) -> int:
+    """How many rows the first batches have where a batch's rows belong together."""
+    return _LIST if is_batched(evaluator) else 1
+
 
 def is_batched(evaluator: Evaluator) -> bool:
     """True if the script of a dialect is called with lists."""

@@ -11,8 +11,8 @@ from time import perf_counter
 from typing import TypeAlias
 
 from runner.datasets.buffered import AtHand
-from runner.engine.batched import is_batched
-from runner.engine.batches import BATCH_ROWS, SMALLEST, shared_batch
+from runner.engine.batched import is_batched, least_rows
+from runner.engine.batches import BATCH_ROWS, shared_batch
 from runner.engine.fit import refuse_unfit
 from runner.engine.loading import Loading, load_evaluator
 from runner.engine.prefetch import Direct, Prefetcher, of_few
@@ -116,7 +116,8 @@ class _Scoring:
         self._most = sandbox.batch
         self._batches = 0
         self._seconds = sandbox.run_seconds
-        self._size = 1 if self._seconds < _DEAR else min(SMALLEST, sandbox.batch)
+        self._least = least_rows(evaluator)
+        self._size = 1 if self._seconds < _DEAR else min(2, sandbox.batch)
         self._window: deque[Row] = deque()
         self._chars = 0
         self._room = asyncio.Event()
@@ -200,7 +201,7 @@ class _Scoring:
             batch: list[Row] = []
             size, seen, most = self._size, 0, BATCH_ROWS * self._repeat
             if self._fixed:
-                size = shared_batch(self._batches, self._most) * self._repeat
+                size = shared_batch(self._batches, self._most, self._least) * self._repeat
                 self._batches += 1
             while len(batch) < size and seen < most:
                 rows = await self._reader.take(min(size - len(batch), most - seen))

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from runner.datasets.column_values import RowError
 from runner.datasets.rows import DECODER
+from runner.engine.batched import least_rows
 from runner.engine.batches import SharedBatches
 from runner.engine.row import Row
 from runner.errors import ResumeError
@@ -94,7 +95,7 @@ def whole_lines(path: Path) -> Kept:
 
 def whole_batches(path: Path, kept: Kept, evaluator: Evaluator, most: int, repeat: int) -> Kept:
     """The part of it with whole batches of rows that share their state. Raises ResumeError and OSError."""
-    batches, found = SharedBatches(most), Kept()
+    batches, found = SharedBatches(most, least_rows(evaluator)), Kept()
     for number, (end, row) in enumerate(stored_rows(path, kept, evaluator), 1):
         if row.repeat == repeat and batches.add(row.error is not None and row.error.kind == "mapping"):
             found = Kept(end, number)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runner.engine.batched import is_batched
+from runner.engine.batched import is_batched, least_rows
 from runner.engine.batches import SharedBatches
 from runner.engine.row import Known, Row
 from runner.output.digests import digests
@@ -45,7 +45,8 @@ class ScoreCache:
         self._place, self._parts = _described(prepared, files)
         self._repeat = prepared.request.repeat
         shared = prepared.sandbox.isolation == "batch"
-        self._batches = SharedBatches(prepared.sandbox.batch) if shared else None
+        batches = SharedBatches(prepared.sandbox.batch, least_rows(prepared.evaluator))
+        self._batches = batches if shared else None
         self._chain: dict[int, bytes] = {}
         self._base = b""
         self._identity: str | None = None

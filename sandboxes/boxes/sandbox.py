@@ -53,7 +53,7 @@ class BoxedSandbox(Sandbox, Generic[B]):
 
     @property
     def batch(self) -> int:
-        return 256  # a fresh state costs as much as twenty calls or more
+        return 512  # a fresh state costs as much as twenty calls or more
 
     @property
     def manifest(self) -> dict[str, Any]:

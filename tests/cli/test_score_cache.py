@@ -47,7 +47,7 @@ LOOP = (
     + """
 plain = evaluate
 def evaluate(output, other=None):
-    while output == "x4":
+    while output == "x20":
         pass
     return plain(output, other)
 """
@@ -106,7 +106,7 @@ def test_what_is_taken_from_the_cache_is_what_would_be_computed(
     assert first == again
     assert [row | {"cached": None} for row in plain] == again
     lacking = times * (
-        2 if isolation == "call" else 1 + 16
+        2 if isolation == "call" else 1 + 4
     )  # one has no mapping; a timeout is run again, with its batch
     assert (before["cached"], after["cached"]) == (0, 40 * times - lacking)
     assert {name: before[name] for name in ("count", "mean", "failed")} == {

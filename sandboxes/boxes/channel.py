@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Sequence
 from math import inf
@@ -25,6 +26,7 @@ class Channel(Inbox):
 
     def __init__(self) -> None:
         ours, self.theirs = socket.socketpair()
+        os.set_blocking(self.theirs.fileno(), True)  # those of gevent and eventlet are not, and a box inherits it
         self.loop = asyncio.get_running_loop()
         self.now = clock.now
         self._event = asyncio.Event()

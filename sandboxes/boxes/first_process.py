@@ -30,6 +30,7 @@ class FirstProcess:
     def __init__(self, plan: Plan, channel: socket.socket, wake: Callable[[], None]) -> None:
         """Start it. Closes `channel` and the plan's descriptors here. Raises BoxError."""
         self._life, life = socket.socketpair()
+        os.set_blocking(life.fileno(), True)  # as in `Channel`
         host = own_handle()
         self._words = Printed(wake, 4096, 1 << 62)
         passed = (channel.fileno(), life.fileno(), *([host] if host is not None else []))

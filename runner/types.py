@@ -131,7 +131,7 @@ class Evaluator(Record):
     packages: tuple[str, ...] = ()
     """The packages that its header asks for."""
     beside: dict[str, str] = Field(default_factory=dict)
-    """Files beside the script that it imports, by the name of the module. They are not taken along."""
+    """Files of the user's that it imports, by the name of the module. They are not taken along."""
     outputs: dict[str, OutputConfig] = Field(default_factory=dict)
     """Output configs by name. A single unnamed one has the empty name."""
     mapping: InputMapping = InputMapping()

@@ -1,7 +1,8 @@
-"""The files beside a script that it imports: they stay behind when it runs, and no package of their names is meant."""
+"""The user's own files that a script imports: they stay behind when it runs, and no package of their names is meant."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +14,9 @@ from runner.text import printable
 
 _MOST = 200
 """Imports that are looked at."""
+_ENTRIES = 1000
+"""Of a folder, to see whether there is a module in it."""
+_ROOT = (".git", "pyproject.toml", "setup.py")
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<whole>\w+)|import[ \t]+(?P<names>[\w., \t]+))"
     r"|(?:import_module|__import__)\(\s*[\"'](?P<call>\w+)",
@@ -23,11 +27,19 @@ _MISSING = re.compile(r"No module named '(\w+)")
 
 
 def files_beside(script: Path, source: str) -> dict[str, str]:
-    """The files and folders of modules beside a Python script that it imports, by the name of the module."""
+    """
+    The user's files and folders of modules that a Python script imports, by the name of the module.
+
+    They lie beside the script, or above it in the same project: then the path begins with `..`.
+    """
     found: dict[str, str] = {}
+    folders: list[Path] = []
     for name in islice(dict.fromkeys(_imported(source)), _MOST):
-        if name not in sys.stdlib_module_names and name != script.stem and (place := _place(script.parent, name)):
-            found[name] = place
+        if name in sys.stdlib_module_names or name == script.stem:
+            continue
+        folders = folders or _folders(script)
+        if place := next(filter(None, (_place(folder, name) for folder in folders)), None):
+            found[name] = os.path.relpath(place, folders[0]) + "/" * place.is_dir()
     return found
 
 
@@ -42,7 +54,12 @@ def refuse_strangers(packages: Iterable[str], beside: Mapping[str, str], where: 
     modules = {canonicalize_name(name): name for name in beside}
     for line in packages if beside else ():
         name = modules.get(canonicalize_name(re.split(r"[^\w.-]", line, maxsplit=1)[0]))
-        if name is None or ";" in line or (folder is not None and _is_evaluator(folder / beside[name])):
+        if (
+            name is None
+            or ";" in line
+            or beside[name].startswith("..")
+            or (folder is not None and _is_evaluator(folder / beside[name]))
+        ):
             continue
         raise EvaluatorError(
             f"{where}: `{printable(line, 60)}` is asked for as a package, but {printable(beside[name])} lies beside "
@@ -67,9 +84,8 @@ def local_hint(message: str, beside: Mapping[str, str]) -> str | None:
     missing = _MISSING.search(message)
     if missing is None or missing[1] not in beside:
         return None
-    return (
-        f"{beside[missing[1]]} beside the script is not taken along: copy what the script needs of it into the script"
-    )
+    file = beside[missing[1]] + ("" if beside[missing[1]].startswith("..") else " beside the script")
+    return f"{file} is not taken along: copy what the script needs of it into the script"
 
 
 def _imported(source: str) -> Iterator[str]:
@@ -79,14 +95,28 @@ def _imported(source: str) -> Iterator[str]:
                 yield top
 
 
-def _place(folder: Path, name: str) -> str | None:
+def _folders(script: Path) -> list[Path]:
+    """The script's folder, and those above it up to that of the project or the current one, with its `src`."""
+    own = Path(os.path.abspath(script)).parent
+    here = Path.cwd()
+    for number, folder in enumerate((own, *own.parents)):
+        if folder == here or any((folder / one).exists() for one in _ROOT):
+            above = list(own.parents)[:number]
+            return [own, *above, folder / "src"]
+    return [own]
+
+
+def _place(folder: Path, name: str) -> Path | None:
     try:
         if (folder / f"{name}.py").is_file():
-            return f"{name}.py"
-        inside = (folder / name).glob("*.py") if (folder / name).is_dir() else iter(())
-        return f"{name}/" if next(inside, None) else None
+            return folder / f"{name}.py"
+        if (folder / name).is_dir():
+            with os.scandir(folder / name) as entries:
+                if any(entry.name.endswith(".py") for entry in islice(entries, _ENTRIES)):
+                    return folder / name
     except OSError:
-        return None
+        pass
+    return None
 
 
 def _is_evaluator(file: Path) -> bool:

@@ -50,7 +50,8 @@ def test_check_and_run_say_so_and_propose_nothing() -> None:
     write_rows(Path("rows.jsonl"), ROWS)
     for words in (("check", "s.py"), ("check", "s.py", "rows.jsonl"), ("run", "s.py", "rows.jsonl")):
         said = " ".join(evalcell(*words, COLUMNS="300").output.split())
-        assert "textnorm.py beside the script" in said
+        assert "textnorm.py" in said
+        assert "not taken along" in said
         assert "--with" not in said
 
 
@@ -78,6 +79,29 @@ def test_a_package_proposed_is_one_that_is_no_file() -> None:
     (result,) = evaluate("s.py", ROWS).results
     assert result.error is not None
     assert 'dependencies = ["humanize"]' in result.error.message
+
+
+@pytest.mark.parametrize("folder", ["", "src"])
+def test_a_module_of_the_project_above_is_a_file_too_and_may_be_a_package(here: Path, folder: str) -> None:
+    (here / "evals").mkdir()
+    (here / folder / "ourlib").mkdir(parents=True)
+    (here / folder / "ourlib" / "text.py").write_text("")
+    Path("evals/s.py").write_text(f"from ourlib.text import norm\n\n{SAME}")
+    (result,) = evaluate("evals/s.py", ROWS).results
+    assert result.error is not None
+    assert f"; {Path('..') / folder / 'ourlib'}/ is not taken along" in result.error.message
+    choose(read_evaluator("evals/s.py"), SandboxConfig(packages=("ourlib",)), script="evals/s.py")
+    assert read_evaluator(here / "evals" / "s.py").beside
+
+
+def test_what_lies_above_without_a_project_is_nobody_s_module(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "evals" / "deep").mkdir(parents=True)
+    (here / "ourlib.py").write_text("")
+    (here / "evals" / "s.py").write_text(f"from ourlib import norm\n\n{SAME}")
+    monkeypatch.chdir(here / "evals" / "deep")
+    assert read_evaluator("../s.py").beside == {}
+    (here / "pyproject.toml").write_text("")
+    assert read_evaluator("../s.py").beside == {"ourlib": "../ourlib.py"}
 
 
 def header(package: str, line: str) -> str:

@@ -148,7 +148,7 @@ def _facts(prepared: Prepared) -> list[tuple[str, RenderableType]]:
     rows.append(("packages", text(", ".join(prepared.sandbox.config.packages) or "none")))
     if evaluator.beside:
         files = ", ".join(evaluator.beside.values())
-        rows.append(("lacks", text(f"{files} beside the script: not taken along; copy what it needs into the script")))
+        rows.append(("lacks", text(f"{files}: not taken along; copy what the script needs of it into the script")))
     rows.append(("sandbox", text(prepared.why)))
     return rows
 

@@ -38,8 +38,11 @@ def files_beside(script: Path, source: str) -> dict[str, str]:
         if name in sys.stdlib_module_names or name == script.stem:
             continue
         folders = folders or _folders(script)
-        if place := next(filter(None, (_place(folder, name) for folder in folders)), None):
-            found[name] = os.path.relpath(place, folders[0]) + "/" * place.is_dir()
+        place = next(filter(None, (_place(folder, name) for folder in folders)), None)
+        if place is None or (folders[0].is_relative_to(place) and not (place / "__init__.py").is_file()):
+            continue  # or a folder of scripts with the name of what they use
+        path = os.path.join(os.path.relpath(place.parent, folders[0]), place.name)
+        found[name] = os.path.normpath(path) + "/" * place.is_dir()
     return found
 
 

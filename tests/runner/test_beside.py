@@ -94,6 +94,14 @@ def test_a_module_of_the_project_above_is_a_file_too_and_may_be_a_package(here: 
     assert read_evaluator(here / "evals" / "s.py").beside
 
 
+def test_a_folder_of_scripts_may_have_the_name_of_what_they_use(here: Path) -> None:
+    (here / "regex").mkdir()
+    (here / "regex" / "s.py").write_text(header("regex", "from regex import norm"))
+    assert read_evaluator("regex/s.py").beside == {}
+    (here / "regex" / "__init__.py").write_text("")  # now it is a package that the script is part of
+    assert read_evaluator("regex/s.py").beside == {"regex": "../regex/"}
+
+
 def test_what_lies_above_without_a_project_is_nobody_s_module(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "evals" / "deep").mkdir(parents=True)
     (here / "ourlib.py").write_text("")

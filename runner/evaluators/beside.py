@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -46,16 +46,18 @@ def files_beside(script: Path, source: str) -> dict[str, str]:
     return found
 
 
-def refuse_strangers(packages: Iterable[str], beside: Mapping[str, str], where: str, folder: Path | None) -> None:
+def refuse_strangers(packages: Sequence[str], beside: Mapping[str, str], where: str, folder: Path | None) -> None:
     """
     Raise EvaluatorError for a package that has the name of an imported file beside the script.
 
     In `folder`, if it is known, files that are evaluators themselves are let be: they are called as what they use.
     """
-    from packaging.utils import canonicalize_name
+    if not beside or not packages:
+        return
+    from packaging.utils import canonicalize_name  # here: most scripts import no file
 
     modules = {canonicalize_name(name): name for name in beside}
-    for line in packages if beside else ():
+    for line in packages:
         name = modules.get(canonicalize_name(re.split(r"[^\w.-]", line, maxsplit=1)[0]))
         if (
             name is None

@@ -35,6 +35,7 @@ COMMON = {
     "listxattrat": 465,
     "removexattrat": 466,
     "open_tree_attr": 467,
+    "file_getattr": 468,
     "file_setattr": 469,
 }
 

@@ -18,6 +18,8 @@ import signal
 import stat
 import sys
 import time
+from _imp import acquire_lock as _acquire_lock
+from _imp import release_lock as _release_lock
 from io import TextIOWrapper
 
 from .. import harness, wire
@@ -173,15 +175,24 @@ def _fork(alone: bool) -> int | None:
     """
     for _ in range(20):
         try:
-            pid = _plain_fork() if alone else os.fork()
+            pid = _fork_alone() if alone else os.fork()
         except OSError:
             pid = -1
-        if pid == 0 and alone:
-            _after_fork()
         if pid >= 0:
             return pid
         time.sleep(0.05)
     return None
+
+
+def _fork_alone() -> int:
+    """Fork without the hooks of the parent's side; -1 if that fails. Those of the child's side need the import lock."""
+    _acquire_lock()
+    pid: int = _plain_fork()
+    if pid == 0:
+        _after_fork()  # releases it
+    else:
+        _release_lock()
+    return pid
 
 
 def _wait(channel: socket, pid: int, boot: Message) -> tuple[int, None] | tuple[None, tuple[Message, list[int]]]:

@@ -74,7 +74,8 @@ processor, so that a box must stay one session.
 
 _METADATA = """
     chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
-    file_setattr file_getattr setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
+    file_setattr file_getattr
+    setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
     getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat
 """
 """What Landlock does not control, so that it could reach every file of the host that the user owns."""

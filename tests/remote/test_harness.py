@@ -130,6 +130,27 @@ def test_files_of_a_row_are_not_there_for_the_next(way: Way) -> None:
     assert [path for top in ("/tmp", "/var/tmp", "/dev/shm") for path in Path(top).glob("left-*")] == []
 
 
+REACHES = """
+import os, sys
+above = sys._getframe()
+while above:
+    if above.f_locals.get("boot"): above.f_locals["boot"]["tmp"] = []
+    above = above.f_back
+def evaluate(x):
+    found = [os.environ["USER"], os.path.exists("/tmp/left-behind")]
+    try: open("/tmp/left-behind", "w").close()
+    except OSError: pass
+    return found
+"""
+
+
+def test_a_script_that_gets_hold_of_its_process_leaves_nothing_for_the_next_row() -> None:
+    found = ask(REACHES, rows(1, 2, 3))
+    assert [(e.status, e.value) for e in found.executions] == [("ok", ["evalcell", False])] * 3
+    assert found.listener.left == {"reach"}
+    assert not Path("/tmp/left-behind").exists()
+
+
 LOADS = {
     "hangs": ("while True: pass", "timeout"),
     "takes-memory": ("kept = []\nwhile True: kept.append(bytearray(1 << 20))", "memory"),

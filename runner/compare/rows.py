@@ -18,7 +18,7 @@ from runner.datasets.formats import csv_rows, json_row, lines
 from runner.datasets.json_array import array_rows
 from runner.datasets.parquet import ParquetRows
 from runner.datasets.rows import Row, columns
-from runner.datasets.signatures import SAMPLE, json_kind, refuse_foreign
+from runner.datasets.signatures import SAMPLE, json_kind, packing, refuse_foreign
 from runner.datasets.streams import as_utf8
 from runner.errors import DatasetError, NotComparableError
 from runner.output.cells import unescaped
@@ -117,7 +117,10 @@ def open_rows(path: Path, wanted: Sequence[str] | None, at: Collection[int] | No
                 table.close()
             return
         with open_regular(path) as raw:
-            refuse_foreign(raw.peek(SAMPLE)[:SAMPLE], str(path), name)
+            begin = raw.peek(SAMPLE)[:SAMPLE]
+            refuse_foreign(begin, str(path), name)
+            if packing(begin):
+                raise DatasetError(f"{name} is compressed; unpack it first, and name that file")
             file, _ = as_utf8(raw, name, None)
             start = file.peek(SAMPLE)[:SAMPLE].decode("utf-8", "replace")
             if suffix == ".csv":

@@ -12,6 +12,7 @@ from runner.compare.files import find_source
 from runner.compare.pairs import Wish
 from runner.compare.runs import compare_sources
 from runner.compare.types import Comparison
+from runner.datasets.dataset import Dataset
 from runner.errors import DatasetError
 from runner.output.files import ResultsFiles
 from runner.output.row_cells import Layout
@@ -45,6 +46,7 @@ class DatasetComparison:
         shown = [needs[name] for name in ("output", "reference") if name in needs]
         kept = dict.fromkeys((*shown, *columns, *request.keep))
         self._sides: list[Prepared] = []
+        self._notes: list[str] = []
         for dataset in (os.fspath(base), request.dataset):
             update: dict[str, Any] = {"dataset": dataset, "keep": tuple(kept)}
             self._sides.append(prepare(request.model_copy(update=update), evaluator=first.evaluator, lock=lock))
@@ -69,6 +71,9 @@ class DatasetComparison:
                                 for result in results:
                                     yield result
                                 await files.room()
+                        if isinstance(cases, Dataset):
+                            name = printable(whole(side.request.dataset or ""))
+                            self._notes += [f"{name}: {note}" for note in cases.notes]
 
     def compare(self, folder: str, wish: Wish, direction: Direction | None, strict: bool) -> Comparison:
         """Compare what was written to `folder`, as `compare_sources` does. Raises as it does."""
@@ -77,7 +82,8 @@ class DatasetComparison:
             find_source(_file(folder, number))._replace(name=printable(whole(side.request.dataset or "")))
             for number, side in enumerate(self._sides)
         )
-        return compare_sources((base, new), wish, self._sides[1].evaluator, direction, strict)
+        made = compare_sources((base, new), wish, self._sides[1].evaluator, direction, strict)
+        return made.model_copy(update={"notes": (*self._notes, *made.notes)})
 
 
 def _file(folder: str, number: int) -> str:

@@ -186,3 +186,5 @@ def test_parts_and_results_are_looked_at_too(tmp_path: Path) -> None:
     page = written(tmp_path, "page.jsonl", "<html>no</html>")
     with pytest.raises(NotComparableError, match="page of HTML"):
         compare_runs(whole, page)
+    with pytest.raises(NotComparableError, match=r"packed\.jsonl is compressed; unpack it first"):
+        compare_runs(whole, written(tmp_path, "packed.jsonl", gzip.compress(whole.read_bytes())))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import Comparison, NotComparableError, compare_runs, evaluate
+from runner import Comparison, NotComparableError, compare_datasets, compare_runs, evaluate
 from runner.reports.comparison import lines
 from runner.reports.runs import read_parts
 from tests.cli.commands import evalcell, run, write_rows
@@ -67,3 +67,12 @@ def test_ids_that_are_repeated_are_said_in_a_run_and_in_a_comparison(tmp_path: P
     parts = read_parts(paths, compare=True, tolerance=0.0, worst=5, failed=False, listed=False)
     (compared,) = (one for one in parts if isinstance(one, Comparison))
     assert any("23 rows repeat" in line for line in lines(compared))
+
+
+def test_what_is_to_know_of_two_datasets_is_told_where_they_are_compared(tmp_path: Path) -> None:
+    script = written(tmp_path, "one.py", ONE)
+    one = written(tmp_path, "one.jsonl", '[{"id": 1, "output": "a"}, {"id": 2, "output": "b"}]')
+    two = written(tmp_path, "two.csv", "id;output\n1;a\n2;bb\n")
+    notes = compare_datasets(script, one, two).notes
+    assert any(note.startswith(f"{one}: ") and "is one JSON array" in note for note in notes)
+    assert any(note.startswith(f"{two}: ") and "separated by semicolons" in note for note in notes)

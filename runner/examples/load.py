@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,9 @@ from pydantic import Field, ValidationError
 import templates
 from runner.datasets.column_values import RowError
 from runner.datasets.ids import Ids
+from runner.datasets.json_array import array_rows, object_rows
 from runner.datasets.rows import Row, as_json, cases, columns, parse_json
+from runner.datasets.signatures import SAMPLE, json_kind
 from runner.errors import ExamplesError
 from runner.evaluators.resolve import is_path
 from runner.results.diff import TOLERANCE
@@ -103,7 +106,10 @@ def read_examples(path: str | os.PathLike[str]) -> tuple[Example, ...]:
     if path.suffix.lower() not in _SUFFIXES:
         raise ExamplesError(f"{printable(whole(str(path)))}: worked examples are JSON Lines; name a .jsonl file")
     text = read_bounded("the examples", os.fspath(path), MAX_BYTES).removeprefix("\ufeff")
-    return _worked(_lines(text, name), name)
+    if (kind := json_kind(text[:SAMPLE], name)) == "lines":
+        return _worked(_lines(text, name), name)
+    file: BufferedReader = BufferedReader(BytesIO(text.encode("utf-8", "surrogatepass")))
+    return _worked(array_rows(file, name) if kind == "array" else object_rows(file, name), name)
 
 
 def examples_from_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]:

@@ -14,6 +14,7 @@ from runner import evaluate
 from runner.compare.runs import compare_runs
 from runner.datasets.dataset import Dataset, open_dataset
 from runner.errors import DatasetError, NotComparableError
+from runner.examples.load import read_examples
 from tests.runner.reading import refusal, written
 
 ROWS = [{"id": "a", "output": "x"}, {"id": "b", "output": "ä"}, {"id": "c", "output": "z"}]
@@ -164,6 +165,14 @@ def test_single_rows_of_another_encoding_fail_alone(tmp_path: Path) -> None:
     found = outputs(open_dataset(written(tmp_path, "d.csv", CSV + b"d,\xe4\n")))
     assert found[:3] == ["x", "ä", "z"]
     assert "not UTF-8" in found[3]
+
+
+def test_worked_examples_are_looked_at_too(tmp_path: Path) -> None:
+    rows = [{"output": "a", "expected": {"score": 1}}, {"output": "b", "expected": {"score": 1}}]
+    for data in (json.dumps(rows, indent=1), "\n".join(json.dumps(row, indent=1) for row in rows)):
+        assert len(read_examples(written(tmp_path, "cases.jsonl", data))) == 2
+    with pytest.raises(DatasetError, match=r"cases\.jsonl is no JSON: it begins with 'output,expected'"):
+        read_examples(written(tmp_path, "cases.jsonl", "output,expected\na,1\n"))
 
 
 def test_parts_and_results_are_looked_at_too(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from runner import work
 from runner.datasets.column_values import MAX_ROW, RowError, TooLong, UnreadError, decoded
 from runner.datasets.delimiter import WORDS, sniff
 from runner.datasets.notes import RowNotes
@@ -22,13 +23,19 @@ from runner.text import shown
 COUNTED = 64 << 20
 """Bytes of a JSONL file up to which its rows are counted beforehand; that takes about 0.1 s."""
 
+BLANKS = 1 << 20
+"""Bytes of blanks between two rows; with more the rest of the file is not read."""
+
 _TOLD = re.compile(rb"sep=([,;\t|])\r?\n")
 """The first line of some files, which names the delimiter."""
 
 
 def lines(file: BufferedReader) -> Iterator[bytes | None]:
     """The lines of a file, None for one that is too long. Holds no more than a line may have."""
+    may_end = work.may_end()
     while line := file.readline(MAX_ROW + 1):
+        if may_end:
+            work.ask()
         if len(line) > MAX_ROW:
             while not line.endswith(b"\n") and (line := file.readline(1 << 20)):
                 pass
@@ -37,20 +44,51 @@ def lines(file: BufferedReader) -> Iterator[bytes | None]:
             yield line
 
 
+def skip_blanks(file: BufferedReader) -> tuple[int, int]:
+    """Pass over the blank lines that are in the buffer; how many they were, and their bytes."""
+    held = file.peek()
+    size = held.rfind(b"\n", 0, len(held) - len(held.lstrip())) + 1
+    file.read(size)
+    return held.count(b"\n", 0, size), size
+
+
+def refuse_blanks(size: int) -> None:
+    """Raise UnreadError for more blanks in one place than anybody writes."""
+    if size > BLANKS:
+        raise UnreadError(f"more than {BLANKS >> 20} MB without a row, blanks alone; the rest is not read")
+
+
+def numbered_lines(file: BufferedReader, before: int = 0) -> Iterator[tuple[int, bytes | None]]:
+    """As `lines`, with their numbers and without blank ones. Raises UnreadError for too many of these."""
+    number, blanks = before, 0
+    for line in lines(file):
+        number += 1
+        if line is None or line.strip():
+            blanks = 0
+            yield number, line
+            continue
+        count, size = skip_blanks(file) if blanks else (0, 0)  # to look costs more than one line
+        number += count
+        blanks += len(line) + size
+        refuse_blanks(blanks)
+
+
 def jsonl_rows(file: BufferedReader, name: str, before: int = 0, notes: RowNotes | None = None) -> Iterator[Row]:
     """Blank lines are no rows. `before` are the lines of the file that come before."""
-    for number, line in enumerate(lines(file), before + 1):
-        if line is not None and not line.strip():
-            continue
-        where = f"{name}:{number}"
-        try:
-            if line is None:
-                raise TooLong()
-            if line[0] == 0xEF and line.startswith(MARK) and notes is not None:
-                notes.marks += 1
-            yield where, json_row(line)
-        except RowError as error:
-            yield where, error
+    number = before
+    try:
+        for number, line in numbered_lines(file, before):
+            where = f"{name}:{number}"
+            try:
+                if line is None:
+                    raise TooLong()
+                if line[0] == 0xEF and line.startswith(MARK) and notes is not None:
+                    notes.marks += 1
+                yield where, json_row(line)
+            except RowError as error:
+                yield where, error
+    except UnreadError as error:
+        yield f"{name}:{number + 1}", error
 
 
 def json_row(line: bytes) -> dict[str, Any]:
@@ -63,8 +101,10 @@ class _CsvLines:
 
     def __init__(self, file: BufferedReader) -> None:
         self._lines = lines(file)
+        self._file = file
         self.number = 0
         self.size = 0
+        self.blanks = 0
         self.ended = False
         self.error: RowError | None = None
 
@@ -89,6 +129,14 @@ class _CsvLines:
 
     def begin_row(self) -> None:
         self.size, self.error = 0, None
+
+    def skip_blanks(self, cells: list[str]) -> None:
+        """Pass over blank lines, after a blank row with these cells. Raises UnreadError for too many."""
+        count, size = skip_blanks(self._file) if self.blanks and not cells else (0, 0)
+        self.number += count
+        self.blanks += self.size + size
+        self.begin_row()
+        refuse_blanks(self.blanks)
 
 
 class Csv(NamedTuple):
@@ -122,7 +170,9 @@ def csv_rows(
     delimiter = delimiter or sniff(file.peek(BUFFER)[:BUFFER])
     reader = csv.reader(text, strict=True, delimiter=delimiter)
     try:
-        first = next((cells for cells in reader if "".join(cells).strip()), None)
+        while (first := next(reader, None)) is not None and not "".join(first).strip():
+            text.skip_blanks(first)
+        text.blanks = 0
         if text.error:
             raise text.error
     except (csv.Error, RowError) as error:
@@ -169,15 +219,19 @@ def _csv_body(
                 continue
             if len(cells) != len(header):
                 if not "".join(cells).strip():
+                    text.skip_blanks(cells)
                     continue
                 raise RowError(f"{len(cells)} fields where the header names {len(header)}; quote texts with {marks}")
             row += 1
+            text.blanks = 0
             if at is not None and row not in at:
                 continue
             values = cells if empty is not None else [cell or None for cell in cells]
             yield f"{name}:{number}", dict(zip(header, values, strict=True))
         except RowError as error:
             yield f"{name}:{number}", error
+            if isinstance(error, UnreadError):
+                return
         except csv.Error as error:
             kind = UnreadError if text.ended else RowError
             yield f"{name}:{number}", kind(f"not CSV: {error}; is a quote left open?")
@@ -197,11 +251,11 @@ def _is_header(cells: list[str], header: list[str], notes: RowNotes) -> bool:
 
 def lines_with_rows(path: Path) -> int | None:
     """Count the rows of a JSONL file; None if it is no file of this machine, or a long one."""
-    with suppress(OSError):
+    with suppress(OSError, UnreadError):
         about = path.stat()
         # To open a pipe once more would wait for another writer.
         if not stat.S_ISREG(about.st_mode) or about.st_size > COUNTED:
             return None
         with path.open("rb") as file:
-            return sum(1 for line in lines(file) if line is None or line.strip())
+            return sum(1 for _ in numbered_lines(file))
     return None

@@ -10,13 +10,15 @@ from io import BufferedReader
 from typing import Any
 
 from runner.datasets.column_values import MAX_ROW, UTF8_STEP, RowError, TooLong, UnreadError, too_deep
+from runner.datasets.formats import BLANKS
 from runner.datasets.rows import DECODER, Row, check_depth, columns
 from runner.errors import DatasetError
+from runner.work import ask
 
 CHUNK = 1 << 16
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 """How the decoder passes on bytes that are not UTF-8, so that a bad row affects no other."""
-_SPACE = " \t\n\r"
+_NO_SPACE = re.compile("[^ \t\n\r]")
 _NEAR_END = 32
 """An error this close to the end of what was read may only mean that more has to be read."""
 _ANY_NUMBER = json.JSONDecoder(parse_constant=str, parse_float=str, parse_int=str)
@@ -41,6 +43,7 @@ class _Text:
 
     def more(self, size: int = CHUNK) -> None:
         """Read on, and forget what lies before the current place."""
+        ask()
         self._lines += self.buffer.count("\n", 0, self.at)
         self._column = self._columns(self.at)
         data = self._file.read(size)
@@ -49,14 +52,19 @@ class _Text:
         self.at = 0
 
     def peek(self) -> str:
-        """The next character that is no space, or nothing at the end."""
+        """The next character that is no space, or nothing at the end. Raises RowError for too many of these."""
+        blanks = 0
         while True:
-            while self.at < len(self.buffer):
-                if self.buffer[self.at] not in _SPACE:
-                    return self.buffer[self.at]
-                self.at += 1
+            found = _NO_SPACE.search(self.buffer, self.at)
+            blanks += (found.start() if found else len(self.buffer)) - self.at
+            if found:
+                self.at = found.start()
+                return found[0]
+            self.at = len(self.buffer)
             if self.ended:
                 return ""
+            if blanks > BLANKS:
+                raise _Fatal(f"more than {BLANKS >> 20} MB of blanks alone at {self.place(self.at)}")
             self.more()
 
     def element(self) -> Any:
@@ -136,7 +144,10 @@ def array_rows(file: BufferedReader, name: str, quick: Callable[[str], Any] | No
     raises ValueError or TypeError.
     """
     text = _Text(file, quick)
-    first = text.peek()
+    try:
+        first = text.peek()
+    except _Fatal as error:
+        raise DatasetError(f"{name} holds {error}; it must be an array of rows") from None
     if first != "[":
         what = {"": "is empty", "{": "holds an object"}.get(first, "does not begin with [")
         raise DatasetError(f"{name} {what}; it must be an array of rows. One row a line is named .jsonl")

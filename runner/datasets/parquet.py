@@ -21,6 +21,7 @@ from runner.datasets.rows import Row, read_json
 from runner.datasets.slices import Slice
 from runner.errors import DatasetError
 from runner.text import printable, shown
+from runner.work import at_end
 from sandboxes.own_python import module_command
 
 
@@ -62,6 +63,7 @@ class ParquetRows:
         except OSError as error:
             why = printable(error.strerror or str(error))
             raise DatasetError(f"{self.name}: no process to decode it can be started: {why}; stop others") from None
+        at_end(self._process.kill)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._lines = self._process.stdout

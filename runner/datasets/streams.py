@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, cast
 from runner.datasets.column_values import UNDECODED
 from runner.errors import DatasetError
 from runner.text import shown
+from runner.work import ask
 
 BUFFER = 1 << 16
 PACKED = (".gz", ".zst")
@@ -176,6 +177,7 @@ class _Unpacked(RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Called by BufferedReader. Raises OSError for data that is damaged, or expands too far."""
+        ask()  # a little file may become large
         try:
             data = self._reader.read(len(buffer))
         except OSError:

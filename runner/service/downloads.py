@@ -19,6 +19,7 @@ from runner.output.writers import CsvWriter, Writer
 from runner.service.errors import ServiceError
 from runner.service.part import threaded
 from runner.store.types import RunInfo
+from runner.work import ask
 
 Format = Literal["jsonl", "csv", "parquet"]
 MEDIA: dict[Format, str] = {
@@ -106,6 +107,7 @@ def _rows(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
     for path in paths:
         with path.open("rb") as file:
             for line in file:
+                ask()
                 if not line.endswith(b"\n"):
                     return  # a run that goes on has not written it all
                 try:

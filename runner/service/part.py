@@ -20,6 +20,7 @@ from runner.service.types import DatasetRows
 from runner.store.store import Store
 from runner.store.types import EvaluatorVersion
 from runner.types import Evaluator
+from runner.work import AbandonedError, Gone, until
 from sandboxes.base import Language, SandboxConfig
 
 P = ParamSpec("P")
@@ -42,6 +43,9 @@ class Part:
         self.store = store
         self.pool = pool
         self._machine = Machine(self.settings.active)
+        self._going: set[Gone] = set()
+        """Slow work under way; each is set when it is to end."""
+        self._stopped = False
         self._slow = ThreadPoolExecutor(_SLOW, "evalcell slow")
         self._scripts: dict[str, tuple[int, tuple[EvaluatorVersion, Evaluator]]] = {}
         self._near = ThreadPoolExecutor(_NEAR, "evalcell rows")
@@ -52,8 +56,29 @@ class Part:
         return None
 
     async def _slowly(self, call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-        """As `threaded`, but few at once: others find a thread meanwhile."""
-        return await _in_thread(self._slow, partial(call, *args, **more))
+        """As `threaded`, but few at once: others find a thread meanwhile. It ends with its request, or the server."""
+        return await self._ending(self._slow, partial(call, *args, **more))
+
+    async def _ending(self, threads: Executor, call: Callable[[], T]) -> T:
+        gone = Gone()
+        self._going.add(gone)
+        try:
+            if self._stopped:
+                raise AbandonedError
+            context = copy_context()
+            context.run(until, gone)
+            return await asyncio.get_running_loop().run_in_executor(threads, context.run, call)
+        except AbandonedError:
+            raise ServiceError("stopping", "the server is stopping; send the request again when it is back") from None
+        finally:
+            gone.set()
+            self._going.discard(gone)
+
+    def end_slow_work(self) -> None:
+        """For good: the server stops, and its threads would hold it up."""
+        self._stopped = True
+        for gone in list(self._going):
+            gone.set()
 
     async def _rows(self, name: str, first: int, count: int) -> DatasetRows:
         """
@@ -63,7 +88,7 @@ class Part:
         first rows of something else.
         """
         call = partial(some_rows, self.store, name, first, count)
-        return await _in_thread(self._near if first + count <= FIRST_ROWS else self._slow, call)
+        return await self._ending(self._near if first + count <= FIRST_ROWS else self._slow, call)
 
     async def _config(self, wanted: str | SandboxConfig | None) -> SandboxConfig:
         """The config, or that of the preset, if this server allows it. Raises ServiceError and NotStoredError."""

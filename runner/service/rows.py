@@ -14,6 +14,7 @@ from runner.service.errors import ServiceError
 from runner.service.types import DatasetRow, DatasetRows, line
 from runner.store.store import Store
 from runner.types import Case
+from runner.work import ask
 
 FURTHEST = 100_000
 """The last row that can be looked at: those before it are read each time."""
@@ -43,6 +44,7 @@ def some_rows(store: Store, name: str, first: int, count: int) -> DatasetRows:
 def _soon(dataset: Iterable[Case]) -> Iterator[Case]:
     end = monotonic() + _PATIENCE
     for case in dataset:
+        ask()
         yield case
         if monotonic() > end:
             raise ServiceError("invalid-request", "it takes too long to read so many rows; ask for earlier, or fewer")
@@ -75,6 +77,7 @@ def looked_at(path: Path, seconds: float = _SECONDS) -> Looked:
         most = None if total is None and path.stat().st_size <= _COUNTED else _LOOKED_AT
         ended = True
         for case in dataset:
+            ask()
             if (most is not None and rows >= most) or (rows and monotonic() >= end):
                 ended = False
                 break

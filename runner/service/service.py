@@ -69,7 +69,8 @@ class Service(Evaluators, Datasets, Runs):
         return self._folder
 
     async def stop(self) -> None:
-        """Park the runs that go on, and let their watchers go. Safe twice."""
+        """Park the runs that go on, let their watchers go, and end what is slow. Safe twice."""
+        self.end_slow_work()
         await self.queue.close()
 
     async def ready(self) -> dict[str, Any]:

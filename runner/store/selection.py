@@ -11,6 +11,7 @@ from runner.datasets.rows import DECODER
 from runner.store.segments import Entry, label_number
 from runner.store.types import Selection
 from runner.types import Direction
+from runner.work import ask
 
 SEARCHED = 1 << 30
 """Bytes that a search reads."""
@@ -133,6 +134,7 @@ class Search:
         """Those of a segment's results that have the text."""
         if not found or not self.complete:
             return
+        ask()
         self._left -= size
         if self._left < 0:
             self.complete = False

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query, Response
+from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import Field
 
 from runner.server.idempotency import Once
-from runner.server.v1.parts import After, Count, Force, Here, Name, StrictRoute, problems
+from runner.server.v1.parts import (
+    After,
+    Count,
+    Force,
+    Here,
+    Name,
+    StrictRoute,
+    problems,
+    while_there,
+    while_there_after,
+)
 from runner.service.rows import FURTHEST
 from runner.service.types import MOST_ROWS, DatasetRows
 from runner.store.types import DatasetInfo, Page, Preset
@@ -35,6 +47,7 @@ async def datasets(service: Here, after: After = None, count: Count = 50) -> Pag
 )
 async def add(
     service: Here,
+    request: Request,
     response: Response,
     once: Once,
     name: Annotated[str, Query(min_length=1, max_length=255)],
@@ -46,8 +59,16 @@ async def add(
     It is looked at before it is accepted. With `another` a name that is taken becomes `NAME-2`.
     """
 
+    sent = asyncio.Event()
+
+    async def all_of(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for part in parts:
+            yield part
+        sent.set()
+
     async def work(parts: AsyncIterator[bytes]) -> DatasetInfo:
-        return await service.add_dataset(parts, name, another=another)
+        adding = partial(service.add_dataset, all_of(parts), name, another=another)
+        return await while_there_after(request, sent, adding)
 
     made = await once.get(DatasetInfo, work, file=True)
     response.headers["Location"] = f"/v1/datasets/{made.name}"
@@ -69,12 +90,13 @@ async def delete(name: DatasetName, service: Here, force: Force = False) -> None
 @router.get("/datasets/{name}/rows", tags=["datasets"], responses=problems("not-found", "dataset"))
 async def rows(
     name: DatasetName,
+    request: Request,
     service: Here,
     first: Annotated[int, Query(ge=1, le=FURTHEST)] = 1,
     count: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 5,
 ) -> DatasetRows:
     """Some rows of a dataset."""
-    return await service.dataset_rows(name, first, count)
+    return await while_there(request, service.dataset_rows, name, first, count)
 
 
 @router.get("/configs", tags=["configs"], responses=problems("input"))

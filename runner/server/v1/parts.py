@@ -128,6 +128,11 @@ def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
 
 async def while_there(request: Request, work: Callable[P, Awaitable[T]], *args: P.args, **more: P.kwargs) -> T:
     """What `work` gives; it is cancelled if the client goes away before. Raises what it raises."""
+    return await while_there_after(request, None, lambda: work(*args, **more))
+
+
+async def while_there_after(request: Request, sent: asyncio.Event | None, work: Callable[[], Awaitable[T]]) -> T:
+    """As `while_there`. If it is the work that reads the body, it sets `sent` at its end."""
     working = asyncio.current_task()
     assert working is not None
     others = working.cancelling()
@@ -135,6 +140,8 @@ async def while_there(request: Request, work: Callable[P, Awaitable[T]], *args: 
 
     async def watch() -> None:
         nonlocal gone
+        if sent is not None:
+            await sent.wait()
         while (await request.receive())["type"] != "http.disconnect":
             pass
         gone = True
@@ -142,10 +149,10 @@ async def while_there(request: Request, work: Callable[P, Awaitable[T]], *args: 
 
     watching = asyncio.create_task(watch())
     try:
-        return await work(*args, **more)
+        return await work()
     except asyncio.CancelledError:
         if gone and working.cancelling() <= others + 1:
-            raise ServiceError("too-slow", "the client went away; its script was stopped") from None
+            raise ServiceError("too-slow", "the client went away; what it asked for was stopped") from None
         raise
     finally:
         watching.cancel()

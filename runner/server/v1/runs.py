@@ -120,9 +120,9 @@ async def results(
         200: {"content": {kind: {"schema": {"type": "string"}} for kind in MEDIA.values()}},
     },
 )
-async def download(id: RunId, service: Here, format: Format = "jsonl") -> Response:
+async def download(id: RunId, request: Request, service: Here, format: Format = "jsonl") -> Response:
     """All results as one file."""
-    made = await service.download(id, format)
+    made = await while_there(request, service.download, id, format)
     named = f"attachment; filename*=UTF-8''{quote(made.name)}"
     return StreamingResponse(made.parts, media_type=made.media, headers={"content-disposition": named})
 

@@ -33,7 +33,7 @@ async def shown(request: Request, service: Here, name: str, first: str = "1") ->
     """A dataset's rows, some at a time."""
     dataset = await service.dataset(name)
     at = forms.whole_number(first, "the first row")
-    found = await service.dataset_rows(name, at, _ROWS + 1)
+    found = await while_there(request, service.dataset_rows, name, at, _ROWS + 1)
     more = len(found.rows) > _ROWS
     return page(
         request,
@@ -52,7 +52,7 @@ async def row(request: Request, service: Here, name: str, number: str) -> Respon
     """One row of a dataset: its first columns, as far as a page has room."""
     dataset = await service.dataset(name)
     at = forms.whole_number(number, "the row")
-    found = await service.dataset_rows(name, at, 2)
+    found = await while_there(request, service.dataset_rows, name, at, 2)
     if not found.rows:
         raise ServiceError("not-found", f"the dataset has no row {number}; open the dataset")
     one = found.rows[0]

@@ -1,0 +1,58 @@
+"""Work in a thread that nobody may want any more: what reads much asks now and then, and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from threading import Event
+
+
+class AbandonedError(Exception):
+    """Nobody wants the work any more: its request is gone, or the server stops."""
+
+
+class Gone(Event):
+    """Set once nobody wants the work; then it also does what the work asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: list[Callable[[], object]] = []
+
+    def set(self) -> None:
+        """From any thread, and safe twice."""
+        super().set()
+        while self._calls:
+            self._calls.pop()()
+
+    def then(self, call: Callable[[], object]) -> None:
+        """Call this once it is set, which may be now."""
+        self._calls.append(call)
+        if self.is_set():
+            self.set()
+
+
+_gone: ContextVar[Gone | None] = ContextVar("gone", default=None)
+
+
+def until(gone: Gone) -> None:
+    """From now on the work of this context ends once this is set."""
+    _gone.set(gone)
+
+
+def may_end() -> bool:
+    """Whether the work of this context may have to end before it is done."""
+    return _gone.get() is not None
+
+
+def ask() -> None:
+    """Raise AbandonedError if the work of this context is to end."""
+    gone = _gone.get()
+    if gone is not None and gone.is_set():
+        raise AbandonedError
+
+
+def at_end(call: Callable[[], object]) -> None:
+    """Call this, from another thread, if the work of this context is to end: it may wait for what the call ends."""
+    gone = _gone.get()
+    if gone is not None:
+        gone.then(call)

@@ -53,6 +53,12 @@ async def _tail(stream: asyncio.StreamReader) -> bytes:
     return kept
 
 
+async def _told(tail: asyncio.Task[bytes]) -> bytes:
+    """What `_tail` has kept, once there is no more; nothing if the end of the loop has cancelled it."""
+    await asyncio.wait({tail})
+    return b"" if tail.cancelled() or tail.exception() else tail.result()
+
+
 class _Started:
     """A process that the event loop has started."""
 
@@ -71,7 +77,7 @@ class _Started:
 
     async def communicate(self) -> tuple[bytes, bytes]:
         assert self.stdout
-        said, _ = await asyncio.gather(self._said, self.stdout.read())
+        said, _ = await asyncio.gather(_told(self._said), self.stdout.read())
         await self._process.wait()
         return b"", said
 
@@ -112,7 +118,7 @@ class _Adopted:
     async def communicate(self) -> tuple[bytes, bytes]:
         """What it still says, once it has ended. Its pipes are closed then, even if this is cancelled."""
         try:
-            _, said = await asyncio.gather(self.stdout.read(), self._said)
+            _, said = await asyncio.gather(self.stdout.read(), _told(self._said))
         finally:
             self.stdin.close()
             for _, transport in self._read:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from typing import IO, Protocol
 
@@ -32,17 +33,17 @@ class WorkerProcess(Protocol):
 
 async def start(reset: Reset) -> WorkerProcess:
     """
-    A worker that was begun early, else a new one. Must not be cancelled: nobody would stop the process.
+    A worker that was begun early, else a new one. If it is cancelled, none is left. Raises OSError.
 
-    Raises OSError.
+    With asyncio's own subprocesses, a loop that closes while one starts, as after a second Ctrl-C, waits for ever: it
+    cancels the task that connects their pipes, and an end is only told once all of these were connected.
     """
     if (begun := early.take(reset)) is not None:
         return await _Adopted.open(begun)
     with early.command(reset) as (words, passed):
-        process = await asyncio.create_subprocess_exec(
-            *words, stdin=-1, stdout=-1, stderr=-1, limit=_LIMIT, pass_fds=passed
-        )
-        return _Started(process)
+        if os.name == "posix":
+            return await _Adopted.open(subprocess.Popen(words, stdin=-1, stdout=-1, stderr=-1, pass_fds=passed))
+        return _Started(await asyncio.create_subprocess_exec(*words, stdin=-1, stdout=-1, stderr=-1, limit=_LIMIT))
 
 
 async def _tail(stream: asyncio.StreamReader) -> bytes:
@@ -60,7 +61,7 @@ async def _told(tail: asyncio.Task[bytes]) -> bytes:
 
 
 class _Started:
-    """A process that the event loop has started."""
+    """A process that the event loop has started, where pipes cannot be given to a loop."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr
@@ -102,10 +103,22 @@ class _Adopted:
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        read = [await _reader(process.stdout), await _reader(process.stderr)]
-        loop = asyncio.get_running_loop()
-        unread = asyncio.StreamReader()
-        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(unread), process.stdin)
+        read: list[tuple[asyncio.StreamReader, asyncio.BaseTransport]] = []
+        loop, unread = asyncio.get_running_loop(), asyncio.StreamReader()
+        try:
+            for pipe in (process.stdout, process.stderr):
+                read.append(await _reader(pipe))
+            transport, protocol = await loop.connect_write_pipe(
+                lambda: asyncio.StreamReaderProtocol(unread), process.stdin
+            )
+        except BaseException:
+            for _, each in read:
+                each.close()
+            process.kill()
+            process.wait()
+            for end in (process.stdin, process.stdout, process.stderr):
+                end.close()
+            raise
         return cls(process, asyncio.StreamWriter(transport, protocol, None, loop), read)
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.packages import find_uv, uv_config
+from sandboxes.packages import find_uv, settings, uv_config
 from tests.packages.conftest import Packages
 from tests.packages.index import Index, serve
 from tests.packages.wheels import wheel
@@ -62,6 +62,37 @@ def test_every_setting_of_uv_is_decided(tmp_path: Path) -> None:
         assert len(names) > 40, said
         known = {*uv_config.SOURCES, *uv_config.ACCESS, *uv_config.VERSIONS, *uv_config.REFUSED, *uv_config.OWN}
         assert names - known - decided == set()
+
+
+OURS = {
+    *("UV_BUILD_CONSTRAINT", "UV_CUSTOM_COMPILE_COMMAND", "UV_SYSTEM_PYTHON", "UV_FORK_STRATEGY", "UV_NO_SOURCES"),
+    *(
+        "UV_NO_SOURCES_PACKAGE",
+        "UV_NO_BUILD_ISOLATION",
+        "UV_LINK_MODE",
+        "UV_NO_CACHE",
+        "UV_CACHE_DIR",
+        "UV_WORKING_DIR",
+    ),
+    *("UV_MANAGED_PYTHON", "UV_NO_MANAGED_PYTHON", "UV_PYTHON_DOWNLOADS", "UV_NO_PROGRESS", "UV_PROJECT", "UV_PYTHON"),
+    *("UV_NO_EDITABLE", "UV_REQUIRE_HASHES", "UV_NO_VERIFY_HASHES", "UV_BREAK_SYSTEM_PACKAGES", "UV_COMPILE_BYTECODE"),
+}
+
+
+def test_every_variable_of_the_commands_that_are_run_is_decided() -> None:
+    known = {
+        *settings.ACCESS,
+        *settings.SOURCE,
+        *settings.VERSIONS,
+        *settings.FILES,
+        *settings.REFUSED,
+        *settings.CONFIG,
+    }
+    for command in ("compile", "install"):
+        said = subprocess.run([str(find_uv()), "help", "pip", command], capture_output=True, text=True).stdout
+        names = set(re.findall(r"\bUV_[A-Z_]+[A-Z]", said))
+        assert len(names) > 20, said
+        assert names - known - OURS == set()
 
 
 @pytest.mark.parametrize(
@@ -236,7 +267,7 @@ def test_the_system_s_and_the_user_s_files_are_merged_as_uv_merges_them(
 ) -> None:
     """Each index is asked for the same names as by uv itself, and the same versions are found."""
     first, second = indexes
-    settings = [
+    pairs = [
         (f'index-url = "{first.url}"', 'resolution = "highest"'),
         (f'[[index]]\nurl = "{first.url}"\ndefault = true', f'extra-index-url = ["{second.url}"]'),
         (f'extra-index-url = ["{first.url}"]\nno-index = false', f'index-url = "{second.url}"'),
@@ -250,7 +281,7 @@ def test_the_system_s_and_the_user_s_files_are_merged_as_uv_merges_them(
     packages.add("small", "1.1")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "in.txt").write_text("tiny\n")
-    for number, (system, user) in enumerate(settings):
+    for number, (system, user) in enumerate(pairs):
         write(system, "system")
         write(user)
         command = [str(find_uv()), "--quiet", "pip", "compile", "in.txt", "--no-header", "--no-annotate"]

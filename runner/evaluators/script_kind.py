@@ -64,9 +64,9 @@ def as_read(
         if native is not None:
             return AsRead(native)
         assert refused is not None
-        if language == "python" and (named := _TOGETHER.search(text)):
+        if language == "python" and (word := _TOGETHER.search(text)):
             raise EvaluatorError(
-                f"{refused}; what a tool calls once, with all rows, as `{named[0]}` looks like, is here "
+                f"{refused}; what a tool calls once, with all rows, as `{word[0]}` looks like, is here "
                 "`def aggregate(results): …`: docs/how-to/aggregates.md"
             )
         raise refused

@@ -27,7 +27,7 @@ ROOMS = (
     ("engine",),
     ("results", "datasets"),
     ("evaluators",),
-    ("call", "types", "text", "errors", "version", "tracing", "work"),
+    ("call", "types", "text", "errors", "version", "tracing"),
 )
 """Of the runner, from the doors down: each imports what stands below it, or beside it."""
 LINES = 700

@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runner import work
+from runner.datasets import work
 from runner.datasets.column_values import MAX_ROW, RowError, TooLong, UnreadError, decoded
 from runner.datasets.delimiter import WORDS, sniff
 from runner.datasets.notes import RowNotes

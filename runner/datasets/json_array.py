@@ -12,8 +12,8 @@ from typing import Any
 from runner.datasets.column_values import MAX_ROW, UTF8_STEP, RowError, TooLong, UnreadError, too_deep
 from runner.datasets.formats import BLANKS
 from runner.datasets.rows import DECODER, Row, check_depth, columns
+from runner.datasets.work import ask
 from runner.errors import DatasetError
-from runner.work import ask
 
 CHUNK = 1 << 16
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")

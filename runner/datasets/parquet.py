@@ -19,9 +19,9 @@ from runner.datasets.location import is_url
 from runner.datasets.parquet_decoder import MEMORY, OVER, STEP, memory_ran_out
 from runner.datasets.rows import Row, read_json
 from runner.datasets.slices import Slice
+from runner.datasets.work import at_end
 from runner.errors import DatasetError
 from runner.text import printable, shown
-from runner.work import at_end
 from sandboxes.own_python import module_command
 
 

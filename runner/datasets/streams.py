@@ -10,9 +10,9 @@ from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO, cast
 
 from runner.datasets.column_values import UNDECODED
+from runner.datasets.work import ask
 from runner.errors import DatasetError
 from runner.text import shown
-from runner.work import ask
 
 BUFFER = 1 << 16
 PACKED = (".gz", ".zst")

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Literal
 
 from runner.datasets.column_values import RowError
 from runner.datasets.rows import DECODER
+from runner.datasets.work import ask
 from runner.errors import DatasetError
 from runner.output.parquet_writer import ParquetWriter
 from runner.output.row_cells import CACHED, REPEAT, Layout, layout
@@ -19,7 +20,6 @@ from runner.output.writers import CsvWriter, Writer
 from runner.service.errors import ServiceError
 from runner.service.part import threaded
 from runner.store.types import RunInfo
-from runner.work import ask
 
 Format = Literal["jsonl", "csv", "parquet"]
 MEDIA: dict[Format, str] = {

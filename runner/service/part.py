@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar, Unpack
 
+from runner.datasets.work import AbandonedError, Gone, until
 from runner.evaluators.load import HowRead, how_named, parse_evaluator
 from runner.pool.pool import Pool
 from runner.service.errors import ServiceError
@@ -20,7 +21,6 @@ from runner.service.types import DatasetRows
 from runner.store.store import Store
 from runner.store.types import EvaluatorVersion
 from runner.types import Evaluator
-from runner.work import AbandonedError, Gone, until
 from sandboxes.base import Language, SandboxConfig
 
 P = ParamSpec("P")

@@ -9,12 +9,12 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from runner.datasets.dataset import open_dataset
+from runner.datasets.work import ask
 from runner.errors import DatasetError
 from runner.service.errors import ServiceError
 from runner.service.types import DatasetRow, DatasetRows, line
 from runner.store.store import Store
 from runner.types import Case
-from runner.work import ask
 
 FURTHEST = 100_000
 """The last row that can be looked at: those before it are read each time."""

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from runner.datasets.column_values import RowError
 from runner.datasets.rows import DECODER
+from runner.datasets.work import ask
 from runner.store.segments import Entry, label_number
 from runner.store.types import Selection
 from runner.types import Direction
-from runner.work import ask
 
 SEARCHED = 1 << 30
 """Bytes that a search reads."""

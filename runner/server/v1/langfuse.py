@@ -36,7 +36,9 @@ class SignedRoute(APIRoute):
             except Exception as failure:
                 error = problem_or_raise(failure)
                 if error.retryable and error.status not in RETRIED:
-                    error.status = 500
+                    error = ServiceError(
+                        error.kind, error.detail, retry_after=error.retry_after, status=500, **error.more
+                    )
                 raise error from failure
             return reply
 

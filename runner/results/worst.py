@@ -26,6 +26,8 @@ _TITLES: dict[Show, str] = {
 }
 _TEXT = 1500  # characters of a text that is kept
 _REMARK = 1000
+_SHARE = 8
+"""This part of the rows is for those that failed, and as much for those that abstained, however many are scored."""
 _NAME = 160
 
 
@@ -85,9 +87,9 @@ class Worst:
     """
     Finds the rows to show among all results.
 
-    `worst` is the worst scores by the output config's direction, and, if there are too few, the first rows that failed,
-    then those that abstained. `scored` is the worst scores alone, `best` the best. `failed` and `abstained` are the
-    first such rows.
+    `worst` is the worst scores by the output config's direction, then the first rows that failed, then those that
+    abstained; of many rows an eighth is left for each of these. `scored` is the worst scores alone, `best` the best.
+    `failed` and `abstained` are the first such rows.
     """
 
     def __init__(self, evaluator: Evaluator | None, keep: int = WORST, show: Show = "worst") -> None:
@@ -98,7 +100,8 @@ class Worst:
         direction = "none" if self._config is None else self._config.direction
         self._sign = {"maximize": 1.0, "minimize": -1.0, "none": 0.0}[direction] * (-1.0 if show == "best" else 1.0)
         """What makes the scores to be shown first the lowest; 0 if there are none such."""
-        self._rows: list[tuple[tuple[int, float, int], ShownRow]] = []
+        self._rows: tuple[list[tuple[tuple[int, float, int], ShownRow]], ...] = ([], [], [])
+        """Those that are scored, that failed, and that abstained."""
         self._texts: dict[int, tuple[dict[str, str], tuple[JsonDifference, ...]]] = {}
 
     def watch(self, result: Result, call: Call) -> int:
@@ -130,25 +133,32 @@ class Worst:
             arguments=arguments,
             differences=differences,
         )
-        insort(self._rows, (key, row), key=lambda each: each[0])
-        del self._rows[self._keep :]
+        self._insert(key, row)
+
+    def _insert(self, key: tuple[int, float, int], row: ShownRow) -> None:
+        rows = self._rows[key[0]]
+        insort(rows, (key, row), key=lambda each: each[0])
+        del rows[self._keep :]
 
     def sums(self) -> tuple[RankedRow, ...]:
         """The rows so far, for `join`."""
-        return tuple(RankedRow(key=key, row=row) for key, row in self._rows)
+        return tuple(RankedRow(key=key, row=row) for rows in self._rows for key, row in rows)
 
     def join(self, others: Iterable[RankedRow]) -> None:
         """Add rows that another has found among rows of other numbers."""
         for each in others:
-            insort(self._rows, (each.key, each.row), key=lambda one: one[0])
-        del self._rows[self._keep :]
+            self._insert(each.key, each.row)
 
     def rows(self) -> ShownRows:
         """The rows so far, those to look at first before others."""
-        scores = any(key[0] == 0 for key, _ in self._rows)
-        ranked = self._directed or not (self._show in ("worst", "scored") and scores)
-        rows = tuple(row for _, row in self._rows)
-        return ShownRows(show=self._show, ranked=ranked, directed=self._directed, rows=rows)
+        scored, failed, abstained = self._rows
+        ranked = self._directed or not (self._show in ("worst", "scored") and scored)
+        place = self._keep - sum(min(self._keep // _SHARE, len(rows)) for rows in (failed, abstained))
+        most = self._keep - min(self._keep // _SHARE, len(abstained)) - len(scored[:place])
+        rows = [*scored[:place], *failed[:most], *abstained]
+        return ShownRows(
+            show=self._show, ranked=ranked, directed=self._directed, rows=tuple(row for _, row in rows[: self._keep])
+        )
 
     @property
     def _directed(self) -> bool:
@@ -156,15 +166,16 @@ class Worst:
 
     def _key(self, result: Result) -> tuple[int, float, int] | None:
         """The row's place among the rows; None if it is not shown."""
-        if result.outcome == "scored" and self._show == "worst" and len(self._rows) >= self._keep > 0:  # as most
+        scored = self._rows[0]
+        if result.outcome == "scored" and self._show == "worst" and len(scored) >= self._keep > 0:  # as most
             score = result.score
             key = 0, 0.0 if score is None or not self._sign else self._sign * score, result.number
-            return key if key < self._rows[-1][0] else None
+            return key if key < scored[-1][0] else None
         rank = self._rank(result)
         if rank is None or not self._keep:
             return None
-        key = (*rank, result.number)
-        return key if len(self._rows) < self._keep or key < self._rows[-1][0] else None
+        key, rows = (*rank, result.number), self._rows[rank[0]]
+        return key if len(rows) < self._keep or key < rows[-1][0] else None
 
     def _rank(self, result: Result) -> tuple[int, float] | None:
         failed, abstained = result.outcome in ("failed", "lost"), result.outcome == "abstained"

@@ -199,3 +199,16 @@ def test_bounds_make_the_bins_and_stored_scores_are_counted_as_others() -> None:
     assert (found.edges[0], found.edges[-1], found.counts) == (0.0, 1.0, (0,) * (BINS - 1) + (1,))
     assert json.loads(tally.summary().model_dump_json())["histogram"]["counts"][-1] == 1
     assert Tally().summary().histogram is None
+
+
+def test_of_many_rows_some_are_left_for_those_without_a_score() -> None:
+    worst = Worst(_directed("maximize"), 16)
+    counts: dict[Outcome, int] = {"scored": 40, "failed": 5, "abstained": 5}
+    for number, outcome in enumerate((name for name, count in counts.items() for _ in range(count)), 1):
+        row = _result(number, outcome, number / 100)
+        worst.watch(row, Call(id=row.number, arguments={"output": row.number}))
+        worst.add(row)
+    assert [row.number for row in worst.rows().rows] == [*range(1, 13), 41, 42, 46, 47]
+    both = Worst(_directed("maximize"), 16)
+    both.join(worst.sums())
+    assert both.rows() == worst.rows()

@@ -321,6 +321,6 @@ def test_a_file_and_a_variable_reach_the_script_and_nothing_else_does(
     rows = [json.loads(line) for line in Path("run", "results.jsonl").read_text().splitlines()]
     assert {(row["label"], row["score"]) for row in rows} == {("pale blue", 9.0)}
     own = {"HOME", "USER", "LOGNAME", *(f"XDG_{name}_HOME" for name in ("CACHE", "CONFIG", "DATA", "STATE"))}
-    assert all(set(row["explanation"].split()) == {"MODEL", "TOKEN", *own} for row in rows)
+    assert all({"MODEL", "TOKEN"} <= set(row["explanation"].split()) <= {"MODEL", "TOKEN", *own} for row in rows)
     assert "hush" not in result.output + Path("run", "manifest.json").read_text()
     assert json.loads(Path("run", "manifest.json").read_text())["sandbox"]["tier"] in ("A", "B")

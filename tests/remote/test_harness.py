@@ -220,7 +220,9 @@ def test_a_host_that_is_slow_to_listen_fills_no_memory() -> None:
 def test_variables_are_the_scripts_alone() -> None:
     source = "import os\ndef evaluate(x): return [os.environ.get(x), list(os.environ)]"
     found = ask(source, rows("TOKEN"), variables={"TOKEN": "a secret"})
-    assert found.values == [["a secret", ["TOKEN"]]]
+    ((value, names),) = found.values
+    assert value == "a secret"
+    assert {name for name in names if not name.startswith("XDG_")} == {"HOME", "USER", "LOGNAME", "TOKEN"}
 
 
 CONNECTS = """

@@ -132,7 +132,7 @@ async def _executed(evaluator: Evaluator, call: Call, sandbox: Sandbox, limits: 
 
 def _figures(evaluator: Evaluator, execution: Execution, rows: int) -> Figures:
     if execution.status != "ok":
-        said = error_text(execution.status, execution.error, evaluator.beside)
+        said = error_text(execution.status, execution.error, evaluator)
         if execution.status == "timeout":
             said = said.replace("raise the timeout", "raise aggregate_timeout")
         return _failed(KINDS[execution.status], said)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
 from runner.errors import EvaluatorError
 from runner.text import printable
+from runner.types import Evaluator
+from sandboxes.base import ScriptError
 
 _MOST = 200
 """Imports that are looked at."""
@@ -24,6 +28,7 @@ _IMPORT = re.compile(
 )
 _EVALUATOR = re.compile(r"^(async[ \t]+)?def[ \t]+evaluate\b", re.MULTILINE)
 _MISSING = re.compile(r"No module named '(\w+)")
+_ADD = re.compile(r'dependencies = \["([^"]+)"\]')
 
 
 def files_beside(script: Path, source: str) -> dict[str, str]:
@@ -91,6 +96,49 @@ def local_hint(message: str, beside: Mapping[str, str]) -> str | None:
         return None
     file = beside[missing[1]] + ("" if beside[missing[1]].startswith("..") else " beside the script")
     return f"{file} is not taken along: copy what the script needs of it into the script"
+
+
+def next_step(error: ScriptError, evaluator: Evaluator) -> str | None:
+    """The next step for a script's error; for a package that is not there, with all that the script imports."""
+    if local := local_hint(error.message, evaluator.beside):
+        return local
+    missing = _MISSING.search(error.message)
+    found = _ADD.search(error.hint or "")
+    if missing is None or error.hint is None or found is None:
+        return error.hint
+    packages = dict.fromkeys((*evaluator.packages, *_packages(evaluator.source, frozenset(evaluator.beside))))
+    if not any(name.partition(".")[0] == missing[1] for name in _modules(evaluator.source)):
+        packages[found[1]] = None
+    names = ", ".join(f'"{name}"' for name in packages)
+    return _ADD.sub(lambda _: f"dependencies = [{names}]", error.hint) if packages else error.hint
+
+
+def _packages(source: str, beside: Collection[str]) -> list[str]:
+    """The packages of the modules that a script imports and can not do without."""
+    from sandboxes.packages import which_package
+
+    modules = [name for name in _modules(source) if name.partition(".")[0] not in beside]
+    return [package for package in map(which_package, modules) if package]
+
+
+@lru_cache(8)
+def _modules(source: str) -> tuple[str, ...]:
+    """The modules that a Python script imports, but those in a `try` that it can do without."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    found: dict[str, None] = {}
+    waiting: list[ast.AST] = [tree]
+    while waiting and len(found) < _MOST:
+        node = waiting.pop(0)
+        if isinstance(node, ast.Import):
+            found |= dict.fromkeys(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            dotted = "." in node.module
+            found |= dict.fromkeys(node.module if dotted else f"{node.module}.{alias.name}" for alias in node.names)
+        waiting += node.handlers if isinstance(node, ast.Try) else ast.iter_child_nodes(node)
+    return tuple(found)
 
 
 def _imported(source: str) -> Iterator[str]:

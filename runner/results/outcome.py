@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from runner.evaluators.beside import local_hint
+from runner.evaluators.beside import next_step
 from runner.results.normalize import InvalidResultError, Normalized, ScoreTuple, normalize
 from runner.results.usual import usual
 from runner.text import printable, whole
@@ -48,13 +48,13 @@ class ResultFactory:
         self._dialect = evaluator.dialect
         self._as_zero = evaluator.dialect_failures == "as-zero"
         self._identity = identity
-        self._beside = evaluator.beside
+        self._evaluator = evaluator
         self._usual = usual(evaluator.outputs) if evaluator.dialect is None else None
 
     def executed(self, row: Place, execution: Execution) -> Result:
         """The result of an execution: scored, abstained or failed."""
         if execution.status != "ok":
-            message = error_text(execution.status, execution.error, self._beside)
+            message = error_text(execution.status, execution.error, self._evaluator)
             if self._as_zero and execution.status == "error":
                 zero = {"": ScoreTuple("fail", 0.0, message)}
                 return self._scored(row, "scored", zero, execution)
@@ -76,7 +76,7 @@ class ResultFactory:
 
     def unloaded(self, row: Place, loaded: Execution) -> Result:
         """The failed result of a row whose script did not load; `loaded` is the outcome of loading it."""
-        message = f"the script does not load: {error_text(loaded.status, loaded.error, self._beside)}"
+        message = f"the script does not load: {error_text(loaded.status, loaded.error, self._evaluator)}"
         kind = KINDS.get(loaded.status, "raised")
         return self._result(row, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
 
@@ -141,11 +141,10 @@ class ResultFactory:
         )
 
 
-def error_text(status: Status, error: ScriptError | None, beside: Mapping[str, str] | None = None) -> str:
+def error_text(status: Status, error: ScriptError | None, evaluator: Evaluator) -> str:
     """
     A script's error on one short line, with the line number if the traceback has it.
 
-    `beside` are the files that the script imports and that are not taken along.
     Example: `ZeroDivisionError: division by zero (line 12); next step`
     """
     if error is None:
@@ -155,7 +154,7 @@ def error_text(status: Status, error: ScriptError | None, beside: Mapping[str, s
         text = f"{_line(error.type)}: {text}" if text else _line(error.type)
         text += _line_in(error.traceback)
     text = text or _line(error.type)
-    hint = (local_hint(error.message, beside) if beside else None) or error.hint
+    hint = next_step(error, evaluator)
     return f"{text.rstrip('.')}; {_line(hint)}" if hint else text
 
 

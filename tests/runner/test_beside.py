@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from runner import EvaluatorError, InputError, SandboxConfig, UnsupportedConfigError, evaluate, read_requirements
-from runner.evaluators.load import read_evaluator
+from runner.evaluators.beside import next_step
+from runner.evaluators.load import parse_evaluator, read_evaluator
 from runner.evaluators.resolve import choose
+from sandboxes.base import ScriptError
+from sandboxes.packages import which_package
 from tests.cli.commands import evalcell, write_rows
 
 ROWS = [{"output": "A", "reference": "a"}]
@@ -243,3 +247,38 @@ def test_the_command_line_and_the_project_take_files_of_requirements() -> None:
     done = evalcell("run")
     assert done.exit_code == 2
     assert "`with_requirements` missing.txt: there is no such file" in done.stderr
+
+
+ALL = """# /// script
+# dependencies = ["six"]
+# ///
+import json
+import numpy as np
+from google import genai
+try:
+    import orjson
+except ImportError:
+    orjson = None
+
+
+def evaluate(output):
+    from phoenix.evals import llm
+    import sklearn.metrics, helper
+    return 1.0
+"""
+
+
+@pytest.mark.parametrize("missing", ["numpy", "google", "sklearn"])
+def test_the_packages_of_all_imports_are_told_at_once(missing: str) -> None:
+    hint = f'add `dependencies = ["{which_package(missing)}"]` to the script\'s header'
+    error = ScriptError(type="ModuleNotFoundError", message=f"No module named '{missing}'", hint=hint)
+    evaluator = parse_evaluator(ALL, "all").model_copy(update={"beside": {"helper": "helper.py"}})
+    names = ["six", "numpy", "google-genai", "arize-phoenix-evals", "scikit-learn"]
+    assert next_step(error, evaluator) == f"add `dependencies = {json.dumps(names)}` to the script's header"
+
+
+def test_a_package_that_another_one_lacks_is_told_beside_them() -> None:
+    hint = 'add `dependencies = ["six"]` to the script\'s header'
+    error = ScriptError(type="ModuleNotFoundError", message="No module named 'six'", hint=hint)
+    evaluator = parse_evaluator("import numpy\ndef evaluate(output): return 1.0\n", "one")
+    assert next_step(error, evaluator) == 'add `dependencies = ["numpy", "six"]` to the script\'s header'

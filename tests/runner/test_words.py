@@ -77,6 +77,7 @@ def test_each_field_that_a_message_names_has_an_option() -> None:
         ("such as InputMapping(paths={'gold': 'COLUMN'})", "--map gold=COLUMN"),
         ("give it a value: InputMapping(literals={'least': …})", "--set least=…"),
         ('add `dependencies = ["six"]` to the', 'add --with six, or `dependencies = ["six"]` to the'),
+        ('add `dependencies = ["six>=1", "b"]`', 'add --with \'six>=1\' --with b, or `dependencies = ["six>=1", "b"]`'),
         ("the env-file keys.env cannot be read", "--env-file keys.env cannot be read"),
         ("the file MODEL=m.json is not a regular file", "--file MODEL=m.json is not"),
         ("choose the wasm sandbox, or", "choose --sandbox wasm, or"),

@@ -19,7 +19,7 @@ _BLANK = (
 
 # GitHub: `::` where a line begins, `##[` anywhere. Azure, TeamCity: anywhere. GitLab: a section ends with `\r\x1b[0K`.
 _COMMAND = rb"(?i)(?<=[\r\n])" + _BLANK + rb"*:(?=:)|##(?:vso|teamcity)?(?=\[)|\r(?=\x1b)"
-_BEGUN = _BLANK + rb"*(:?|[\xc2\xe1-\xe3\xef][\x80-\xbf]?)"
+_BEGUN = rb"(" + _BLANK + rb"*)(:?|[\xc2\xe1-\xe3\xef][\x80-\xbf]?)"
 _LONGEST = len(b"##teamcity")
 
 
@@ -42,7 +42,10 @@ class Guard:
         end = max(text.rfind(b"\n"), text.rfind(b"\r"))
         line = text[end + 1 :]
         begun = re.fullmatch(_BEGUN, line) if end >= 0 else None
-        self._before = b"x" + line[-_LONGEST:] if begun is None else text[end : end + 1] + begun[1]
+        if begun is None:
+            self._before = b"x" + line[-_LONGEST:]
+        else:
+            self._before = text[end : end + 1] + (b" " if begun[1] else b"") + begun[2]
         return text[known:]
 
 

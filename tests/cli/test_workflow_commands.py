@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runner.cli import workflow_commands
@@ -127,6 +127,7 @@ def test_however_it_is_written(pieces: int) -> None:
     assert "a ::b" in out
 
 
+@example(["so\r\u00a0", "\x1b["])
 @given(st.lists(st.text(alphabet=" :#[\n\rvso\u00a0\x1b", max_size=6)))
 def test_in_pieces_it_is_what_it_is_as_a_whole(pieces: list[str]) -> None:
     guard = Guard()

@@ -11,6 +11,7 @@ from sandboxes.wasm import early
 from sandboxes.wasm.reset import Reset
 
 _LIMIT = 1 << 22  # bytes that may wait to be read
+_LOOK = 0.002  # seconds between two looks whether it has ended
 _TAIL = 4096  # bytes of what it says that are kept
 
 
@@ -136,7 +137,8 @@ class _Adopted:
             self.stdin.close()
             for _, transport in self._read:
                 transport.close()
-            await asyncio.to_thread(self._process.wait)
+            while self._process.poll() is None:  # not in a thread: there may be no room for one
+                await asyncio.sleep(_LOOK)
         return b"", said
 
 

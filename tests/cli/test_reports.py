@@ -29,7 +29,7 @@ def test_reports_are_written_beside_the_results(here: Path) -> None:
     (row,) = [case for case in xml.parse(here / "r.xml").iter("testcase") if case.get("file")]
     assert (row.get("name"), row.get("file"), row.get("line")) == ("row 2: 2", "data.jsonl", "3")
     # The report has more rows than the terminal.
-    assert "The first rows" not in done.stdout
+    assert "not shown: 1 row that failed" in done.stdout
     assert (here / "r.md").read_text().count("<b>row ") == 2
     assert '"begin": 3' in (here / "r.codequality.json").read_text()
     assert not [name for name in os.listdir(here) if name.endswith("unfinished")]

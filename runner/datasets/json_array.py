@@ -156,13 +156,14 @@ def array_rows(file: BufferedReader, name: str, quick: Callable[[str], Any] | No
 
 
 def object_rows(file: BufferedReader, name: str) -> Iterator[Row]:
-    """Read objects that follow each other, of several lines each."""
+    """Read objects that follow each other, of several lines each, with or without a comma between them."""
     text = _Text(file)
     done = 0
     try:
         while text.peek():
             yield _row(text, name, done)
             done += 1
+            text.at += text.peek() == ","
     except _Fatal as error:
         yield f"{name}, row {done + 1}", UnreadError(f"{error}; the rest of the file cannot be read")
 

@@ -78,6 +78,8 @@ def refuse_foreign(start: bytes, place: str, name: str, *, table: str | None = N
     if start.lstrip()[:1] in (b"{", b"["):
         suffix = ".jsonl" if start.lstrip()[:1] == b"{" else ".json"
         raise DatasetError(f"{name} is JSON, whatever its name says; {_rename(path, suffix)}")
+    if _TEXT.match(start):
+        raise DatasetError(f"{name} is text, whatever its name says; if it is CSV, {_rename(path, '.csv')}")
 
 
 def refuse_json(start: str, place: str, name: str) -> None:
@@ -92,13 +94,19 @@ def json_kind(start: str, name: str) -> str:
     What a text that begins so is, where JSON Lines are expected: `lines`; `array`, of rows; or `objects`, of several
     lines each.
 
-    Raises DatasetError for what is no JSON, but seems to be CSV.
+    Raises DatasetError for rows with commas between them, and for what is no JSON, but seems to be CSV.
     """
     text = start.lstrip()
     line, end, after = text.partition("\n")
     if _ROWS.match(text) or (end and line.strip() == "["):
         return "array"
     if text.startswith("{"):
+        bare = line.rstrip()
+        if end and bare.endswith(",") and _is_json(bare[:-1]):
+            raise DatasetError(
+                f"{name} has a comma after each row, which JSON Lines have not; leave them out, or put `[` before the "
+                "first row and `]` after the last, and name it .json"
+            )
         # After a row that was cut, another one begins.
         several = end and not after.startswith("{") and _OBJECT.match(line) and _goes_on(line)
         return "objects" if several else "lines"

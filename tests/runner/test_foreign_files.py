@@ -47,6 +47,7 @@ def outputs(dataset: Dataset) -> list[Any]:
         (OTHERS[1], "is one JSON array, and is read so"),
         (MARK + b"\r\n\r\n" + OTHERS[1].replace(b"\n", b"\r\n"), "is one JSON array, and is read so"),
         (OBJECTS, "has JSON objects of several lines, and is read so"),
+        (OBJECTS.replace(b"}\n{", b"},\n{"), "has JSON objects of several lines, and is read so"),
         (gzip.compress(LINES), "is compressed with gzip, and is read so"),
         (gzip.compress(OTHERS[1]), "is one JSON array, and is read so"),
         (LINES.replace(b"\n", b"\r"), "end in carriage returns, and are read so"),
@@ -75,6 +76,11 @@ def test_json_lines_stay_json_lines(tmp_path: Path) -> None:
         dataset = open_dataset(written(tmp_path, "rows.jsonl", data))
         assert [case.broken is None for case in dataset].count(True) == good
         assert dataset.notes == []
+
+
+@pytest.mark.parametrize("data", [LINES.replace(b"}\n", b"},\n"), LINES.replace(b"}\n", b"} , \r\n", 1)])
+def test_json_lines_with_commas_are_refused(tmp_path: Path, data: bytes) -> None:
+    assert "has a comma after each row" in refusal(written(tmp_path, "rows.jsonl", data))
 
 
 def test_tables_of_text_that_are_something_else(tmp_path: Path) -> None:
@@ -127,6 +133,8 @@ def test_tables_and_texts_are_told_from_each_other(tmp_path: Path) -> None:
         assert "is Parquet, whatever its name says; name it so: mv " in refusal(written(tmp_path, name, table))
     assert refusal(written(tmp_path, "d.parquet", LINES)).startswith("d.parquet is JSON, whatever its name says")
     assert "d.jsonl" in refusal(written(tmp_path, "d.parquet", LINES))
+    for suffix in (".parquet", ".arrow"):
+        assert "is text, whatever its name says; if it is CSV" in refusal(written(tmp_path, f"d{suffix}", CSV))
     assert "unpack it first" in refusal(written(tmp_path, "d.parquet", gzip.compress(table)))
     for data in (LINES, *OTHERS):
         assert "d.csv is JSON, whatever its name says" in refusal(written(tmp_path, "d.csv", data))

@@ -206,7 +206,9 @@ def test_every_door_hands_over_the_same(template: Template, tmp_path: Path) -> N
     # Those that show figures of all rows load the script once more, for its `aggregate`.
     (loaded,) = (text for text in every if json.loads(text)[0][2] == "evaluate")
     loads, shown, _ = json.loads(loaded)
-    assert Script(*loads) == script(templates.source(*template), template.language)
+    # Nobody looks through a template's own text for what could reach the process that holds it.
+    author = "" if template.language == "python" else None
+    assert Script(*loads) == script(templates.source(*template), template.language)._replace(author=author)
     has_one = find_evaluator(*template).aggregate is not None
     assert [name for name, door in demo.items() if len(door.loaded) > 1] == (["run", "evaluate"] if has_one else [])
     assert shown["language"] == template.language

@@ -153,7 +153,7 @@ def _apply(value: Any, config: OutputConfig | None, dialect: Dialect, shared: st
             return parts.score_tuple(parts.label, None), True
         match config:
             case None | Freeform():
-                if parts.empty:
+                if parts.empty and (config is not None or value is None):
                     lacks = (
                         " (so does a function without a `return`)" if value is None and dialect.none == "None" else ""
                     )

@@ -55,8 +55,6 @@ def writer(path: Path) -> Iterator[int]:
     [
         ("x.csv", ["run", "slow.py", "x.csv"]),
         ("x.json", ["check", "slow.py", "x.json"]),
-        ("x.cases.jsonl", ["test", "slow.py", "x.cases.jsonl"]),
-        ("x.lock", ["run", "slow.py", "data.jsonl", "--lock", "x.lock"]),
     ],
 )
 def test_a_signal_ends_a_command_that_waits_for_a_file(

@@ -33,9 +33,8 @@ TOKEN = "a-token-of-enough-letters"
 
 def test_the_page_names_options_and_addresses_that_there_are() -> None:
     serve = cli.commands["serve"]
-    lines = [
-        line for block in re.findall(r"^```\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE) for line in block.split("\n")
-    ]
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.split("\n")]
     commands = [
         line.partition("evalcell serve")[2] for line in lines if re.match(r"([A-Z_]+=\S+ )*evalcell serve", line)
     ]

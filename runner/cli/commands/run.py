@@ -15,7 +15,6 @@ import click
 from runner.cli import signals, values
 from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
-from runner.cli.messages import in_options
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views.progress import Progress
 from runner.datasets.location import is_url
@@ -217,6 +216,8 @@ def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = 
     """Print the figures; return the exit code. `of` begins what is said on stderr: one of several evaluators."""
     summary = work.summary("interrupted" if interrupted else "finished")
     if not options.quiet:
+        from runner.cli.messages import in_options  # not for a quiet run
+
         for note in [*work.notes, *label_notes(summary, work.prepared.evaluator)]:
             _tell(f"{of}note: {in_options(note)}", in_full=True)
     if interrupted:
@@ -232,6 +233,8 @@ def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = 
         return INTERRUPTED
     _print(work, summary, options)
     if not summary.judged:
+        from runner.cli.messages import in_options
+
         _tell(of + in_options(nothing_scored(summary)), "bold red", in_full=True)
     else:
         for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged

@@ -68,13 +68,13 @@ def test_a_signal_while_the_loop_begins_stops_the_work(monkeypatch: pytest.Monke
     async def work() -> None:
         begun.append(1)
 
-    made = asyncio.events.new_event_loop
+    made = asyncio.new_event_loop
 
     def interrupted() -> asyncio.AbstractEventLoop:
         signal.raise_signal(signal.SIGTERM)
         return made()
 
-    monkeypatch.setattr(asyncio.events, "new_event_loop", interrupted)
+    monkeypatch.setattr(asyncio, "new_event_loop", interrupted)
     assert signals.run(work()) is True
     assert begun == []
 

@@ -42,7 +42,9 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run_in_parts() -> PartsRun:
     config = SandboxConfig(backend="wasm", jobs=2)
     request = RunRequest(evaluator="noisy.py", dataset="rows-*.jsonl", seed=3, sandbox=config)
-    return PartsRun(replace(prepare(request), request=request.model_copy(update={"on": "ray"})), files=["parts/"])
+    return PartsRun(
+        replace(prepare(request), request=request.model_copy(update={"on": "ray"})), files=["parts/"], overwrite=True
+    )
 
 
 nightly = pytest.mark.thorough("a node that is ended and started again takes minutes; a killed worker stands for it")

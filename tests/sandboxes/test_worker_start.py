@@ -34,7 +34,7 @@ def test_a_second_interrupt_while_a_worker_starts_ends_the_loop(turns: int) -> N
         finally:
             await finish(lane.close)
 
-    before = procfs.children(os.getpid())
+    before = {*procfs.children(os.getpid())}
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(body())
-    assert procfs.children(os.getpid()) == before
+    assert {*procfs.children(os.getpid())} <= before  # some of other tests may end meanwhile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_SINGLE, _SHARE = 16, 4
+_SINGLE, _SHARE = 16, 3
 """The first batches whose state is shared have a row each; then each has this part of the rows before it."""
 BATCH_ROWS = 1024
 """A batch ends after so many rows, so that they need not wait for the next one that is not broken."""

@@ -105,7 +105,7 @@ def test_what_is_taken_from_the_cache_is_what_would_be_computed(
     plain, _ = score("plain.jsonl", *options)
     assert first == again
     assert [row | {"cached": None} for row in plain] == again
-    lacking = times * (2 if isolation == "call" else 1 + 4)  # without a mapping; a timeout, with its batch
+    lacking = times * (2 if isolation == "call" else 1 + 5)  # without a mapping; a timeout, with its batch
     assert (before["cached"], after["cached"]) == (0, 40 * times - lacking)
     assert {name: before[name] for name in ("count", "mean", "failed")} == {
         name: after[name] for name in ("count", "mean", "failed")

@@ -42,6 +42,7 @@ ROW_BY_ROW = {
     "keys": "sum(outputs[k] == reference_outputs[k] for k in reference_outputs) / len(reference_outputs)",
     "get": "sum(outputs.get(k) == v for k, v in reference_outputs.items()) / len(reference_outputs)",
     "a key": "float(outputs['answer'] == reference_outputs['answer']) / len(outputs)",
+    "in": "sum(k in outputs for k in reference_outputs) / len(outputs) - (str(outputs) != str(reference_outputs))",
     "whole": "float(sorted(outputs.values()) == sorted(reference_outputs.values()))",
 }
 
@@ -78,6 +79,19 @@ def test_what_is_no_figure_is_told(body: str, why: str, tmp_path: Path) -> None:
     assert (summary.scored, summary.aggregates) == (0, {})
     assert summary.aggregate_error is not None
     assert why in summary.aggregate_error.message
+
+
+def test_one_that_may_be_either_is_refused_with_what_to_write() -> None:
+    source = (
+        "def k(outputs, reference_outputs):\n    return len(set(outputs) & set(reference_outputs)) / len(outputs)\n"
+    )
+    with pytest.raises(
+        EvaluatorError, match=r"whether k takes one row or all rows cannot be seen; write `outputs: dict`"
+    ):
+        parse_evaluator(source, "script")
+    for annotation, summary in (("dict", False), ("list[dict]", True)):
+        found = parse_evaluator(source.replace("outputs,", f"outputs: {annotation},", 1), "script")
+        assert (found.aggregate is not None) == summary
 
 
 def test_gates_and_settings_reach_it(tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
+from runner.errors import EvaluatorError
 from runner.evaluators.foreign.module import ScriptModule
 from runner.evaluators.python_signature import definitions
 
 _LISTS = re.compile(r"(Optional\[|Annotated\[)?([\w.]+\.)?(list|List|Sequence|Iterable|Collection|tuple|Tuple)\b")
-_TOGETHER = ("zip", "enumerate")
+_TOGETHER = ("zip", "enumerate", "map")
 _OF_OBJECTS = ("get", "items", "keys", "values")
 
 
@@ -19,6 +20,7 @@ def takes_lists(module: ScriptModule, entry: str, names: Collection[str]) -> boo
     Whether a function takes these parameters as lists, one value for each row.
 
     Its annotations decide. Without them it is one that goes through them together or by number, and looks for no key.
+    Raises EvaluatorError for one that only divides by their number: objects have one, too.
     """
     function = function_of(module, entry)
     if function is None:
@@ -39,7 +41,14 @@ def takes_lists(module: ScriptModule, entry: str, names: Collection[str]) -> boo
     }
     if any(_is_object(node, known, one_each) for node in nodes):
         return False
-    return any(_is_list(node, known) or _is_object(node, one_each, ()) for node in nodes)
+    if any(_is_list(node, known) or _is_object(node, one_each, ()) for node in nodes):
+        return True
+    if divided := next(filter(None, (_divided(node, known) for node in nodes)), None):
+        raise EvaluatorError(
+            f"{module.where}:{function.lineno}: whether {entry} takes one row or all rows cannot be seen; write "
+            f"`{divided}: dict` for one row, or `{divided}: list[dict]` for all"
+        )
+    return False
 
 
 def function_of(module: ScriptModule, entry: str) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | None:
@@ -68,11 +77,18 @@ def _is_list(node: ast.AST, names: Collection[str]) -> bool:
             return any(_names(one, names) for one in given)
         case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[one])]):
             return _names(one, names)
-        case ast.BinOp(op=ast.Div(), right=ast.Call(func=ast.Name(id="len"), args=[one])):
-            return _names(one, names)
         case ast.Subscript(value=value, slice=ast.Slice() | ast.Constant(value=int()) | ast.UnaryOp()):
             return _names(value, names)
     return False
+
+
+def _divided(node: ast.AST, names: Collection[str]) -> str | None:
+    match node:
+        case ast.BinOp(op=ast.Div(), right=ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)])) if (
+            name in names
+        ):
+            return name
+    return None
 
 
 def _is_object(node: ast.AST, names: Collection[str], keys: Collection[str]) -> bool:
@@ -80,6 +96,10 @@ def _is_object(node: ast.AST, names: Collection[str], keys: Collection[str]) -> 
         case ast.Subscript(value=value, slice=ast.Name(id=key)) if key in keys:
             return _names(value, names)
         case ast.Subscript(value=value, slice=ast.Constant(value=str())):
+            return _names(value, names)
+        case ast.Compare(left=ast.Name(id=key), ops=[ast.In() | ast.NotIn()], comparators=[value]) if key in keys:
+            return _names(value, names)
+        case ast.Compare(left=ast.Constant(value=str()), ops=[ast.In() | ast.NotIn()], comparators=[value]):
             return _names(value, names)
         case ast.Attribute(value=value, attr=attribute):
             return attribute in _OF_OBJECTS and _names(value, names)

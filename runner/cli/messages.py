@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -22,13 +23,16 @@ FIELD = re.compile(r"\b(InputMapping|Limits|SandboxConfig)\((\w+)=(?:\{'(\w+)': 
 
 
 def _with(names: str) -> str:
-    return " ".join(f"--with {shlex.quote(name)}" for name in re.findall(r'"([^"]+)"', names))
+    return " ".join(f"--with {shlex.quote(name)}" for name in json.loads(names))
 
 
 _PHRASES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\bmap another to `(\w+)`"), r"map another with --map \1=COLUMN"),
     (re.compile(r"\bchoose the (\w+) sandbox\b"), r"choose --sandbox \1"),
-    (re.compile(r"\badd (`dependencies = \[([^\]]+)\]`)"), lambda found: f"add {_with(found[2])}, or {found[1]}"),
+    (
+        re.compile(r"\badd (`dependencies = (\[(?:[^\"`]|\"(?:[^\"\\]|\\.)*\")*\])`)"),
+        lambda found: f"add {_with(found[2])}, or {found[1]}",
+    ),
     (
         re.compile(r"\bread a requirements file with read_requirements\(\"FILE\"\)"),
         "name a requirements file with --with-requirements FILE",

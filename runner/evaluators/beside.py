@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import sys
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -106,11 +108,14 @@ def next_step(error: ScriptError, evaluator: Evaluator) -> str | None:
     found = _ADD.search(error.hint or "")
     if missing is None or error.hint is None or found is None:
         return error.hint
-    packages = dict.fromkeys((*evaluator.packages, *_packages(evaluator.source, frozenset(evaluator.beside))))
+    wanted = _packages(evaluator.source, evaluator.beside)
     if not any(name.partition(".")[0] == missing[1] for name in _modules(evaluator.source)):
-        packages[found[1]] = None
-    names = ", ".join(f'"{name}"' for name in packages)
-    return _ADD.sub(lambda _: f"dependencies = [{names}]", error.hint) if packages else error.hint
+        wanted.append(found[1])
+    packages: dict[str, str] = {}
+    for line in (*evaluator.packages, *wanted):
+        packages.setdefault(re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line, maxsplit=1)[0]).lower(), line)
+    names = json.dumps(list(packages.values()), ensure_ascii=False)
+    return _ADD.sub(lambda _: f"dependencies = {names}", error.hint) if wanted else error.hint
 
 
 def _packages(source: str, beside: Collection[str]) -> list[str]:
@@ -129,15 +134,15 @@ def _modules(source: str) -> tuple[str, ...]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     found: dict[str, None] = {}
-    waiting: list[ast.AST] = [tree]
+    waiting: deque[ast.AST] = deque([tree])
     while waiting and len(found) < _MOST:
-        node = waiting.pop(0)
+        node = waiting.popleft()
         if isinstance(node, ast.Import):
             found |= dict.fromkeys(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             dotted = "." in node.module
             found |= dict.fromkeys(node.module if dotted else f"{node.module}.{alias.name}" for alias in node.names)
-        waiting += node.handlers if isinstance(node, ast.Try) else ast.iter_child_nodes(node)
+        waiting.extend(node.handlers if isinstance(node, ast.Try) else ast.iter_child_nodes(node))
     return tuple(found)
 
 

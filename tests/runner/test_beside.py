@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner import EvaluatorError, InputError, SandboxConfig, UnsupportedConfigError, evaluate, read_requirements
-from runner.evaluators.beside import next_step
+from runner.cli.messages import in_options
+from runner.evaluators.beside import _modules, next_step
 from runner.evaluators.load import parse_evaluator, read_evaluator
 from runner.evaluators.resolve import choose
 from sandboxes.base import ScriptError
@@ -275,6 +276,22 @@ def test_the_packages_of_all_imports_are_told_at_once(missing: str) -> None:
     evaluator = parse_evaluator(ALL, "all").model_copy(update={"beside": {"helper": "helper.py"}})
     names = ["six", "numpy", "google-genai", "arize-phoenix-evals", "scikit-learn"]
     assert next_step(error, evaluator) == f"add `dependencies = {json.dumps(names)}` to the script's header"
+
+
+def test_a_package_is_told_once_and_as_it_is_declared() -> None:
+    header = '# /// script\n# dependencies = ["scikit_learn>=1", "x[a]; python_version > \'3\'"]\n# ///\n'
+    hint = 'add `dependencies = ["scikit-learn"]` to the script\'s header'
+    error = ScriptError(type="ModuleNotFoundError", message="No module named 'sklearn'", hint=hint)
+    evaluator = parse_evaluator(f"{header}import sklearn\ndef evaluate(output): return 1.0\n", "one")
+    told = str(next_step(error, evaluator))
+    names = ["scikit_learn>=1", 'x[a]; python_version > "3"']
+    assert told == f"add `dependencies = {json.dumps(names)}` to the script's header"
+    assert in_options(told).startswith("add --with 'scikit_learn>=1' --with 'x[a]; python_version > \"3\"', or `dep")
+
+
+def test_a_large_script_without_imports_has_none() -> None:
+    source = "def evaluate(output): return 1.0\n" + "x=" + "+".join(["1"] * 900) + "\n" + "a;" * 100_000
+    assert _modules(source) == ()
 
 
 def test_a_package_that_another_one_lacks_is_told_beside_them() -> None:

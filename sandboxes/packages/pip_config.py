@@ -71,7 +71,7 @@ def index_config(pip: Mapping[str, PipSetting]) -> dict[str, Any]:
         config["index-url"] = absolute(pip["index-url"].value.strip(), here)
     if "extra-index-url" in pip:
         config["extra-index-url"] = [absolute(one, here) for one in pip["extra-index-url"].words]
-        config["index-strategy"] = "unsafe-first-match"  # pip looks in all of them; uv would stop at the first
+        config["index-strategy"] = "unsafe-best-match"  # as pip: the best of all indexes; uv stops at the first
     if "no-index" in pip and pip["no-index"].on:
         config["no-index"] = True
     if "find-links" in pip:  # pip warns about a missing folder, uv fails

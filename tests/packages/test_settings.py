@@ -395,11 +395,12 @@ def test_pip_s_file_counts_where_uv_has_no_index(
     assert packages.resolve("tiny").packages == (("tiny", "2.0"),)
 
 
+@pytest.mark.parametrize("extra", [0, 1])
 def test_an_extra_index_of_pip_s_does_not_hide_the_versions_of_the_other(
-    packages: Packages, indexes: list[Index], monkeypatch: pytest.MonkeyPatch
+    packages: Packages, indexes: list[Index], monkeypatch: pytest.MonkeyPatch, extra: int
 ) -> None:
-    monkeypatch.setenv("PIP_INDEX_URL", indexes[0].url)
-    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", indexes[1].url)
+    monkeypatch.setenv("PIP_INDEX_URL", indexes[1 - extra].url)
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", indexes[extra].url)
     assert packages.resolve("tiny").packages == (("tiny", "2.0"),)
     assert packages.resolve("tiny==1.0").packages == (("small", "1.5"), ("tiny", "1.0"))
 

@@ -178,17 +178,17 @@ def csv_rows(
     except (csv.Error, RowError) as error:
         raise DatasetError(f"{name}:{text.number}: the header cannot be read: {error}") from None
     header = _header(first, name)
-    return Csv(header, delimiter, _csv_body(reader, text, header, name, WORDS[delimiter], empty, at, notes))
+    rows = _csv_body(reader, text, header, name, delimiter, empty, at, notes or RowNotes())
+    return Csv([column for column in header if column], delimiter, rows)
 
 
 def _header(cells: list[str] | None, name: str) -> list[str]:
+    """The names of all columns; of one without a name, such as the index that pandas writes, empty text."""
     if cells is None:
         raise DatasetError(f"{name} has no header; its first line must name the columns: id,input,output,reference")
     header = [cell.strip() for cell in cells]
     seen: set[str] = set()
-    for at, column in enumerate(header, 1):
-        if not column:
-            raise DatasetError(f"{name}: column {at} has no name; name it in the first line, or leave it out")
+    for column in filter(None, header):
         if column in seen:
             raise DatasetError(f"{name}: two columns are named {shown(column, 60)}; rename one")
         seen.add(column)
@@ -200,11 +200,15 @@ def _csv_body(
     text: _CsvLines,
     header: list[str],
     name: str,
-    marks: str,
+    delimiter: str,
     empty: str | None,
     at: Collection[int] | None,
-    notes: RowNotes | None,
+    notes: RowNotes,
 ) -> Iterator[Row]:
+    named = [(place, column) for place, column in enumerate(header) if column]
+    unnamed = [place for place, column in enumerate(header) if not column]
+    # A spreadsheet may write fewer cells of empty columns at the end than the header has.
+    least = named[-1][0] + 1
     row = -1
     while True:
         text.begin_row()
@@ -215,19 +219,26 @@ def _csv_body(
                 return
             if text.error:
                 raise text.error
-            if notes is not None and cells and _is_header(cells, header, notes):
+            if cells and _is_header(cells, header, f"{name}:{number}", notes):
                 continue
-            if len(cells) != len(header):
+            if not least <= len(cells) <= len(header):
                 if not "".join(cells).strip():
                     text.skip_blanks(cells)
                     continue
-                raise RowError(f"{len(cells)} fields where the header names {len(header)}; quote texts with {marks}")
+                raise _other_width(cells, header, delimiter)
+            for place in unnamed:
+                filled = place < len(cells) and cells[place] != ""
+                notes.unnamed[place + 1] = notes.unnamed.get(place + 1, False) or filled
             row += 1
             text.blanks = 0
+            notes.bare += not any(cells)
             if at is not None and row not in at:
                 continue
             values = cells if empty is not None else [cell or None for cell in cells]
-            yield f"{name}:{number}", dict(zip(header, values, strict=True))
+            if unnamed:
+                yield f"{name}:{number}", {column: values[place] for place, column in named}
+            else:
+                yield f"{name}:{number}", dict(zip(header, values, strict=True))
         except RowError as error:
             yield f"{name}:{number}", error
             if isinstance(error, UnreadError):
@@ -237,15 +248,36 @@ def _csv_body(
             yield f"{name}:{number}", kind(f"not CSV: {error}; is a quote left open?")
 
 
-def _is_header(cells: list[str], header: list[str], notes: RowNotes) -> bool:
-    """Whether they are the header once more, as where files were joined. A mark before them is taken away."""
-    joined = cells[0].startswith("\ufeff")
-    if joined:
+def _other_width(cells: list[str], header: list[str], delimiter: str) -> RowError:
+    more = ""
+    if len(cells) == len(header) + 1:
+        where = "before" if cells[-1] else "behind"
+        more = f", or, if all rows have one more, put {delimiter!r} {where} the header"
+    return RowError(
+        f"{len(cells)} fields where the header names {len(header)}; quote texts with {WORDS[delimiter]}{more}"
+    )
+
+
+def _is_header(cells: list[str], header: list[str], where: str, notes: RowNotes) -> bool:
+    """
+    Whether they are the header once more, as where files were joined. A mark before them is taken away.
+
+    Raises DatasetError for its columns in another order.
+    """
+    if cells[0].startswith("\ufeff"):
         notes.marks += 1
         cells[0] = cells[0][1:]
-    if (joined or len(header) > 1) and list(map(str.strip, cells)) == header:
+    if cells[0].strip() not in header:
+        return False  # as of most rows
+    names = [cell.strip() for cell in cells]
+    if names == header:
         notes.headers += 1
         return True
+    if sum(map(bool, header)) > 1 and sorted(names) == sorted(header):
+        raise DatasetError(
+            f"{where} is the header with its columns in another order, as where files were joined: rows behind it would "
+            "stand in wrong columns; score each file by itself, or join them in one order"
+        )
     return False
 
 

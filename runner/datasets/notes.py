@@ -27,6 +27,10 @@ class RowNotes:
         """Byte order marks within a file."""
         self.headers = 0
         """Rows that repeat a table's header."""
+        self.bare = 0
+        """Rows of a table without any text."""
+        self.unnamed: dict[int, bool] = {}
+        """The columns of a table without a name, from 1, and whether any row has a value there."""
         self._lists: dict[str, str | None] = {}
 
     def watch(self, rows: Iterable[Any], columns: Collection[str] | None, but: Collection[str] = ()) -> Iterator[Any]:
@@ -57,7 +61,18 @@ class RowNotes:
         if self.marks:
             found.append(f"{self.marks:,} byte order marks within the file are left out, as of files that were joined")
         if self.headers:
-            found.append(f"the header stands {self.headers:,} times more within the file, and is no row there")
+            found.append(
+                f"the header stands {self.headers:,} times more within the file, and is no row there, as where files were joined"
+            )
+        if self.bare:
+            rows = "1 row has" if self.bare == 1 else f"{self.bare:,} rows have"
+            found.append(f"{rows} empty cells alone, and counts as any other; delete what is no row in the file")
+        if self.unnamed:
+            places = listed([str(at) for at in self.unnamed], _NAMED).replace("`", "")
+            one = len(self.unnamed) == 1
+            said = f"column {places} has no name, and is" if one else f"columns {places} have no name, and are"
+            how = "name it in the first line to use it" if any(self.unnamed.values()) else "no row has a value there"
+            found.append(f"{said} left out; {how}")
         for name, kind in self._lists.items():
             if kind is None:
                 continue

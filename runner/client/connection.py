@@ -5,17 +5,22 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Iterator, Mapping
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from runner.client.problems import MOST, PASSING, problem
+from runner.client.problems import MOST, PASSING, problem, sender
 from runner.client.steps import Ask, Listen, Reply, written
 from runner.errors import InputError, ServerError
-from runner.text import shown
+from runner.text import printable, shown
+
+C = TypeVar("C")
 
 logging.getLogger("stamina").addHandler(logging.NullHandler())  # otherwise its warnings go to standard error
 
@@ -49,14 +54,33 @@ class Connection:
         if not good or parts.username or parts.query or parts.fragment:
             raise InputError(f"`url` must be a server's address, such as {URL}, not {shown(given, 100)}")
         self.is_here = parts.hostname in _LOOPBACK
+        self._scheme, self._host = parts.scheme, parts.hostname or ""
         if self._token and parts.scheme == "http" and not (self.is_here or allow_http):
             raise InputError(
                 f"`url`: {parts.hostname} would be sent the token without encryption; use https, or allow_http=True in "
                 "a network that you trust"
             )
 
-    def options(self) -> dict[str, Any]:
-        """What a client of httpx is made with."""
+    def client(self, kind: Callable[..., C]) -> C:
+        """A client of httpx. Raises InputError for a proxy or a certificate of the environment that cannot be used."""
+        options = self._options()
+        try:
+            if self._scheme == "https":  # SSL_CERT_FILE counts for this machine, too
+                options["verify"] = httpx.create_ssl_context()
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read ({_why(error)}); name a "
+                "file of certificates, or unset them"
+            ) from None
+        try:
+            return kind(**options)
+        except (ImportError, ValueError, httpx.InvalidURL):  # their words may have the proxy's password
+            raise InputError(
+                f"the proxy that {self._proxy() or 'the environment'} names is none of http or https, which is what "
+                f"the client speaks; name one, or write {self._host} into NO_PROXY"
+            ) from None
+
+    def _options(self) -> dict[str, Any]:
         token = {"authorization": f"Bearer {self._token}"} if self._token else {}
         # Of a compressed reply a few bytes could be more than memory holds.
         headers = {"accept-encoding": "identity", "user-agent": "evalcell", **token}
@@ -112,10 +136,16 @@ class Connection:
         return error.after <= self._patience and max(error.after, 0.1) + random.uniform(0, 0.2)
 
     def begun(self, reply: httpx.Response) -> None:
-        """The headers of a reply are there. Raises ServerError for one that is compressed."""
+        """The headers of a reply are there. Raises ServerError for one that is compressed, or a page for people."""
         self.reached = True
         if reply.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
             raise ServerError(f"{self.url} compressed its reply, which was not asked for")
+        if reply.is_success and reply.headers.get("content-type", "").lower().startswith("text/html"):
+            who = sender(reply.headers)
+            raise ServerError(
+                f"{self.url}: {who} answered with a page for people, and not evalcell; is the address right, and does "
+                "nothing before the server ask for a login?"
+            )
 
     def most(self, reply: httpx.Response, ask: Ask | None = None) -> int:
         """The bytes that are read of a reply."""
@@ -140,22 +170,52 @@ class Connection:
         """Failures of the network as ServerError."""
         try:
             yield
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            step = (
-                "start it with `evalcell serve`, or name its address as `url` or EVALCELL_URL"
-                if self.is_here
-                else "check the address and the network"
-            )
-            raise ServerError(f"no server answers at {self.url} ({_kind(error)}); {step}", retryable=True) from None
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+            raise ServerError(self._unreached(error), retryable=True) from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise ServerError(f"the connection to {self.url} broke off ({_kind(error)})", retryable=True) from None
+            raise ServerError(f"the connection to {self.url} broke off ({_why(error)})", retryable=True) from None
         except UnicodeEncodeError:
             raise InputError("a header can hold no such characters; is the token right?") from None
+
+    def _unreached(self, error: Exception) -> str:
+        cause, why = _cause(error), _why(error)
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return (
+                f"the certificate of {self.url} is not trusted ({printable(cause.verify_message, 100)}); set "
+                "SSL_CERT_FILE to the certificate of whoever issued it"
+            )
+        if isinstance(cause, ssl.SSLError):
+            return f"{self.url} speaks no TLS that we do ({why}); if it speaks none, begin the address with http://"
+        if proxy := self._proxy():
+            return (
+                f"{self.url} is not reached through the proxy that {proxy} names ({why}); mend the proxy's address, or "
+                f"write {self._host} into NO_PROXY"
+            )
+        step = "check the address and the network"
+        if self.is_here and not isinstance(cause, socket.gaierror):
+            step = "start it with `evalcell serve`, or name its address as `url` or EVALCELL_URL"
+        return f"no server answers at {self.url} ({why}); {step}"
+
+    def _proxy(self) -> str:
+        """The variable of the proxy that requests go through; empty for none."""
+        found = {} if self.is_here or proxy_bypass(self._host) else getproxies()
+        return next((f"{one}_PROXY".upper() for one in (self._scheme, "all") if found.get(one)), "")
 
 
 def _given(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in query.items() if value is not None}
 
 
-def _kind(error: Exception) -> str:
-    return type(error).__name__
+def _cause(error: BaseException) -> BaseException:
+    """What an error of httpx came of; each of its layers wraps the one below."""
+    while (below := error.__cause__ or error.__context__) is not None:
+        error = below
+    return error
+
+
+def _why(error: Exception) -> str:
+    """The cause in a few words."""
+    cause = _cause(error)
+    words = os.strerror(cause.errno) if isinstance(cause, ConnectionError) and cause.errno else ""
+    words = words or (cause.strerror if isinstance(cause, OSError) and cause.strerror else "") or str(error)
+    return printable(words.strip(), 120) or type(error).__name__

@@ -42,7 +42,7 @@ class Blocking:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._http = httpx.Client(**connection.options())
+        self._http = connection.client(httpx.Client)
 
     def close(self) -> None:
         self._http.close()
@@ -143,7 +143,7 @@ class Awaited:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._http = httpx.AsyncClient(**connection.options())
+        self._http = connection.client(httpx.AsyncClient)
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 from runner import errors
@@ -48,6 +49,25 @@ _CLASSES: dict[str, Callable[[str], Exception]] = {
 """By the last word of a problem's `type`."""
 
 
+_OF_ANOTHER = {
+    400: "it could not read the request; if it speaks TLS, begin the address with https://",
+    403: "its own rules refuse this (nginx: allow, deny, limit_except); the token has no part in it",
+    404: "it has nothing there; is the address right, with the path below which it serves evalcell?",
+    405: "it does not take this method; let it pass on GET, POST, PUT and DELETE",
+    407: "a proxy on the way wants a login; write it into HTTP_PROXY, or the server's name into NO_PROXY",
+    413: "it takes no request of this size; raise its limit (nginx: client_max_body_size 2g)",
+    414: "the address is too long for it; raise its limit (nginx: large_client_header_buffers)",
+    429: "it takes no more requests for now; ask less often, or raise its limit (nginx: limit_req)",
+    431: "the headers are too long for it; is the token right?",
+    500: "its log says why",
+    502: "it does not reach evalcell; see whether `evalcell serve` runs there, and where it passes requests to "
+    "(nginx: proxy_pass)",
+    503: "what it should pass requests to is down or busy; see whether `evalcell serve` runs there",
+    504: "evalcell took longer than it waits; raise its limit (nginx: proxy_read_timeout 1h)",
+}
+"""What a status says of a server that is not evalcell, or of a proxy before it, and the next step."""
+
+
 def problem(status: int, headers: Mapping[str, str], body: bytes, where: str) -> ServerError:
     """A reply with a status of 300 or more."""
     told = as_object(body)
@@ -57,7 +77,7 @@ def problem(status: int, headers: Mapping[str, str], body: bytes, where: str) ->
     detail = "" if status == 401 else _words(told.get("detail")) or _words(told.get("title"))
     retryable = told.get("retryable")
     return ServerError(
-        detail or _unknown(status, where),
+        detail or _unknown(status, headers, slug, where),
         status=status,
         type=slug,
         retryable=retryable if isinstance(retryable, bool) else status in PASSING,
@@ -93,9 +113,27 @@ def _texts(found: Any) -> dict[str, str]:
     return {name: text for name, text in pairs if isinstance(text, str)}
 
 
-def _unknown(status: int, where: str) -> str:
-    if status in (401, 403):
+def _unknown(status: int, headers: Mapping[str, str], slug: str, where: str) -> str:
+    if slug == "unauthorized" or (
+        status == 401 and not headers.get("www-authenticate", "").lower().startswith("basic")
+    ):
         return f"{where} did not let us in ({status}); set EVALCELL_TOKEN to its token"
+    try:
+        name = f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        name = f"{status}"
+    return f"{where}: {sender(headers)} answered {name}, and not evalcell: {_cause(status, headers)}"
+
+
+def sender(headers: Mapping[str, str]) -> str:
+    """Who sent a reply, as it says: `nginx`, not its version."""
+    return printable(headers.get("server", "").partition("/")[0].strip(), 40) or "something else"
+
+
+def _cause(status: int, headers: Mapping[str, str]) -> str:
+    if status == 401:
+        return "it wants a password of its own, which leaves no room for the token; let it ask for none below /v1"
     if 300 <= status < 400:
-        return f"{where} sends us elsewhere ({status}); give the address that it has now"
-    return f"{where} answered {status}, and not as evalcell does; is this its address?"
+        there = printable(headers.get("location", "").partition("?")[0], 200)
+        return f"it sends us to {there or 'no other address'}; give the address that the server has now"
+    return _OF_ANOTHER.get(status) or (_OF_ANOTHER[502] if status > 504 else "is this the address of evalcell?")

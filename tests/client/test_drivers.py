@@ -115,11 +115,20 @@ def test_columns_that_lack_are_named_with_the_likely_mapping(do: Do) -> None:
     [
         (Told(200, b" " * 2000), "larger than"),
         (Told(200, b"\x1f\x8b", {"content-encoding": "gzip"}), "compressed"),
-        (Told(302, b"", {"location": "http://127.0.0.1:1/"}), "elsewhere"),
+        (Told(302, b"", {"location": "http://127.0.0.1:1/"}), "sends us to http://127.0.0.1:1/; give"),
         (Told(401, b"<html>no</html>"), "EVALCELL_TOKEN"),
-        (Told(404, b"[" * 100_000), "not as evalcell does"),
-        (Told(500, b"x" * 1_000_000), "not as evalcell does"),
-        (Told(400, {"type": 3, "detail": ["x"], "title": None, "retryable": "yes"}), "not as evalcell does"),
+        (Told(401, b"no", {"www-authenticate": 'Basic realm="x"'}), "password of its own"),
+        (Told(403, b"<html>no</html>"), "its own rules"),
+        (Told(404, b"[" * 100_000), "BaseHTTP answered 404 Not Found, and not evalcell"),
+        (Told(405, b""), "method"),
+        (Told(407, b""), "HTTP_PROXY"),
+        (Told(413, b""), "client_max_body_size"),
+        (Told(418, b""), "is this the address of evalcell"),
+        (Told(431, b""), "is the token right"),
+        (Told(500, b"x" * 1_000_000), "its log"),
+        (Told(522, b"", {"retry-after": "9"}), "answered 522, and not evalcell: it does not reach evalcell"),
+        (Told(400, {"type": 3, "detail": ["x"], "title": None, "retryable": "yes"}), "could not read the request"),
+        (Told(200, b"<html>log in</html>", {"content-type": "text/html; charset=utf-8"}), "a page for people"),
     ],
 )
 def test_a_reply_that_is_none_of_ours_is_told_in_a_line(do: Do, reply: Told, words: str) -> None:
@@ -127,6 +136,43 @@ def test_a_reply_that_is_none_of_ours_is_told_in_a_line(do: Do, reply: Told, wor
         do(Connection(server.url), asked(Ask("GET", "/", most=1000)))
     assert "\n" not in str(raised.value)
     assert len(server.sent) == 1
+
+
+def _closed() -> int:
+    """A port at which nobody listens."""
+    with told(GOOD) as server:
+        return int(server.url.rpartition(":")[2])
+
+
+def test_a_proxy_of_the_environment_is_named_by_its_variable(do: Do, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = "http://evalcell.example.com"
+    monkeypatch.setenv("HTTP_PROXY", f"http://user:secret@127.0.0.1:{_closed()}")
+    with pytest.raises(ServerError, match=r"HTTP_PROXY names \(Connection refused\)") as raised:
+        do(Connection(there), asked(Ask("GET", "/")))
+    assert "evalcell.example.com into NO_PROXY" in str(raised.value)
+    assert "secret" not in str(raised.value)
+    monkeypatch.setenv("HTTP_PROXY", "telnet://user:secret@127.0.0.1:1")
+    with pytest.raises(InputError, match="HTTP_PROXY names is none of http") as refused:
+        do(Connection(there), asked(Ask("GET", "/")))
+    assert "secret" not in str(refused.value)
+    with told(Told(407, b"")) as server:
+        monkeypatch.setenv("HTTP_PROXY", server.url)
+        with pytest.raises(ServerError, match="wants a login"):
+            do(Connection(there), asked(Ask("GET", "/")))
+        assert server.sent[0].path == f"{there}/"
+
+
+def test_a_name_that_nobody_has_and_words_of_tls(do: Do, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ServerError, match="check the address and the network"):
+        do(Connection("http://nowhere.invalid"), asked(Ask("GET", "/")))
+    with (
+        told(GOOD) as server,
+        pytest.raises(ServerError, match="speaks no TLS that we do"),
+    ):
+        do(Connection(server.url.replace("http:", "https:")), asked(Ask("GET", "/")))
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+    with pytest.raises(InputError, match="SSL_CERT_FILE"):
+        do(Connection("https://evalcell.example.com"), asked(Ask("GET", "/")))
 
 
 def test_a_file_is_sent_as_it_is(do: Do, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from runner import Client
-from runner.errors import InputError
+from runner.errors import InputError, ServerError
 from runner.server.app import create_app
 from runner.server.proxy import ADDRESSES, forwarders, root_path
 from runner.server.web import pages
@@ -236,6 +236,83 @@ def test_the_client_finds_a_server_below_a_path(tmp_path: Path) -> None:
             report = client.evaluate("json-distance", "demo", limit=3)
             assert report.summary.rows == 3
             assert [one.name for one in client.datasets()] == ["demo", "json-distance-demo"]
+    finally:
+        served.end()
+
+
+OF_NGINX: list[tuple[str, int | None, str]] = [
+    ("client_max_body_size 1m; proxy_pass {us};", 413, "nginx answered 413 .*client_max_body_size"),
+    ("proxy_pass http://127.0.0.1:{nobody};", 502, "does not reach evalcell; .*proxy_pass"),
+    ("return 503;", 503, "down or busy"),
+    ("return 504;", 504, "proxy_read_timeout"),
+    ("deny all;", 403, "its own rules refuse this"),
+    ("auth_basic x; auth_basic_user_file {folder}/users;", 401, "a password of its own"),
+    ("return 301 https://evalcell.example.com$request_uri;", 301, "sends us to https://evalcell.example.com/v1/"),
+    ("default_type text/html; return 200 hi;", None, "nginx answered with a page for people"),
+]
+
+
+@needs_nginx
+@pytest.mark.parametrize("way", ["a file", "rows"])
+def test_what_nginx_answers_for_the_server_is_said_by_its_cause(tmp_path: Path, way: str) -> None:
+    served = Served(tmp_path / "state", EVALCELL_TOKEN=TOKEN)
+    ports = [free_port() for _ in OF_NGINX]
+    (tmp_path / "users").write_text("a:{PLAIN}b\n")
+    row = {"output": "a" * 100_000, "reference": "a"}
+    (file := tmp_path / "rows.jsonl").write_text(f"{json.dumps(row)}\n" * 20)
+    words = {"us": served.url, "nobody": free_port(), "folder": tmp_path}
+    conf = "client_max_body_size 0;" + "".join(
+        f"server {{ listen 127.0.0.1:{port}; location / {{ {line.format(**words)} }} }}\n"
+        for port, (line, _, _) in zip(ports, OF_NGINX, strict=True)
+    )
+    try:
+        with nginx(tmp_path / "nginx", conf, ports[-1]):
+            for port, (_, status, told) in zip(ports, OF_NGINX, strict=True):
+                with Client(f"http://127.0.0.1:{port}", TOKEN, patience=0.5) as client:
+
+                    def ask(client: Client = client) -> object:
+                        rows = way == "rows"
+                        return client.evaluate("exact-match", [row] * 20) if rows else client.add_dataset(file)
+
+                    with pytest.raises(ServerError, match=told) as raised:
+                        ask()
+                assert raised.value.status == status
+    finally:
+        served.end()
+
+
+@needs_nginx
+def test_a_certificate_that_nobody_trusts_is_named(
+    tmp_path: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    keys = f"ssl_certificate {certificate}/evalcell.pem; ssl_certificate_key {certificate}/evalcell.key;"
+    with nginx(tmp_path / "nginx", f"server {{ listen 127.0.0.1:{port} ssl; {keys} return 503; }}", port):
+
+        def said(url: str) -> str:
+            with Client(url, patience=0.5) as client, pytest.raises(ServerError) as raised:
+                list(client.datasets())
+            return str(raised.value)
+
+        assert "(self-signed certificate); set SSL_CERT_FILE" in said(f"https://127.0.0.1:{port}")
+        assert "begin the address with https://" in said(f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "evalcell.pem"))
+        assert "mismatch" in said(f"https://127.0.0.1:{port}")  # trusted; it is another name's
+
+
+@needs_nginx
+@needs_browser
+def test_the_page_says_what_nginx_refuses(browser: Any, tmp_path: Path) -> None:
+    served, port = Served(tmp_path / "state"), free_port()
+    passed = f"proxy_set_header Host $http_host; proxy_pass {served.url};"
+    conf = f"server {{ listen 127.0.0.1:{port}; location / {{ {passed} }} }}"
+    site = f"http://127.0.0.1:{port}"
+    try:
+        # Not `watched`: the browser itself tells a refused request on its console.
+        with nginx(tmp_path / "nginx", conf, port), closing(browser.new_page()) as page:
+            page.goto(site)
+            drop(page, rows(50_000), "Answers.jsonl")
+            page.get_by_text("A proxy before the server takes no file of this size").wait_for()
     finally:
         served.end()
 

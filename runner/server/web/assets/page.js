@@ -18,6 +18,14 @@ function say(sentence, kind = "problem") {
   if (sentence) place.scrollIntoView({ block: "nearest" });
 }
 
+/** What a proxy before the server says, whose words are none of ours. */
+const PROXY = {
+  413: "A proxy before the server takes no file of this size (413); raise its limit, in nginx `client_max_body_size`.",
+  502: "A proxy does not reach the server (502); see whether `evalcell serve` still runs, then try again.",
+  503: "A proxy says that the server is down or busy (503); see whether `evalcell serve` still runs, then try again.",
+  504: "The server took longer than a proxy before it waits (504); raise its limit, in nginx `proxy_read_timeout`.",
+};
+
 /** The answer of our own server. Throws an Error whose message is the problem's sentence. */
 async function ask(url, options = {}) {
   let reply;
@@ -34,7 +42,7 @@ async function ask(url, options = {}) {
   } catch {
     // No problem document: its status must do.
   }
-  throw new Error(problem.detail || problem.title || `The server refused this (${reply.status}); reload the page and try again.`);
+  throw new Error(problem.detail || problem.title || PROXY[reply.status] || `The server refused this (${reply.status}); reload the page and try again.`);
 }
 
 function theme() {

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any, Literal, TypeAlias
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import anyio
 from pydantic import Field
 
 from runner.arguments import config_or_preset
+from runner.call import as_mapping
 from runner.mcp.replies import as_reply
 from runner.pool.types import MOST_TRIED, TriedRow
 from runner.results.tally import Tally
 from runner.service.errors import ServiceError
 from runner.service.service import Service
-from runner.service.types import CheckRequest, EvaluateRequest, EvaluatorInput, Progress, RunEvent, StateChange
+from runner.service.types import (
+    CheckRequest,
+    EvaluateRequest,
+    EvaluatorInput,
+    Progress,
+    RunEvent,
+    StateChange,
+    Template,
+)
+from runner.store.errors import NotStoredError
 from runner.store.types import OVER, Order, RunInfo, RunSpec, Selection
-from runner.text import printable
+from runner.text import printable, suggestion
 from runner.types import ErrorKind, InputMapping, Outcome
 from sandboxes.base import Language, Limits
 
+T = TypeVar("T")
 Reply: TypeAlias = dict[str, Any]
 Kind = Literal["evaluators", "templates", "datasets", "runs", "sandboxes"]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Source = Annotated[str, Field(min_length=1, max_length=256 << 10, description="The whole script.")]
-Rows = Annotated[list[dict[str, Any]], Field(max_length=1000)]
-Paths = Annotated[
-    dict[str, str],
+Rows = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1000)]
+Mapping = Annotated[
+    dict[str, Any],
     Field(description='Columns or JSON paths that parameters are read from: {"output": "metadata.answer"}.'),
 ]
 Values = Annotated[dict[str, Any], Field(description='Parameters with one value for all rows: {"words": ["yes"]}.')]
@@ -56,9 +68,9 @@ class Tools:
         service = self._service()
         if kind == "templates":
             found = await service.templates_listed()
-            return {"items": [{"name": one.name, "description": one.description} for one in found]}
+            return {"items": [{"name": one.name, "about": _sentence(one.description)} for one in found]}
         if kind == "sandboxes":
-            return {"items": [one.model_dump(mode="json") for one in await service.fits()]}
+            return {"items": [one.model_dump(mode="json", exclude_defaults=True) for one in await service.fits()]}
         if kind == "evaluators":
             return as_reply(await service.evaluators(after, _LISTED))
         if kind == "datasets":
@@ -72,10 +84,11 @@ class Tools:
         name: Name,
         first: First = 1,
         count: Annotated[int, Field(ge=1, le=_ROWS)] = 5,
+        language: Language = "python",
     ) -> Reply:
         """
-        Show one thing: an evaluator's source and parameters (`NAME`, or `NAME@3` for a version), a template's sources,
-        some rows of a dataset (`first`, `count`), or a run with its summary.
+        Show one thing: an evaluator's source and parameters (`NAME`, or `NAME@3` for a version), a template's source in
+        a `language`, some rows of a dataset (`first`, `count`), or a run with its summary.
         """
         service = self._service()
         if kind == "evaluator":
@@ -87,10 +100,7 @@ class Tools:
             parts = about.model_dump(mode="json", include={"parameters", "outputs", "packages", "mapping", "problems"})
             return _source(version.model_dump(mode="json"), parts)
         if kind == "template":
-            known = {one.name: one for one in await service.templates()}
-            if name not in known:
-                raise ServiceError("not-found", f"there is no template {printable(name, 80)!r}; `list` them")
-            return {"name": name, "description": known[name].description, "sources": dict(known[name].sources)}
+            return _template({one.name: one for one in await service.templates()}, name, language)
         if kind == "dataset":
             return as_reply(await service.dataset_rows(name, first, count))
         return as_reply(await service.run(name))
@@ -119,7 +129,7 @@ class Tools:
         dataset: Name | None = None,
         first: First = 1,
         count: Annotated[int, Field(ge=1, le=_ROWS)] = 5,
-        paths: Paths | None = None,
+        mapping: Mapping | None = None,
         values: Values | None = None,
         sandbox: Sandbox = None,
         timeout: Timeout = None,
@@ -143,11 +153,11 @@ class Tools:
             dataset=dataset,
             first=first,
             count=count,
-            mapping=InputMapping(paths=paths or {}, literals=values or {}),
+            mapping=_input_mapping(mapping, values),
             sandbox=config_or_preset(sandbox),
             limits=_limits(timeout),
         )
-        reply = await self._service().evaluate(request)
+        reply = await self._kept(evaluator, self._service().evaluate(request))
         tally = Tally()
         for row in reply.results:
             tally.add(row.result)
@@ -187,7 +197,7 @@ class Tools:
         self,
         evaluator: Name,
         dataset: Name,
-        paths: Paths | None = None,
+        mapping: Mapping | None = None,
         values: Values | None = None,
         limit: Annotated[int | None, Field(ge=1, le=1 << 40, description="Only so many rows, from the first.")] = None,
         keep: Annotated[list[str], Field(max_length=100, description="Columns that results carry, or all.")]
@@ -205,7 +215,7 @@ class Tools:
             dataset=dataset,
             sandbox=config_or_preset(sandbox),
             limits=_limits(timeout),
-            mapping=InputMapping(paths=paths or {}, literals=values or {}),
+            mapping=_input_mapping(mapping, values),
             seed=seed,
             repeat=repeat,
             limit=limit,
@@ -213,7 +223,19 @@ class Tools:
             require=tuple(require or ()),
             title=title,
         )
-        return as_reply(_short(await self._service().start_run(spec)))
+        return as_reply(_short(await self._kept(evaluator, self._service().start_run(spec))))
+
+    async def _kept(self, evaluator: str | None, asked: Awaitable[T]) -> T:
+        """What is asked of an evaluator. A template is none before it is saved, which its name does not show."""
+        try:
+            return await asked
+        except NotStoredError:
+            if evaluator not in {one.name for one in await self._service().templates_listed()}:
+                raise
+            shown = f'`show` with {{"kind": "template", "name": "{evaluator}"}}'
+            raise ServiceError(
+                "not-found", f"{evaluator} is a template, not an evaluator; call {shown}, then `save` its source"
+            ) from None
 
     async def status(self, run: Name, wait: Annotated[float, Field(ge=0, le=60)] = 20) -> Reply:
         """A run's state, progress, and in the end its summary. Waits up to `wait` seconds for the end."""
@@ -270,6 +292,30 @@ class Tools:
         difference of paired rows; `by` is a column to group by.
         """
         return as_reply(await self._service().compare(base, new, by=by))
+
+
+def _template(known: dict[str, Template], name: str, language: Language) -> Reply:
+    if (found := known.get(name)) is None:
+        near = suggestion(name, known) or '; `list` with {"kind": "templates"} names them'
+        raise ServiceError("not-found", f"there is no template {printable(name, 80)!r}{near}")
+    if language not in found.sources:
+        raise ServiceError("not-found", f"the template {name} is in {', '.join(found.sources)} only; ask for that")
+    about = {"name": name, "description": found.description, "languages": list(found.languages)}
+    return {**about, "source": found.sources[language]}
+
+
+def _sentence(text: str) -> str:
+    """The first sentence."""
+    return re.split(r"(?<=\.)\s|\n\s*\n", text.strip(), maxsplit=1)[0][:200].replace("\n", " ")
+
+
+def _input_mapping(mapping: dict[str, Any] | None, values: dict[str, Any] | None) -> InputMapping:
+    """Of the plain form, and of the one that HTTP has: {"paths": …, "literals": …}. Raises InputError."""
+    both = mapping or {}
+    if both and set(both) <= {"paths", "literals"} and all(isinstance(one, dict) for one in both.values()):
+        given = as_mapping(both.get("paths", {}))
+        return InputMapping(paths=given.paths, literals={**both.get("literals", {}), **(values or {})})
+    return InputMapping(paths=both, literals=values or {})
 
 
 def _source(version: Reply, about: Reply) -> Reply:

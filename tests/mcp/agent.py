@@ -48,7 +48,7 @@ async def write_an_evaluator(client: Client, name: str) -> None:
     assert "never" in (client.instructions or "")
     templates = await call(client, "list", kind="templates")
     assert "contains" in [one["name"] for one in templates["items"]]
-    assert "def evaluate" in (await call(client, "show", kind="template", name="contains"))["sources"]["python"]
+    assert "def evaluate" in (await call(client, "show", kind="template", name="contains"))["source"]
     broken = await call(client, "check", source=WRONG.replace("def evaluate(", "def evaluate(("))
     assert broken["problems"][0]["line"] == 6
     assert [one["name"] for one in (await call(client, "check", source=WRONG))["parameters"]] == ["output", "reference"]

@@ -115,6 +115,82 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+COLUMNS = [{"answer": "1", "gold": "1"}]
+MAPPING = {"output": "answer", "reference": "gold"}
+MENDED: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+    ("try", {"source": RIGHT, "rows": COLUMNS, "paths": MAPPING}, "no argument `paths`", {"mapping": MAPPING}),
+    ("try", {"source": RIGHT, "rows": COLUMNS, "maping": MAPPING}, "no argument `maping`", {"mapping": MAPPING}),
+    ("try", {"source": RIGHT, "rows": COLUMNS}, "no column for `output`", {"mapping": MAPPING}),
+    ("try", {"source": RIGHT, "rows": COLUMNS, "mapping": {"output": "answr"}}, "`answr`", {"mapping": MAPPING}),
+    (
+        "try",
+        {"source": RIGHT, "rows": COLUMNS, "mapping": "output=answer, x"},
+        "must be an object",
+        {"mapping": {"output": "answer, x"}},
+    ),
+    (
+        "try",
+        {"source": RIGHT, "rows": COLUMNS, "mapping": {**MAPPING, "limit": 3}},
+        "`mapping.limit` must be",
+        {"mapping": MAPPING, "values": {"limit": 3}},
+    ),
+    ("try", {"source": RIGHT, "rows": COLUMNS[0]}, "`rows` must be a list", {"rows": COLUMNS}),
+    ("try", {"source": RIGHT, "rows": COLUMNS, "timeout": "5s"}, "must be a number, not", {"timeout": 5}),
+    ("check", {"code": "def evaluate(x): return 1"}, "`code`", {"source": "def evaluate(x): return 1"}),
+    ("check", {}, "`source` is missing", {"source": "SOURCE"}),
+    ("list", {"kind": "template"}, "must be `evaluators`, `templates`", {"kind": "templates"}),
+    ("list", {"kind": "runs", "first": 2}, "no argument `first`", {"kind": "runs"}),
+    ("show", {"kind": "templates", "name": "bleu"}, "must be", {"kind": "template", "name": "bleu"}),
+    ("run", {"evaluator": "a", "dataset": "b", "require": "mean>=1"}, "a list", {"require": ["mean>=1"]}),
+    ("run", {"evaluator": "a", "dataset": "b", "gates": ["mean>=1"]}, "`gates`", {"require": ["mean>=1"]}),
+    ("run", {"evaluator": "contains", "dataset": "b"}, "is a template", {"kind": "template", "name": "contains"}),
+    ("results", {"id": "x", "count": 100}, "`id`", {"run": "x", "count": 20}),
+    ("status", {"run": "x", "wait": 600}, "at most 60, not 600", {"run": "x", "wait": 60}),
+    ("add_dataset", {"name": "x", "rows": []}, "`rows` must have at least 1", {"name": "x"}),
+    ("compare", {"a": "x", "b": "y"}, "`a`", {"base": "x", "new": "y"}),
+    ("try", {"evaluator": "nothing", "rows": ROWS}, "has no evaluator 'nothing'", {"kind": "evaluators"}),
+    ("results", {"run": "none"}, "has no run 'none'", {"kind": "runs"}),
+    ("try", {"source": "def score(x): return 1", "rows": ROWS}, '"entry": "score"', {}),
+]
+
+
+def test_what_does_not_fit_is_refused_with_the_call_to_make(server: Live) -> None:
+    async def work(client: Client) -> None:
+        for tool, arguments, words, right in MENDED:
+            with pytest.raises(ToolFailedError) as raised:
+                await call(client, tool, **arguments)
+            told = str(raised.value)
+            assert words in told, told
+            assert not re.search(r"pydantic|evalcell [a-z]|--[a-z]|_type", told), told
+            if right:
+                found = re.search(r"`\w+` with (\{.*\})", told)
+                assert found is not None, told
+                assert right.items() <= json.loads(found[1]).items(), told
+        for mapping in (MAPPING, {"paths": MAPPING, "literals": {}}):
+            assert (await call(client, "try", source=RIGHT, rows=COLUMNS, mapping=mapping))["summary"]["scored"] == 1
+        long = {"source": RIGHT + "#" * 1000, "rows": COLUMNS * 50}
+        with pytest.raises(ToolFailedError, match="… stands for what you gave") as raised:
+            await call(client, "try", **long)
+        assert len(str(raised.value)) < 500
+        assert all(tool.input_schema["additionalProperties"] is False for tool in (await client.list_tools()).tools)
+
+    over_http(server, work)
+
+
+def test_what_is_listed_is_small(server: Live) -> None:
+    async def work(client: Client) -> None:
+        for kind, most in (("templates", 6_000), ("sandboxes", 3_000)):
+            found = await client.call_tool("list", {"kind": kind})
+            (part,) = found.content
+            assert len(getattr(part, "text", "")) < most
+            assert json.loads(getattr(part, "text", "")) == found.structured_content
+        shown = await call(client, "show", kind="template", name="exact-match", language="typescript")
+        assert "export function evaluate" in shown["source"]
+        assert "typescript" in shown["languages"]
+
+    over_http(server, work)
+
+
 def test_what_is_hostile_or_wrong_gets_one_line_and_the_server_goes_on(server: Live) -> None:
     async def work(client: Client) -> None:
         for tool, arguments, words in ATTACKS:

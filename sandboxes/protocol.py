@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from sandboxes.base import Call, Execution, Limits, Script, ScriptError, Status
 from sandboxes.guest.supervisor.driver import Bounds
+from sandboxes.hints import BOX, Failure, Place, next_step
 from sandboxes.json_text import Encoded, reader, writer
 from sandboxes.raw import Raw as Raw
 from sandboxes.text import clean
@@ -57,9 +57,6 @@ DEATHS: dict[str, Death] = {
     "flood": Death("output", "OutputLimit", "it printed more than {flood} bytes"),
 }
 """What can happen in more than one backend; each adds its own."""
-
-Hint = Callable[[str], str | None]
-"""From the name of a module that was not found to the next step, if there is one."""
 
 
 def longest(limits: Limits) -> int:
@@ -109,36 +106,6 @@ def _bounds(output: int, result: int) -> str:
     return _write({"output": output, "flood": Limits(output=output).flood, "result": result})[1:]
 
 
-def package_hint(module: str) -> str | None:
-    """The next step where a backend installs packages; None for a module that no package provides."""
-    if own := own_file_hint(module):
-        return own
-    if not (package := package_of(module)):
-        return None
-    return f'add `dependencies = ["{package}"]` to the script\'s header'
-
-
-def own_file_hint(module: str) -> str | None:
-    """The next step for a module whose name says that it is a file of the user's own."""
-    from sandboxes.packages import is_own_file  # imported here because only a failed import needs it
-
-    return one_file(f"`{module}` is a file of your own rather than a package") if is_own_file(module) else None
-
-
-def one_file(why: str) -> str:
-    """The next step for a script that imports a file."""
-    return f"{why}: a script is one file, so copy what it needs of it into the script"
-
-
-def package_of(module: str) -> str | None:
-    """The package that provides a missing `module`; None for one of the standard library."""
-    if module.partition(".")[0] in sys.stdlib_module_names:
-        return None
-    from sandboxes.packages import which_package  # imported here because only a failed import needs it
-
-    return which_package(module)
-
-
 def execution(
     raw: Raw,
     limits: Limits,
@@ -146,9 +113,9 @@ def execution(
     *,
     loading: bool = False,
     deaths: Mapping[str, Death] = DEATHS,
-    hint: Hint = package_hint,
+    place: Place = BOX,
 ) -> Execution:
-    """The execution of a call, or of loading."""
+    """The execution of a call, or of loading. `place` is where it ran, for the next step after an error."""
     loading = loading or raw.loading
     if raw.how == "timeout":
         told = f"the call took longer than {limits.timeout:g} s; raise the timeout, or do less"
@@ -163,7 +130,7 @@ def execution(
             said = reply.get("said") or reply.get("output") if raw.output is None else raw.said or raw.output
             if not said:  # as by most calls
                 return _value(raw, reply.get("value"))
-        return _read_reply(raw, reply, limits, hint)
+        return _read_reply(raw, reply, limits, place)
     except (ValueError, RecursionError) as e:  # JSONDecodeError, UnicodeDecodeError, an int with too many digits
         told = f"the value that {entrypoint} returned cannot be read: {clean(str(e), 200)}"
         return _failure(raw, limits, "no_result", "Result", told)
@@ -199,7 +166,7 @@ def _value(raw: Raw, value: Any) -> Execution:
     )
 
 
-def _read_reply(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
+def _read_reply(raw: Raw, reply: Any, limits: Limits, place: Place) -> Execution:
     if not isinstance(reply, dict):
         raise ValueError("the reply is not an object")
     said: Any
@@ -222,7 +189,7 @@ def _read_reply(raw: Raw, reply: Any, limits: Limits, hint: Hint) -> Execution:
         return Execution.trusted({**common, "status": "ok", "value": value, "error": None})
     if not isinstance(status, str) or status not in _STATUSES:
         raise ValueError("the reply has no status")
-    return Execution(status=_STATUSES[status], error=_error(status, reply.get("error"), limits, hint), **common)
+    return Execution(status=_STATUSES[status], error=_error(status, reply.get("error"), limits, place), **common)
 
 
 def _size(value: Any) -> int:
@@ -230,7 +197,7 @@ def _size(value: Any) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _error(status: str, error: Any, limits: Limits, hint: Hint) -> ScriptError:
+def _error(status: str, error: Any, limits: Limits, place: Place) -> ScriptError:
     if not isinstance(error, dict):
         raise ValueError("the reply has no error")
     kind, message, trace = (clean(str(error.get(k) or ""), TEXT) for k in ("type", "message", "traceback"))
@@ -238,9 +205,8 @@ def _error(status: str, error: Any, limits: Limits, hint: Hint) -> ScriptError:
         text = _words(DEATHS["memory"], limits, "")
         return ScriptError(type="MemoryLimit", message=text, traceback=trace)
     missing = error.get("missing")
-    step = hint(missing) if _names_a_module(missing) else None
-    if kind == "ImportError" and message.startswith("attempted relative import"):
-        step = one_file("a relative import means a file beside the script")
+    failure = Failure(kind, message, trace, missing if _names_a_module(missing) else None)
+    step = next_step(failure, place) if status == "error" else None
     return ScriptError(type=kind or "Exception", message=message, traceback=trace, hint=step)
 
 

@@ -13,13 +13,17 @@ OPTIONS = {
     "Limits(memory)": "--memory",
     "Limits(timeout)": "--timeout",
     "SandboxConfig(allow_weak_isolation)": "--allow-weak-isolation",
+    "SandboxConfig(env)": "--env",
+    "SandboxConfig(files)": "--file",
     "SandboxConfig(install_timeout)": "--install-timeout",
     "SandboxConfig(lock)": "--lock",
     "SandboxConfig(network)": "--allow-network",
 }
 """By the field, as messages name it: `Limits(timeout=…)` says that the next step is to give a timeout."""
 
-FIELD = re.compile(r"\b(InputMapping|Limits|SandboxConfig)\((\w+)=(?:\{'(\w+)': (?:'([^']*)'|…)\}|True|…)\)")
+FIELD = re.compile(
+    r"\b(InputMapping|Limits|SandboxConfig)\((\w+)=(?:\{'(\w+)': (?:'([^']*)'|…)\}|\['(\w+)'\]|True|…)\)"
+)
 
 
 def _with(names: str) -> str:
@@ -93,6 +97,10 @@ def in_options(message: str) -> str:
 
 
 def _option(found: re.Match[str]) -> str:
-    model, field, name, value = found.groups()
+    model, field, name, value, word = found.groups()
     option = OPTIONS[f"{model}({field})"]
+    if word:
+        return f"{option} {word}"
+    if field == "files" and name:
+        return f"{option} {shlex.quote(f'{name}={value}')}"
     return f"{option} {name}={value or '…'}" if name else option

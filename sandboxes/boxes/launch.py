@@ -47,6 +47,8 @@ VARIABLES = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "LD_BIND_NOW": "1",
+    # It would start programs, which no script may; without it, joblib computes in the script's own process.
+    "JOBLIB_MULTIPROCESSING": "0",
     # Large arrays come from the heap, which a fork already has, rather than from new mappings.
     "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=67108864:glibc.malloc.trim_threshold=134217728",
 }
@@ -148,7 +150,9 @@ def _own_root(setup: BoxSetup, bwrap: str, pipes: Path | None) -> Plan:
     binds |= for_network() if setup.network else {}
     binds |= {"/packages": str(setup.packages)} if setup.packages else {}
     binds |= {places[name]: path for name, path in setup.files.items()}
-    links = ["/proc/self/exe"] if setup.inner.program else []  # a program may look for its own path, and has no /proc
+    # A program may look for its own path, and has no /proc; semaphores of `multiprocessing` are files in /dev/shm.
+    links = {"/proc/self/exe": "/program"} if setup.inner.program else {}
+    links |= {"/dev/shm": TMP} if setup.inner.tmp else {}
     # The folders above, too: bubblewrap would make them for its own user alone.
     for folder in _above([*binds, *_DEVICES, *links, f"{TMP}/x"]):
         arguments += ["--perms", "0755", "--dir", folder]
@@ -156,7 +160,7 @@ def _own_root(setup: BoxSetup, bwrap: str, pipes: Path | None) -> Plan:
     arguments += [word for path in _DEVICES for word in ("--dev-bind", path, path)]
     for path in view.hidden:
         arguments += ["--tmpfs", path, "--remount-ro", path]
-    arguments += [word for link in links for word in ("--symlink", "/program", link)]
+    arguments += [word for link, target in links.items() for word in ("--symlink", target, link)]
     arguments += ["--remount-ro", "/", "--chdir", "/"]
     command = (*arguments, view.python, *_PYTHON, *setup.inner.arguments(_GUEST))
     uid = _spare_uid(setup.inner.backend) if root else None

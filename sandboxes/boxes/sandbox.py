@@ -17,6 +17,7 @@ from sandboxes.boxes.tiers import ActiveTier, Make, start
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
+from sandboxes.hints import place_of
 from sandboxes.protocol import Raw
 from sandboxes.refusals import refuse_language
 from sandboxes.shield import every, finish
@@ -139,7 +140,8 @@ class BoxedSandbox(Sandbox, Generic[B]):
 
     def execution(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
         """The execution, ready for the user."""
-        return protocol.execution(raw, limits, entrypoint, loading=loading, deaths=tiers.DEATHS_HERE)
+        place = place_of(self.language, self.config.network, self.config.env)
+        return protocol.execution(raw, limits, entrypoint, loading=loading, deaths=tiers.DEATHS_HERE, place=place)
 
     async def close(self) -> None:
         await finish(self._close)

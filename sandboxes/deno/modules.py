@@ -28,6 +28,8 @@ PURE = """
 
 def import_problem(specifier: str) -> str | None:
     """Why a script cannot import this, and what to do. None: it can."""
+    if specifier.startswith((".", "/", "file:")):
+        return "a script is one file, so copy what it needs of that one into the script"
     scheme, colon, name = specifier.partition(":")
     if scheme == "node" and colon:
         return f"scripts in a sandbox have no {name}; {OPEN}" if name in CLOSED.split() else None

@@ -21,6 +21,7 @@ from sandboxes.boxes import seccomp
 from sandboxes.boxes.host_files import NETWORK
 from sandboxes.boxes.launch import TMP_FILES, TMP_SIZE
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.hints import place_of
 from sandboxes.reach import reach
 from sandboxes.remote.bundle import ARGUMENTS, ENVIRONMENT, bundle
 from sandboxes.remote.provider import Command
@@ -93,7 +94,8 @@ def command(asked: ScriptRequest, calls: Sequence[Call]) -> tuple[Command, Liste
         "variables": asked.variables,
         "programs": {asked.machine: _programs(asked.machine, asked.network, script.language)},
     }
-    listener = Listener(ids, refused, limits, script.entrypoint, asked.machine, loads_again=runtime.starts)
+    place = place_of(script.language, asked.network, asked.variables)
+    listener = Listener(ids, refused, limits, script.entrypoint, asked.machine, loads_again=runtime.starts, place=place)
     return _command(script.language, settings | runtime.settings(limits), payloads, listener)
 
 

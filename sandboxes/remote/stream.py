@@ -15,6 +15,7 @@ from sandboxes import protocol
 from sandboxes.base import Execution, Limits, Model
 from sandboxes.boxes.tiers import DEATHS_HERE, LEFT
 from sandboxes.errors import SandboxLostError
+from sandboxes.hints import BOX, Place
 from sandboxes.protocol import Raw
 from sandboxes.text import clean
 
@@ -67,6 +68,7 @@ class Listener:
         entrypoint: str = "",
         machine: str | None = None,
         loads_again: bool = False,
+        place: Place = BOX,
     ) -> None:
         """
         Without limits no script is loaded, and no entry point called. `machine` is the expected kind. With
@@ -89,6 +91,7 @@ class Listener:
         self._entrypoint = entrypoint
         self._machine = machine
         self._loads_again = loads_again
+        self._place = place
         self._waiting = set(range(len(ids)))
         self._loading = True
         self._line = bytearray()
@@ -180,7 +183,8 @@ class Listener:
         self.left = frozenset(left)
         if not self.left <= {*LEFT, "reach"}:
             raise ValueError("unknown words")
-        found = protocol.execution(_raw(0, report, limits), limits, self._entrypoint, loading=True, deaths=DEATHS_HERE)
+        raw = _raw(0, report, limits)
+        found = protocol.execution(raw, limits, self._entrypoint, loading=True, deaths=DEATHS_HERE, place=self._place)
         self._loading = False
         if self.loaded is None:
             self.loaded = found
@@ -197,7 +201,7 @@ class Listener:
             self.lost = why
             return []
         raw = _raw(self._ids[row], report, limits)
-        return [protocol.execution(raw, limits, self._entrypoint, deaths=DEATHS_HERE)]
+        return [protocol.execution(raw, limits, self._entrypoint, deaths=DEATHS_HERE, place=self._place)]
 
 
 def _longest_line(limits: Limits) -> int:

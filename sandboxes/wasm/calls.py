@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sandboxes import protocol
 from sandboxes.base import Call, Execution, Limits
+from sandboxes.hints import WASM
 from sandboxes.protocol import DEATHS, Death, Raw
 from sandboxes.wasm.frames import Bounds, Request
 
@@ -35,13 +36,4 @@ def call_request(call: Call, limits: Limits) -> Request | Execution:
 
 def execution(raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
     """The execution of a call, or of loading."""
-    return protocol.execution(raw, limits, entrypoint, loading=loading, deaths=_DEATHS, hint=_hint)
-
-
-def _hint(module: str) -> str:
-    """The next step for a module that was not found."""
-    if own := protocol.own_file_hint(module):
-        return own
-    if package := protocol.package_of(module):
-        return f'add `dependencies = ["{package}"]` to the script\'s header; the process sandbox has packages'
-    return "the wasm sandbox has no modules that need an operating system; choose the process sandbox"
+    return protocol.execution(raw, limits, entrypoint, loading=loading, deaths=_DEATHS, place=WASM)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandboxes import Call, Execution, Limits, protocol
+from sandboxes.hints import BOX, WASM, Place, module_step, package_of
 from sandboxes.protocol import (
     DEATHS,
     Death,
@@ -17,10 +18,7 @@ from sandboxes.protocol import (
     call_request,
     load_request,
     longest,
-    package_hint,
-    package_of,
 )
-from sandboxes.wasm import calls as wasm
 from tests.scripts import python
 
 LIMITS = Limits(timeout=2, load_timeout=3, memory=64 << 20, output=100, result=1000)
@@ -88,7 +86,7 @@ def test_a_plain_reply_is_read_as_any_other(reply: Any, caught: tuple[bytes, int
     came = raw(reply) if caught is None else raw(reply, output=caught[0], said=caught[1])
     found = execution(came, LIMITS)
     try:
-        wanted = protocol._read_reply(came, protocol._read(came.payload.decode()), LIMITS, package_hint)
+        wanted = protocol._read_reply(came, protocol._read(came.payload.decode()), LIMITS, BOX)
     except ValueError:
         assert found.status == "no_result"
     else:
@@ -179,27 +177,22 @@ def test_a_value_that_is_too_large_is_refused_whatever_the_guest_says() -> None:
     assert longest(LIMITS) > 6 * 1000
 
 
-def missing(module: Any, **more: Any) -> str | None:
+def missing(module: Any, place: Place = BOX) -> str | None:
     error = {"type": "ModuleNotFoundError", "message": "No module", "traceback": "", "missing": module}
-    found = execution(raw({"status": "error", "error": error}), LIMITS, **more)
+    found = execution(raw({"status": "error", "error": error}), LIMITS, place=place)
     assert found.error
     return found.error.hint
 
 
-def test_a_missing_module_is_asked_of_the_backend() -> None:
-    assert missing("sklearn.metrics", hint=lambda module: f"<{module}>") == "<sklearn.metrics>"
-    assert missing("sklearn", hint=lambda module: None) is None
-
-
 @pytest.mark.parametrize("name", [None, 1, "", "a b", "a..b", "x;y", "a\x1b[2J", "x" * 201, ["sklearn"], "--with"])
-def test_what_is_no_modules_name_is_asked_of_nobody(name: Any) -> None:
-    assert missing(name, hint=lambda module: "asked") is None
+def test_what_is_no_modules_name_has_no_package(name: Any) -> None:
+    assert missing(name) is None
 
 
 def test_the_package_that_would_bring_the_module_is_named() -> None:
     assert package_of("sklearn.metrics") == "scikit-learn"
-    assert package_hint("sklearn") == ('add `dependencies = ["scikit-learn"]` to the script\'s header')
-    assert (package_of("multiprocessing.pool"), package_hint("_ctypes")) == (None, None)
+    assert missing("sklearn") == 'add `dependencies = ["scikit-learn"]` to the script\'s header'
+    assert (package_of("multiprocessing.pool"), module_step("_ctypes")) == (None, None)
 
 
 def test_the_wasm_sandbox_names_what_would_bring_the_module() -> None:
@@ -207,10 +200,7 @@ def test_the_wasm_sandbox_names_what_would_bring_the_module() -> None:
         ("sklearn", 'add `dependencies = ["scikit-learn"]`'),
         ("_ctypes", "choose the process sandbox"),
     ):
-        error = {"type": "ModuleNotFoundError", "message": "No module", "traceback": "", "missing": module}
-        found = wasm.execution(raw({"status": "error", "error": error}), LIMITS, "score").error
-        assert found
-        assert step in str(found.hint)
+        assert step in str(missing(module, WASM))
 
 
 def test_a_copy_of_limits_has_a_bound_of_its_own() -> None:

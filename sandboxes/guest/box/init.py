@@ -28,7 +28,7 @@ Exit statuses: the process that holds the script has ended; it was killed.
 Only the script can have caused that, or a kernel without memory.
 """
 
-_KEPT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LD_BIND_NOW")
+_KEPT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LD_BIND_NOW", "JOBLIB_MULTIPROCESSING")
 """Variables that libraries read, but that scripts need not see."""
 
 

@@ -134,6 +134,8 @@ def _own_root(places: list[str], strict: bool, program: str | None) -> bool:
         if program:
             os.makedirs(root + os.path.dirname(_ITSELF), 0o755)
             os.symlink(init.moved_path(program, moved), root + _ITSELF)
+        else:  # semaphores of `multiprocessing` are files there
+            os.symlink(host_facts.TMP, root + "/dev/shm")
         made = [*shown.values(), *([_ITSELF] if program else [])]
         for folder in {above for place in made for above in host_facts.above(place)} - {"/dev"}:
             os.chmod(root + folder, 0o111)  # other files of the machine cannot be listed

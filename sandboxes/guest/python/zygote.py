@@ -24,7 +24,7 @@ from io import TextIOWrapper
 
 from .. import harness, wire
 from ..box import confine, reap
-from . import child, fork_pages, leftovers
+from . import child, fork_pages, leftovers, no_programs
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def _prepare(message: Message, fds: list[int], boot: Message) -> None:
         assert isinstance(stream, TextIOWrapper)
         stream.reconfigure(line_buffering=True, errors="backslashreplace")
     child.seed(message["seed"])
+    no_programs.install()
     if boot["packages"]:
         import site
 

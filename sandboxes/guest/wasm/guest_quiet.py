@@ -7,7 +7,9 @@ sleeps, and the others raise what Python raises if something does not exist or i
 
 from __future__ import annotations
 
+import _locale
 import errno
+import locale
 import os
 import select
 import selectors
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _now = time.monotonic
+_really_setlocale = _locale.setlocale
+_LOCALES = frozenset(("C", "POSIX", "C.UTF-8", "C.utf8"))
 
 
 def sleep(seconds: float, /) -> None:
@@ -48,6 +52,13 @@ def _no_descriptor(*args: Any, **kwargs: Any) -> NoReturn:
     raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
+def _setlocale(category: int, name: str | None = None, /) -> str:
+    """Refuse locales that are not there: the C library takes any name, and goes on as if it were C."""
+    if name and not _LOCALES.issuperset(name.split(";")):
+        raise _locale.Error("unsupported locale setting")
+    return _really_setlocale(category, name)
+
+
 class _NoSocket(socket.socket):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _no_network()
@@ -64,6 +75,7 @@ def install() -> None:
     socket.socket = socket.SocketType = _NoSocket
     for name in ("getaddrinfo", "create_connection", "create_server", "socketpair", "gethostbyname"):
         setattr(socket, name, _no_network)
+    _locale.setlocale = locale._setlocale = _setlocale
     os.isatty = lambda descriptor: False
     for name in ("read", "write", "readv", "writev", "fdopen"):
         if hasattr(os, name):

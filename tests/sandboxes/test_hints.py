@@ -1,0 +1,263 @@
+"""The next step after what scripts commonly try and a sandbox has not: tried in each, with the real modules."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from runner import evaluate
+from runner.cli.main import cli
+from runner.cli.messages import in_options
+from sandboxes import SandboxConfig
+from sandboxes.hints import BOX, WASM, Failure, Place, next_step
+from sandboxes.models import Limits
+
+TRIES = {
+    "thread": "import threading\nthreading.Thread(target=print).start()",
+    "timer": "import threading\nthreading.Timer(0.01, print).start()",
+    "thread pool": "from concurrent.futures import ThreadPoolExecutor\nlist(ThreadPoolExecutor().map(abs, [1]))",
+    "to_thread": "import asyncio\nasyncio.run(asyncio.to_thread(abs, 1))",
+    "pool": "import multiprocessing\nwith multiprocessing.Pool(2) as pool: pool.map(abs, [1])",
+    "process pool": "from concurrent.futures import ProcessPoolExecutor\n"
+    "with ProcessPoolExecutor(2) as pool: list(pool.map(abs, [1]))",
+    "dummy pool": "from multiprocessing.dummy import Pool\nwith Pool(2) as pool: pool.map(abs, [1])",
+    "queue": "import multiprocessing\nqueue = multiprocessing.Queue()\nqueue.put(1)\nqueue.get(timeout=30)",
+    "value": "import multiprocessing\nmultiprocessing.Value('i', 1).value",
+    "lock": "import multiprocessing\nmultiprocessing.RLock().acquire()",
+    "manager": "import multiprocessing\nmultiprocessing.Manager()",
+    "spawn": "import multiprocessing\nmultiprocessing.get_context('spawn').Pool(1).map(abs, [1])",
+    "forkserver": "import multiprocessing\nmultiprocessing.get_context('forkserver').Pool(1).map(abs, [1])",
+    "shared memory": "from multiprocessing import shared_memory\nshared_memory.SharedMemory(create=True, size=9)",
+    "tempfile": "import tempfile\nwith tempfile.NamedTemporaryFile('w') as file: file.write('a')",
+    "temporary folder": "import tempfile\nwith tempfile.TemporaryDirectory(): pass",
+    "alarm": "import signal\nsignal.alarm(9)",
+    "setitimer": "import signal\nsignal.setitimer(signal.ITIMER_REAL, 9)",
+    "zone": "from zoneinfo import ZoneInfo\nZoneInfo('Europe/Berlin')",
+    "subprocess": "import subprocess\nsubprocess.run(['echo', 'a'])",
+    "shell": "import subprocess\nsubprocess.check_output('echo a', shell=True)",
+    "system": "import os\nos.system('true')",
+    "os.popen": "import os\nos.popen('echo a').read()",
+    "os.spawnlp": "import os\nos.spawnlp(os.P_WAIT, 'true', 'true')",
+    "os.execvp": "import os\nos.execvp('true', ['true'])",
+    "asyncio's subprocess": "import asyncio\n"
+    "async def start(): await asyncio.create_subprocess_exec('true')\nasyncio.run(start())",
+    "urllib": "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:9/')",
+    "https": "import urllib.request\nurllib.request.urlopen('https://127.0.0.1:9/')",
+    "http.client": "import http.client\nhttp.client.HTTPSConnection('127.0.0.1', 9).request('GET', '/')",
+    "socket": "import socket\nsocket.create_connection(('127.0.0.1', 9))",
+    "names": "import socket\nsocket.getaddrinfo('example.com', 80)",
+    "asyncio's socket": "import asyncio\nasyncio.run(asyncio.open_connection('127.0.0.1', 9))",
+    "server": "import http.server\nhttp.server.HTTPServer(('', 0), http.server.BaseHTTPRequestHandler)",
+    "open": "open('words.txt').read()",
+    "open for reading a key": "import json\njson.load(open('config.json'))['a']",
+    "beside": "from pathlib import Path\n(Path(__file__).parent / 'more' / 'words.txt').read_text()",
+    "write": "open('out.txt', 'w').write('a')",
+    "makedirs": "import os\nos.makedirs('cache/x')",
+    "folder": "import os\nos.listdir('data')",
+    "/dev/null": "import os\nopen(os.devnull, 'w')",
+    "/proc": "open('/proc/self/status').read()",
+    "sqlite": "import sqlite3\nsqlite3.connect('x.db').execute('create table t (a)')",
+    "environ": "import os\nos.environ['OPENAI_API_KEY']",
+    "getenv": "import os\nos.getenv('OPENAI_API_KEY').strip()",
+    "own words": "raise ValueError('set MY_API_KEY first')",
+    "HOME": "import os\nos.environ['HOME']",
+    "home": "from pathlib import Path\nPath.home()",
+    "getuser": "import getpass\ngetpass.getuser()",
+    "getpass": "import getpass\ngetpass.getpass()",
+    "getlogin": "import os\nos.getlogin()",
+    "getpwuid": "import os, pwd\npwd.getpwuid(os.getuid())",
+    "input": "input('name? ')",
+    "breakpoint": "breakpoint()\nreturn 1",
+    "argparse": "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--x', required=True)\n"
+    "parser.parse_args()",
+    "argv": "import sys\nsys.argv[1]",
+    "exit": "import sys\nsys.exit(1)",
+    "locale": "import locale\nlocale.setlocale(locale.LC_ALL, 'de_DE.UTF-8')",
+    "mmap": "import mmap\nmmap.mmap(-1, 9)",
+    "winreg": "import winreg",
+    "curses": "import curses\ncurses.initscr()",
+    "asyncore": "import asyncore",
+}
+"""What a function's body tries."""
+
+PROCESS, OPENED = "choose the process sandbox", "choose the process sandbox with SandboxConfig(network=True)"
+PROGRAMS = "no sandbox starts programs: compute it in Python"
+IN_WASM = {
+    **dict.fromkeys(("thread", "timer", "thread pool", "to_thread"), f"starts no threads; {PROCESS}"),
+    **dict.fromkeys(("pool", "process pool", "dummy pool", "queue", "value", "lock", "manager", "spawn"), PROCESS),
+    **dict.fromkeys(("forkserver", "shared memory", "getpwuid", "mmap", "home", "getuser", "HOME"), PROCESS),
+    **dict.fromkeys(("tempfile", "temporary folder", "write", "makedirs"), f"or io.BytesIO(), or {PROCESS}, which has"),
+    **dict.fromkeys(("alarm", "setitimer"), f"leave the limit to Limits(timeout=…), which each call has, or {PROCESS}"),
+    **dict.fromkeys(("subprocess", "shell", "system", "os.popen", "os.spawnlp", "os.execvp"), PROGRAMS),
+    **dict.fromkeys(("urllib", "https", "http.client", "socket", "names", "asyncio's socket", "server"), OPENED),
+    **dict.fromkeys(("getpass", "input"), "nobody types in a sandbox"),
+    **dict.fromkeys(("argparse", "argv"), "a script has no command line"),
+    "asyncio's subprocess": PROGRAMS,
+    "zone": f"knows no time zones but datetime.timezone.utc; {PROCESS}",
+    "open": f"{PROCESS} with SandboxConfig(files={{'WORDS': 'words.txt'}}), and open os.environ[\"WORDS\"]",
+    "open for reading a key": "SandboxConfig(files={'CONFIG': 'config.json'})",
+    "beside": "SandboxConfig(files={'WORDS': 'more/words.txt'})",
+    "folder": "a script sees none of your files",
+    "/dev/null": f"io.StringIO() instead, or {PROCESS}",
+    "/proc": "sees nothing of the machine",
+    "sqlite": 'sqlite3.connect(":memory:")',
+    "environ": f"{PROCESS} with SandboxConfig(env=['OPENAI_API_KEY'])",
+    "getenv": f"{PROCESS} with SandboxConfig(env=…)",
+    "own words": f"{PROCESS} with SandboxConfig(env=['MY_API_KEY'])",
+    "getlogin": "a sandbox has no terminal",
+    "breakpoint": "print instead",
+    "exit": "in place of sys.exit",
+    "locale": "the locale C.UTF-8 alone",
+    "winreg": "on Windows alone",
+    "curses": "no screen",
+    "asyncore": "Python 3.12 took `asyncore` out of its library",
+}
+
+FORKS, OFFLINE = 'multiprocessing.get_context("fork").Pool', "no network unless SandboxConfig(network=True) opens it"
+KEPT = "below /tmp alone"
+IN_PROCESS = {
+    **dict.fromkeys(("manager", "spawn", "forkserver", "shared memory"), FORKS),
+    **dict.fromkeys(("subprocess", "shell", "system", "os.popen", "os.spawnlp", "os.execvp"), PROGRAMS),
+    **dict.fromkeys(("urllib", "https", "http.client", "socket", "names", "asyncio's socket", "server"), OFFLINE),
+    **dict.fromkeys(("getpass", "input"), "nobody types in a sandbox"),
+    **dict.fromkeys(("argparse", "argv"), "a script has no command line"),
+    **dict.fromkeys(("write", "makedirs"), KEPT),
+    "asyncio's subprocess": PROGRAMS,
+    "open": "name it: SandboxConfig(files={'WORDS': 'words.txt'}), and open os.environ[\"WORDS\"]",
+    "open for reading a key": "SandboxConfig(files={'CONFIG': 'config.json'})",
+    "beside": "SandboxConfig(files={'WORDS': ",
+    "folder": "a script sees none of your files",
+    "sqlite": 'sqlite3.connect(":memory:")',
+    "environ": "name it: SandboxConfig(env=['OPENAI_API_KEY'])",
+    "getenv": "name each: SandboxConfig(env=…)",
+    "own words": "name it: SandboxConfig(env=['MY_API_KEY'])",
+    "getlogin": "no terminal",
+    "getpwuid": 'os.environ["USER"]',
+    "breakpoint": "print instead",
+    "exit": "in place of sys.exit",
+    "locale": "the locale C.UTF-8 alone",
+    "mmap": "flags=mmap.MAP_PRIVATE",
+    "winreg": "on Windows alone",
+}
+EITHER_WAY = {"/proc", "curses", "asyncore"}
+"""What depends on the tier, or on the Python that runs evalcell."""
+
+
+@pytest.fixture(scope="module")
+def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """What the sandbox says to each, by its name; nothing where it works."""
+    script = tmp_path_factory.mktemp("hints") / "tries.py"
+    functions = [f"def try_{n}():\n{textwrap.indent(body, '    ')}\n" for n, body in enumerate(TRIES.values())]
+    names = ", ".join(f"{name!r}: try_{n}" for n, name in enumerate(TRIES))
+    script.write_text("".join(functions) + f"def evaluate(output):\n    {{{names}}}[output]()\n    return 1\n")
+    config = SandboxConfig(backend=request.param, isolation="call")
+    rows = [{"output": name} for name in TRIES]
+    report = evaluate(script, rows, sandbox=config, limits=Limits(timeout=60), max_failed="100%")
+    return {name: row.error.message if row.error else "" for name, row in zip(TRIES, report.results, strict=True)}
+
+
+@pytest.mark.parametrize("said", ["wasm"], indirect=True)
+def test_wasm_names_the_way_for_each(said: Mapping[str, str]) -> None:
+    assert {name: text for name, text in said.items() if IN_WASM[name] not in text or not text} == {}
+
+
+@pytest.mark.parametrize("said", ["process"], indirect=True)
+def test_process_does_it_or_names_the_way(said: Mapping[str, str]) -> None:
+    plain = {name: text for name, text in said.items() if name not in EITHER_WAY}
+    assert {name for name, text in plain.items() if text} == IN_PROCESS.keys()
+    assert {name: text for name, text in said.items() if IN_PROCESS.get(name, "") not in text} == {}
+
+
+def test_deno_names_the_way_for_each(tmp_path: Path) -> None:
+    tries = {
+        "process.env.KEY": "`process` of Node is not there",
+        "fetch('https://example.com/')": "a TypeScript script has no network",
+        "fetch('./words.json')": "reads and writes no files",
+        "Deno.readTextFile('words.txt')": "reads and writes no files",
+        "Deno.writeTextFileSync('a', 'b')": "reads and writes no files",
+        "new Deno.Command('echo')": "starts no programs, servers or Workers",
+        "Deno.serve(() => 1)": "starts no programs, servers or Workers",
+        "Deno.connect({ port: 9 })": "a TypeScript script has no network",
+        "Deno.hostname()": "of `Deno` there are",
+        "new Worker('w.ts')": "starts no programs, servers or Workers",
+        "new WebSocket('ws://127.0.0.1:9/')": "a TypeScript script has no network",
+        "localStorage.getItem('a')": "use a Map",
+        "prompt('name?')": "nobody types",
+        "require('fs')": "in place of require",
+        "module.exports": "write `export` before the function",
+        "__dirname": "reads and writes no files",
+        "global.x": "write globalThis",
+        "document.title": "there is no page",
+        "(() => { throw new Error('OPENAI_API_KEY is not set') })()": "make `OPENAI_API_KEY` a parameter of its function",
+        "import('./helper' + '.ts')": "copy what it needs of that one",
+    }
+    source = "const eachOf: any = [" + ", ".join(f"async () => {body}" for body in tries) + "];\n"
+    source += "export const evaluate = ({ output }: any) => eachOf[output]();\n"
+    config, rows = SandboxConfig(backend="deno", isolation="call"), [{"output": n} for n in range(len(tries))]
+    script = tmp_path / "tries.ts"
+    script.write_text(source)
+    report = evaluate(script, rows, sandbox=config, limits=Limits(timeout=60), max_failed="100%")
+    said = {body: row.error.message if row.error else "" for body, row in zip(tries, report.results, strict=True)}
+    assert {body: text for body, text in said.items() if tries[body] not in text or not text} == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "trace"),
+    [
+        ("ConnectionError", "HTTPSConnectionPool(host='x', port=443): Max retries exceeded (Caused by …)", ""),
+        ("APIConnectionError", "Connection error.", ""),
+        ("ConnectError", "[Errno -3] Temporary failure in name resolution", ""),
+        ("OSError", "We couldn't connect to 'https://huggingface.co' to load the files", ""),
+        ("LookupError", "\n*****\n  Resource punkt_tab not found.\n  Please use the NLTK Downloader", ""),
+    ],
+)
+def test_packages_errors_without_a_network_name_it(kind: str, text: str, trace: str) -> None:
+    failure = Failure(kind, text, trace)
+    assert "SandboxConfig(network=True)" in str(next_step(failure, BOX))
+    assert next_step(failure, Place("box", network=True)) is None
+
+
+def test_an_error_of_the_scripts_own_gets_no_step() -> None:
+    own = (
+        Failure("KeyError", "'OPENAI_API_KEY_'", 'File "evaluator.py", line 3, in evaluate'),
+        Failure("ZoneInfoNotFoundError", "'No time zone found with key Europe/Berln'"),
+        Failure("AttributeError", "module 'os' has no attribute 'sytem'"),
+        Failure("TypeError", "unsupported operand type(s) for +: 'NoneType' and 'int'", "x = row.get('a')"),
+        Failure("IndexError", "list index out of range", "rows[1]"),
+        Failure("EOFError", "Ran out of input", "pickle.load(file)"),
+        Failure("PermissionError", "[Errno 1] my own words", "evaluate"),
+    )
+    assert [next_step(one, place) for one in own for place in (BOX, WASM)] == [None] * 14
+
+
+def test_a_variable_that_the_script_has_is_not_proposed() -> None:
+    wrong = Failure("AuthenticationError", "Incorrect API key provided: check OPENAI_API_KEY")
+    assert "env=['OPENAI_API_KEY']" in str(next_step(wrong, BOX))
+    assert next_step(wrong, Place("box", env=("OPENAI_API_KEY",))) is None
+
+
+def test_the_command_line_says_it_in_options() -> None:
+    assert in_options("SandboxConfig(files={'MY_WORDS': 'my words.txt'})") == "--file 'MY_WORDS=my words.txt'"
+    assert in_options(f"{PROCESS} with SandboxConfig(env=['A_KEY'])") == "choose --sandbox process with --env A_KEY"
+    assert in_options(OPENED) == "choose --sandbox process with --allow-network"
+
+
+def test_the_line_that_the_message_names_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("words.txt").write_text("one two")
+    Path("rows.jsonl").write_text('{"output": "two"}\n')
+    script = "import os\ndef evaluate(output):\n    return output in open({}).read()\n"
+    Path("same.py").write_text(script.format("'words.txt'"))
+    first = CliRunner().invoke(cli, ["run", "same.py", "rows.jsonl"])
+    assert '--sandbox process with --file WORDS=words.txt, and open os.environ["WORDS"]' in " ".join(
+        first.output.split()
+    )
+    Path("same.py").write_text(script.format('os.environ["WORDS"]'))
+    again = CliRunner().invoke(
+        cli, ["run", "same.py", "rows.jsonl", "--sandbox", "process", "--file", "WORDS=words.txt"]
+    )
+    assert (again.exit_code, "True" in again.output) == (0, True), again.output

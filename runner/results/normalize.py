@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, assert_never
 
 from runner.evaluators.dialect import DIALECTS, Dialect
 from runner.evaluators.returns import NUMBER
-from runner.text import listed, suggestion, whole
+from runner.text import listed, printable, suggestion, whole
 from runner.types import Categorical, Continuous, Freeform, OutputConfig
 from sandboxes.base import Language
 
@@ -23,6 +24,14 @@ ONLY = frozenset(_KEYS)
 _NONE: Mapping[str, OutputConfig | None] = {"": None}
 _CUT = " … (cut)"
 _WHY = '"why"'
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_REASONS = "reason reasons reasoning comment comments rationale feedback justification why critique thoughts note notes"
+_MEANT = (
+    dict.fromkeys(_REASONS.split(), "explanation")
+    | dict.fromkeys(("value", "rating", "grade", "points", "result_score"), "score")
+    | dict.fromkeys(("verdict", "category", "class", "classification", "outcome"), "label")
+)
+"""What other tools call the parts of a result."""
 
 
 class InvalidResultError(ValueError):
@@ -77,7 +86,7 @@ def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Languag
     dialect = DIALECTS[language]
     configs: Mapping[str, OutputConfig | None] = outputs or _NONE
     if len(configs) == 1 and "" in configs:  # as most have it
-        score, abstained = _apply(value, configs[""], dialect, None)
+        score, abstained = _apply(value, configs[""], dialect, None, alone=True)
         return Normalized("abstained" if abstained else "scored", {"": score})
     routed, shared = _routed(value, configs, dialect)
     scores: dict[str, ScoreTuple] = {}
@@ -137,14 +146,61 @@ def _each(configs: Iterable[str], dialect: Dialect) -> str:
 
 
 def _unknown(value: Any, key: Any, known: Iterable[str], dialect: Dialect) -> InvalidResultError:
-    hint = suggestion(str(key), known) or suggestion(str(key).lower(), known)
+    known = tuple(known)
+    meant = {name: part for name in value if (part := _MEANT.get(str(name).lower())) in known and part not in value}
+    if key in meant:
+        hint = f" (did you mean {listed(dict.fromkeys(meant.values()))}?)"
+    else:
+        hint = suggestion(str(key), known) or suggestion(str(key).lower(), known)
     return InvalidResultError(
         f"evaluate returned {dialect.value(value)} with the unknown key {dialect.value(key, 60)}{hint}"
     )
 
 
-def _apply(value: Any, config: OutputConfig | None, dialect: Dialect, shared: str | None) -> tuple[ScoreTuple, bool]:
-    """The score, and whether the script chose to give none. `shared` explains what has no explanation of its own."""
+def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dialect) -> str:
+    """For a dict with several scores by name, the header that declares them; else nothing."""
+    if not all(isinstance(name, str) for name in value):
+        return ""
+    inner = next(iter(value.values()), None)
+    if len(value) == 1 and isinstance(inner, dict) and inner.keys() - ONLY:
+        several = _several(inner, config, dialect)
+        return several and f"; return what `{printable(next(iter(value)), 60)}` holds{several}"
+    named = {k: v for k, v in value.items() if k != "explanation" and _MEANT.get(k.lower()) != "explanation"}
+    kinds = {name: kind for name, one in named.items() if (kind := _kind_of(one, dialect))}
+    if len(kinds) < 2 or not kinds.keys() - ONLY:
+        return ""
+    names = [name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False) for name in kinds]
+    outputs = ", ".join(f"{name} = {{{kind}}}" for name, kind in zip(names, kinds.values(), strict=True))
+    sign = "#" if dialect.quoted_keys else "//"
+    lines = ("/// script", "[tool.evalcell]", f"outputs = {{{outputs}}}", "///")
+    step = "give the script a header of these lines" if config is None else "write, in place of `output`, in its header"
+    text = f"; for several scores {step}: {', '.join(f'`{sign} {line}`' for line in lines)}"
+    if reasons := [name for name in value if name != "explanation" and name not in named]:
+        text += f", and return {listed(reasons)} as `explanation`"
+    if others := [name for name in named if name not in kinds]:
+        text += f", and leave {listed(others)} out"
+    return text
+
+
+def _kind_of(value: Any, dialect: Dialect) -> str | None:
+    """The output config of a value of several, as a header has it; None for what is no score."""
+    if isinstance(value, dict):
+        value = value.get("score") if value.keys() <= ONLY and value else ()
+    if isinstance(value, bool):
+        return f'kind = "categorical", labels = {{{dialect.true} = 1, {dialect.false} = 0}}'
+    if isinstance(value, str):
+        return 'kind = "freeform"'
+    return 'kind = "continuous"' if value is None or isinstance(value, int | float) else None
+
+
+def _apply(
+    value: Any, config: OutputConfig | None, dialect: Dialect, shared: str | None, alone: bool = False
+) -> tuple[ScoreTuple, bool]:
+    """
+    The score, and whether the script chose to give none. `shared` explains what has no explanation of its own.
+
+    `alone`: no outputs are declared by name.
+    """
     try:
         parts = _take_apart(value, dialect)
         if shared is not None and parts.explanation is None and value is not None:
@@ -166,7 +222,8 @@ def _apply(value: Any, config: OutputConfig | None, dialect: Dialect, shared: st
             case _:
                 assert_never(config)
     except InvalidResultError as error:
-        raise InvalidResultError(f"{error}; return {_accepted(config, dialect)}") from None
+        several = _several(value, config, dialect) if alone and isinstance(value, dict) else ""
+        raise InvalidResultError(f"{error}{several}; return {_accepted(config, dialect)}") from None
 
 
 def _says_nothing(parts: _Parts) -> bool:

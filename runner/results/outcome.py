@@ -22,7 +22,7 @@ KINDS: Mapping[Status, ErrorKind] = {
     "no_result": "invalid_result",
 }
 _MESSAGE = 400  # characters of an error's message that a result keeps, and of a hint after it
-_ADVICE = 1000  # of our own messages, which end with the next step
+_ADVICE = 2000  # of our own messages, which end with the next step
 _NO_SCORE = ScoreTuple(None, None, None)
 _PYTHON_FRAME = re.compile(r'File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+)')
 _TYPESCRIPT_FRAME = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):\d+\)?$", re.MULTILINE)

@@ -205,3 +205,12 @@ def evaluate():
             return [e.value async for e in program.run([Call(id=n) for n in range(3)], LIMITS)]
 
     assert run(trial()) == [[False, ""]] * 3
+
+
+@pytest.mark.parametrize("isolation", ["call", "batch"])
+def test_a_lock_that_loading_makes_is_no_two_runs(isolation: str) -> None:
+    lock = "import multiprocessing\nlock = multiprocessing.get_context('fork').Lock()\n"
+    script = lock + "def evaluate(): return lock.acquire(block=False)\n"
+    found = [run(rows(script, isolation=isolation, count=count)) for count in (1, 2)]
+    expected = [[True], [True, isolation == "call"]]
+    assert [[e.value for e in each] for each in found] == expected

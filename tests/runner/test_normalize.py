@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner import evaluate
 from runner.results.normalize import ROUNDING, TEXT_LIMIT, InvalidResultError, normalize
 from runner.text import listed, printable, shown
 from runner.types import Categorical, Continuous, Freeform, OutputConfig
@@ -182,3 +184,29 @@ def test_shown_is_short_whatever_comes() -> None:
     assert len(printable("\x00" * 500, 40)) <= 40
     assert "Rude" in shown(Rude())
     assert listed(map(str, range(10))) == "`0`, `1`, `2`, `3`, `4`, `5`, `6`, `7` and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "value"),
+    [
+        (".py", '{"exact": True, "f1 score": 0.5, "note": "x"}'),
+        (".py", '{"exact": {"score": 1}, "style": "good", "more": [1]}'),
+        (".py", '{"scores": {"exact": 1, "f1": 0.5}}'),
+        (".ts", '{ exact: true, f1: 0.5, comment: "x" }'),
+    ],
+)
+def test_the_header_for_several_scores_is_ready_to_be_pasted(tmp_path: Path, suffix: str, value: str) -> None:
+    script = tmp_path / f"several{suffix}"
+    typed = suffix == ".ts"
+    body = f"export const evaluate = () => ({value});" if typed else f"def evaluate(output):\n    return {value}\n"
+    script.write_text(body)
+    first = evaluate(script, [{"output": "x"}], max_failed="100%").results[0].error
+    assert first is not None
+    _, _, lines = first.message.partition("of these lines: `")
+    header = lines.partition("`, and ")[0].partition("`; return")[0].split("`, `")
+    mended = re.sub(r'"?(note|comment)"?:', "explanation:" if typed else '"explanation":', body)
+    mended = mended.replace(', "more": [1]', "").replace('{"scores": {', "{").replace("0.5}}", "0.5}")
+    script.write_text("\n".join([*header, mended]))
+    again = evaluate(script, [{"output": "x"}]).results[0]
+    assert (again.outcome, len(again.outputs)) == ("scored", 2)
+    assert again.outputs["exact"].score == 1

@@ -96,6 +96,12 @@ class Parameter(Record):
     positional_only: bool = False
     required: bool = True
     """True if neither the script nor its header has a default."""
+    columns: tuple[str, ...] = ()
+    """
+    Of a script of another tool: the columns that fill it before one of its own name, the first that a row has.
+
+    They are the script's own words, and a mapping may name it by them.
+    """
     declared: ParameterSpec | None = None
 
 

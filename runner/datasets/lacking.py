@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from runner.errors import ColumnsError, MappingError
@@ -48,12 +48,17 @@ def refuse_lacking(
     """
     others = others or {}
     pairs = [(evaluator, binding, binding.needs()) for evaluator, binding in bound]
-    wanted = {column for _, _, needs in pairs for column in needs.values()} | others.keys()
+    wanted = [{column, *binding.others.get(name, ())} for _, binding, needs in pairs for name, column in needs.items()]
+    wanted += [{column} for column in others]
     if not wanted and not any(binding.unfilled for _, binding, _ in pairs):
         return
     columns, rows = _look(cases, wanted)
     for evaluator, binding, needs in pairs:
-        lacking = {parameter: column for parameter, column in needs.items() if column not in columns}
+        lacking = {
+            parameter: column
+            for parameter, column in needs.items()
+            if columns.keys().isdisjoint({column, *binding.others.get(parameter, ())})
+        }
         if binding.unfilled or (lacking and (rows or cases.header)):
             raise _error(_place(name, rows), columns, evaluator, binding, lacking)
     for column, use in others.items() if rows or cases.header else ():
@@ -75,15 +80,23 @@ def kept_columns(cases: Cases) -> tuple[tuple[str, ...], bool]:
     return tuple(name for name in columns if name not in ("id", "metadata")), complete
 
 
-def _look(cases: Cases, wanted: set[str] | None) -> tuple[dict[str, None], int]:
-    """The columns of the first rows, in their order, and the number of rows that have any. None wants all columns."""
+def _look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, None], int]:
+    """
+    The columns of the first rows, in their order, and the number of rows that have any.
+
+    One of each set is wanted; None wants all columns.
+    """
     header = cases.header
     columns = dict.fromkeys(header)
     if not columns.keys() <= set(BY_NAME):
         columns["metadata"] = None
     rows = size = read = 0
     most = ROWS if not header or "metadata" in header else 0  # a file with a header has no other columns
-    while (not rows or wanted is None or not wanted <= columns.keys()) and read < most and size < SIZE:
+    while (
+        (not rows or wanted is None or any(columns.keys().isdisjoint(one) for one in wanted))
+        and read < most
+        and size < SIZE
+    ):
         if (case := cases.look(read)) is None:
             break
         read += 1
@@ -106,6 +119,7 @@ def _error(
     parameters = [*lacking, *(p.name for p in binding.unfilled if p.name not in settings)]
     # A column that another parameter has is not the likeliest for this one.
     taken = set(binding.needs().values()) - set(lacking.values())
+    taken |= {column for columns in binding.others.values() for column in columns}
     free = [column for column in own if column not in taken and column != "id"]
     likely = likely_columns({name: lacking.get(name, name) for name in parameters}, free)
     given = {*binding.mapping.literals, *binding.needs(), *own}
@@ -118,7 +132,13 @@ def _error(
     paths = dict.fromkeys(parameters, PLACEHOLDER)
     paths |= {parameter: written(column) for parameter, column in likely.items()}
     paths |= {p: moved for p, path in lacking.items() if (moved := _moved(path, own))}
-    return ColumnsError(_why(name, own, lacking, parameters, settings), paths, tuple(settings))
+    why = _why(name, own, lacking, parameters, settings)
+    words = {p: columns[0] for p, columns in binding.others.items() if p in lacking and columns[0] != p}
+    if words:
+        why += f" ({', '.join(f'`{word}` of the script is `{p}` here' for p, word in words.items())}"
+        null = [p for p in words if p != "output"]
+        why += f"; if it can do without, give `{null[0]}` the value null)" if null else ")"
+    return ColumnsError(why, paths, tuple(settings))
 
 
 def _moved(path: str, columns: Iterable[str]) -> str | None:

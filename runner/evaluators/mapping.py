@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -38,6 +38,10 @@ class _Source(NamedTuple):
     path: Source | None = None
     literal: Any = None
     by_name: bool = False
+    columns: tuple[str, ...] = ()
+    """Those that are looked for before the one of its name."""
+    given_as: str = ""
+    """The name by which a function that takes lists is told that it is no list: `set.threshold`."""
     default: bool = False
     """True if the literal is the header's default."""
     declared: ParameterSpec | None = None
@@ -60,7 +64,9 @@ class Binding:
         """Required parameters that nothing fills."""
         self._has_paths = any(source.path for source in self._sources)
         self._counted = not self.singular or len(self._sources) > _FEW
-        plain = all(one.by_name and not one.positional and one.declared is None for one in self._sources)
+        plain = all(
+            one.by_name and not (one.positional or one.columns) and one.declared is None for one in self._sources
+        )
         self._columns = frozenset(one.name for one in self._sources) if plain else None
         """The columns that the parameters get as they are, if that is all there is to do."""
 
@@ -80,7 +86,7 @@ class Binding:
                 skipped = name if source.positional else skipped
                 continue
             if not source.positional:
-                keywords[name] = value
+                keywords[source.given_as or name] = value
             elif skipped:
                 raise MappingError(
                     f"{case.where}: `{name}` cannot be given without `{skipped}`, as both go by position; "
@@ -108,10 +114,10 @@ class Binding:
         for source in self._sources:
             if _is_literal(source):
                 continue
-            named = source.path.columns if source.path else frozenset({source.name})
-            if named is None or (source.by_name and source.name == "metadata"):
-                return None
-            found |= named
+            for one in (source.path,) if source.path else _columns_of(source):
+                if one.columns is None:
+                    return None
+                found |= one.columns
         return frozenset(found)
 
     @property
@@ -124,7 +130,7 @@ class Binding:
         """
         By parameter: the column without which each row fails. One that the row cannot have is told by its path.
 
-        Parameters without which `evaluate` can be called are not among them.
+        Parameters without which `evaluate` can be called are not among them. `others` has more columns that will do.
         """
         found = {}
         for source in self._sources:
@@ -135,10 +141,17 @@ class Binding:
         return found
 
     @property
+    def others(self) -> dict[str, tuple[str, ...]]:
+        """By parameter: the columns by which a script of another tool knows it."""
+        return {source.name: source.columns for source in self._sources if source.by_name and source.columns}
+
+    @property
     def mapping(self) -> InputMapping:
         """The whole mapping, with columns that bind by name as paths."""
         return InputMapping(
-            paths={s.name: s.path.text if s.path else f"$.{s.name}" for s in self._sources if s.path or s.by_name},
+            paths={
+                s.name: s.path.text if s.path else _columns_of(s)[0].text for s in self._sources if not _is_literal(s)
+            },
             literals={s.name: s.literal for s in self._sources if _is_literal(s)},
         )
 
@@ -167,6 +180,9 @@ def bind(
     asked = mapping or InputMapping()
     for own in (evaluator.mapping, asked):
         _refuse_unknown(evaluator, own)
+    if aliases := _aliases(evaluator):
+        asked = _renamed(asked, aliases)
+        evaluator = evaluator.model_copy(update={"mapping": _renamed(evaluator.mapping, aliases)})
     sources: list[_Source] = []
     defaults: list[str] = []
     unfilled: list[Parameter] = []
@@ -188,6 +204,29 @@ def bind(
     return Binding(sources, defaults, unfilled, timeout)
 
 
+def _aliases(evaluator: Evaluator) -> dict[str, str]:
+    """By the script's own word: the row's word that it is here, `reference` for Braintrust's `expected`."""
+    return {alias: one.name for one in evaluator.parameters if one.name in BY_NAME for alias in one.columns}
+
+
+def _renamed(mapping: InputMapping, aliases: Mapping[str, str]) -> InputMapping:
+    """The mapping in the row's words. One that says both keeps the row's."""
+    paths, literals = mapping.paths, mapping.literals
+    return InputMapping(
+        paths={aliases.get(name, name): path for name, path in paths.items() if aliases.get(name) not in paths},
+        literals={aliases.get(name, name): one for name, one in literals.items() if aliases.get(name) not in literals},
+    )
+
+
+def _given_as(evaluator: Evaluator, name: str) -> str:
+    """How a value that is the same for all rows is told from a column, where a function takes lists."""
+    if evaluator.dialect is None or name in BY_NAME:
+        return name
+    from runner.evaluators.foreign.registry import find  # here: a script of our own needs it not
+
+    return f"set.{name}" if find(evaluator.dialect).batched else name
+
+
 def _unfilled(parameter: Parameter) -> str:
     name, declared = parameter.name, parameter.declared
     column = f"InputMapping(paths={{'{name}': 'COLUMN'}})"
@@ -200,9 +239,10 @@ def _unfilled(parameter: Parameter) -> str:
 def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> _Source | None:
     name, declared = parameter.name, parameter.declared
     made = partial(_Source, name, positional=parameter.positional_only, declared=declared)
+    constant = partial(made, required=True, given_as=_given_as(evaluator, name))
     for mapping, trusted in ((asked, True), (evaluator.mapping, False)):
         if name in mapping.literals:
-            return made(required=True, literal=_accepted(name, declared, _literal(name, mapping.literals[name])))
+            return constant(literal=_accepted(name, declared, _literal(name, mapping.literals[name])))
         if name in mapping.paths:
             try:
                 path = parse_source(mapping.paths[name], trusted=trusted)
@@ -210,9 +250,13 @@ def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> 
                 raise MappingError(f"`{name}`: {error}") from None
             return made(required=True, path=path)
     default = None if declared is None else declared.default
-    if name in BY_NAME:
-        return made(required=parameter.required, literal=default, by_name=True)
-    return None if default is None else made(required=True, literal=default, default=True)
+    if name in BY_NAME or parameter.columns:
+        paths = {**evaluator.mapping.paths, **asked.paths}
+        # What another is mapped to is its own; and `outputs.answer` gives a part of `output`.
+        columns = tuple(one for one in parameter.columns if name not in BY_NAME or one not in paths.values())
+        in_parts = any(one.startswith(f"{column}.") for one in paths for column in parameter.columns)
+        return made(required=parameter.required and not in_parts, literal=default, by_name=True, columns=columns)
+    return None if default is None else constant(literal=default, default=True)
 
 
 def _literal(name: str, value: Any) -> Any:
@@ -258,11 +302,12 @@ def _value(source: _Source, document: dict[str, Any], case: Case, work: Work | N
     """The parameter's value in this case, or _ABSENT. Raises MappingError for this row."""
     name = source.name
     if source.by_name:
-        if name not in case.present and name != "id":
+        column = next((one for one in (*source.columns, name) if _has(case, one)), None)
+        if column is None:
             if source.required:
                 raise MappingError(_lacks(case, name))
             return _ABSENT if source.literal is None else source.literal
-        value = getattr(case, name)
+        value = getattr(case, column) if column in BY_NAME else case.metadata[column]
     elif source.path:
         value = _look_up(source.path, document, name, case, work)
     else:
@@ -273,6 +318,11 @@ def _value(source: _Source, document: dict[str, Any], case: Case, work: Work | N
         return _accepted(name, source.declared, value)
     except MappingError as error:
         raise MappingError(f"{case.where}: {error}; put the row right, or map another to `{name}`") from None
+
+
+def _has(case: Case, column: str) -> bool:
+    """Whether the row has the column; each has an id."""
+    return column in case.present or column == "id" if column in BY_NAME else column in case.metadata
 
 
 def _accepted(name: str, declared: ParameterSpec | None, value: Any) -> Any:
@@ -302,6 +352,12 @@ def _from_json(text: str) -> Any:
     except (ValueError, RecursionError):
         return text
     return value if isinstance(value, list | dict) else text
+
+
+def _columns_of(source: _Source) -> list[Column]:
+    """The columns that may fill it by a name: its own, where a row has such a word, and its script's words for it."""
+    own = [source.name] if source.name in BY_NAME or not source.columns else []
+    return [*map(Column, (*own, *source.columns))]
 
 
 def _is_literal(source: _Source) -> bool:
@@ -342,7 +398,8 @@ def _others(case: Case) -> str:
 def _words(source: _Source) -> str:
     if source.by_name:
         default = "" if source.literal is None else f" {as_json(source.literal)}"
-        return f"$.{source.name} (by name{'' if source.required else f', else its default{default}'})"
+        names = " or ".join(dict.fromkeys(one.text for one in reversed(_columns_of(source))))
+        return f"{names} (by name{'' if source.required else f', else its default{default}'})"
     if source.default:
         return "its default"
     return source.path.text if source.path else f"literal {shown(source.literal, 60)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,29 @@ DATA = "<json>"
 
 WORDS = ("output", "reference", "input", "metadata")
 """What a row has for each dialect."""
-_ROW = tuple(Parameter(name=name, required=name == "output") for name in WORDS)
+
+
+def row(columns: Mapping[str, tuple[str, ...]] | None = None, needs: Collection[str] = ()) -> tuple[Parameter, ...]:
+    """
+    A row's words as a part takes them: by word, the `columns` of the tool's own names that fill it before its own.
+
+    `needs` are the words that the script asks for beside the output.
+    """
+    known = columns or {}
+    return tuple(
+        Parameter(name=word, required=word == "output" or word in needs, columns=known.get(word, ())) for word in WORDS
+    )
+
+
+def asked(function: Function, own: Mapping[str, tuple[str, ...]] | None = None) -> tuple[Parameter, ...]:
+    """As `row`, of a function that takes a row's columns by their names."""
+    others = tuple(
+        Parameter(name=name, columns=(name,)) for name in function.required if name not in WORDS and name.isidentifier()
+    )
+    return (*row(own, function.required), *others)
+
+
+_ROW = row()
 
 
 class Found(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from packaging.requirements import Requirement
@@ -12,10 +12,11 @@ from packaging.utils import canonicalize_name
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import Class, Function, ScriptModule
-from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.evaluators.foreign.reads import reads
+from runner.evaluators.foreign.types import ForeignDialect, Found, asked, row
 from runner.evaluators.header import read_header
 from runner.text import listed, printable
-from runner.types import Evaluator
+from runner.types import Evaluator, Parameter
 
 _T = TypeVar("_T")
 
@@ -40,6 +41,12 @@ class Vendor:
     """Parameters that no row can fill, such as a trace."""
     distributions: tuple[str, ...] = ()
     """Other distributions that bring the package."""
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By the row's word: the tool's own names for it."""
+    by_column: tuple[str, ...] | None = None
+    """Not None: a function takes columns by its parameters' names, but for these, which the tool fills itself."""
+    bound: str = ""
+    """A word by which a script says itself which columns it takes; then none is asked for."""
 
 
 def dialect(
@@ -72,7 +79,19 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
         packages=packages_of(module, vendor),
         docstring=module.docstring or function.docstring,
         sure=True,
+        parameters=_parameters(module, name, function, vendor),
     )
+
+
+def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Vendor) -> tuple[Parameter, ...]:
+    """A row's words and columns, of which those are required that the script asks for."""
+    if vendor.bound and vendor.bound in module.source:
+        return row(vendor.columns)
+    if vendor.by_column is not None:
+        left = [one for one in function.parameters if one.name not in vendor.by_column]
+        return asked(function._replace(parameters=(*left,)), vendor.columns)
+    known = dict(vendor.columns)
+    return row(known, {word for word, names in known.items() if any(reads(module, entry, name) for name in names)})
 
 
 def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title: str) -> tuple[str, _T] | None:

@@ -65,10 +65,11 @@ class RunEvaluator:
     """The base class of LangSmith's evaluators."""
 
 
-def wrap(source: str, entry: str, page: bool, real: bool, summary: bool) -> Callable[..., Any]:
+def wrap(source: str, entry: str, page: bool, real: bool, summary: bool, alone: dict[str, str]) -> Callable[..., Any]:
     """
     The function that takes a row's words. `page`: it was written for the page. `real`: the package is there.
 
+    `alone`: by a row's word, the one key that the script reads of it: a value that is no object stands there.
     `summary`: it judges all rows together, and the function takes their results, as `aggregate` does.
     """
     if not real:
@@ -85,9 +86,9 @@ def wrap(source: str, entry: str, page: bool, real: bool, summary: bool) -> Call
     key = entry.rpartition(".")[2]
 
     def values_of(row: dict[str, Any]) -> dict[str, Any]:
-        inputs = part_of(row, "input", "inputs.", "input")
-        outputs = part_of(row, "output", "outputs.", "output")
-        reference = part_of(row, "reference", "reference_outputs.", "output")
+        inputs = part_of(row, "input", "inputs.", alone.get("input", "input"))
+        outputs = part_of(row, "output", "outputs.", alone.get("output", "output"))
+        reference = part_of(row, "reference", "reference_outputs.", alone.get("reference", "output"))
         metadata = row.get("metadata") or {}
         run = Run(inputs=inputs, outputs=outputs, metadata=metadata, extra={"metadata": metadata}, error=None)
         example = Example(inputs=inputs, outputs=reference, metadata=metadata, attachments={})
@@ -120,7 +121,7 @@ def wrap(source: str, entry: str, page: bool, real: bool, summary: bool) -> Call
 
 def part_of(row: dict[str, Any], name: str, prefix: str, key: str) -> Any:
     """A row's word as an object, with what was mapped into it: `outputs.answer`."""
-    return {**as_object(row.get(name), key), **mapped(row, prefix)[0]}
+    return {**mapped(row, f"else.{prefix}")[0], **as_object(row.get(name), key), **mapped(row, prefix)[0]}
 
 
 def _same(function: Any) -> Any:

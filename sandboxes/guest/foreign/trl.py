@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+_WORDS = ("output", "input", "metadata")
 _TRAINER = ("trainer_state", "log_extra", "log_metric")
 """What a trainer gives beside the rows; there is none."""
 
@@ -27,11 +28,12 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         if "completion_ids" in wanted:
             found["completion_ids"] = [None] * len(rows)
         found |= {name: None for name in _TRAINER if name in wanted}
-        set_for_all = {name: rows[0][name] for name in rows[0] if name in wanted and name not in columns[0]}
         prompts, completions = [row.get("input") for row in rows], [row.get("output") for row in rows]
-        return {**found, **set_for_all, "prompts": prompts, "completions": completions}
+        return {**found, **_set(rows[0]), "prompts": prompts, "completions": completions}
 
     def call(rows: list[dict[str, Any]]) -> Any:
+        if any(_set(row) != _set(rows[0]) for row in rows):
+            return {"alone": True}  # as worked examples may have it
         try:
             return _rewards(function(**given(rows)), len(rows))
         except Exception:
@@ -40,6 +42,8 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         return {"alone": True}
 
     async def call_async(rows: list[dict[str, Any]]) -> Any:
+        if any(_set(row) != _set(rows[0]) for row in rows):
+            return {"alone": True}
         try:
             return _rewards(await function(**given(rows)), len(rows))
         except Exception:
@@ -50,12 +54,18 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     return call_async if is_async(function) else call
 
 
+def _set(row: dict[str, Any]) -> dict[str, Any]:
+    """What is set for all rows, and is no column."""
+    return {name[4:]: row[name] for name in row if name.startswith("set.")}
+
+
 def _columns(row: dict[str, Any]) -> dict[str, Any]:
     """The row's own columns, as a trainer's dataset has them."""
-    found = dict(row.get("metadata") or {})
-    if "reference" in row:
-        found["reference"] = row["reference"]
-    return found
+    metadata = row.get("metadata") or {}
+    found = {name[7:]: row[name] for name in row if name.startswith("column.")} | metadata
+    if metadata:
+        found.setdefault("metadata", metadata)
+    return found | {name: row[name] for name in row if name not in _WORDS and not name.startswith(("column.", "set."))}
 
 
 def _rewards(value: Any, count: int) -> dict[str, Any]:

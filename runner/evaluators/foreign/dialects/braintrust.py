@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import brings, program
 from runner.evaluators.foreign.module import ScriptModule, dotted, needed
-from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.evaluators.foreign.reads import uses
+from runner.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.text import listed
 from runner.types import Evaluator
 
@@ -33,6 +34,8 @@ _STUBS = {
     *("autoevals.Scorer", "autoevals.score.Score", "autoevals.score.Scorer"),
     "autoevals.serializable_data_class.SerializableDataClass",
 }
+_COMPARING = {"ExactMatch", "Levenshtein", "LevenshteinScorer", "NumericDiff", "JSONDiff", "ListContains"}
+"""Scorers of autoevals that say little or raise without an expected value."""
 _PACKAGES = {"autoevals": "autoevals", "braintrust": "braintrust", "braintrust_core": "braintrust"}
 
 
@@ -45,7 +48,15 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     words = f"{name}(output, expected)" if function is None else function.words
     docstring = module.docstring or ("" if function is None else function.docstring)
     sure = name == _ENTRY or (entry is None and name in _users(module) and {*module.functions[name].names} <= _WORDS)
-    return Found(name, signature=words, packages=packages, docstring=docstring, sure=sure)
+    needs = {
+        word
+        for word, own in (("reference", "expected"), ("input", "input"))
+        if function is not None and own in function.required and uses(module, name, own)
+    }
+    if module.imports.get(name, "").rpartition(".")[2] in _COMPARING:
+        needs.add("reference")
+    parameters = row({"reference": ("expected",)}, needs)
+    return Found(name, parameters, signature=words, packages=packages, docstring=docstring, sure=sure)
 
 
 def _asked(module: ScriptModule, entry: str, named: bool) -> str | None:

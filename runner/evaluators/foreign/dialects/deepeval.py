@@ -8,7 +8,13 @@ DIALECT = dialect(
     "deepeval",
     "a deepeval metric",
     "deepeval",
-    Vendor("deepeval", ("deepeval",), bases=("BaseMetric",), methods=("measure",)),
+    Vendor(
+        "deepeval",
+        ("deepeval",),
+        bases=("BaseMetric",),
+        methods=("measure",),
+        columns={"output": ("actual_output",), "reference": ("expected_output",)},
+    ),
     {
         "output": "test_case.actual_output",
         "reference": "test_case.expected_output",

@@ -8,7 +8,7 @@ DIALECT = dialect(
     "inspect",
     "an Inspect scorer",
     "inspect_ai",
-    Vendor("inspect_ai", ("inspect-ai",), decorators=("scorer",)),
+    Vendor("inspect_ai", ("inspect-ai",), decorators=("scorer",), columns={"reference": ("target",)}),
     {
         "output": "state.output.completion",
         "reference": "target",

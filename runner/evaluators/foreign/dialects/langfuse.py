@@ -5,8 +5,9 @@ from __future__ import annotations
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import brings, program
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed
+from runner.evaluators.foreign.reads import uses
 from runner.evaluators.foreign.summaries import reads
-from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.types import Evaluator
 
 PAGE = "evaluate"
@@ -28,7 +29,13 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
             f"{module.where}: {function.name} reads other evaluators' evaluations, which are not there; score the rows "
             "with `evaluate`, and judge them together in `aggregate(results)`: docs/how-to/aggregates.md"
         )
-    return Found.of(module, function, packages, sure=page is not None or summary)._replace(summary=summary)
+    needs = {
+        word
+        for word, own in (("reference", "expected_output"), ("input", "input"))
+        if own in function.required and not page and not summary and uses(module, function.name, own)
+    }
+    found = Found.of(module, function, packages, sure=page is not None or summary)
+    return found._replace(summary=summary, parameters=row({"reference": ("expected_output",)}, needs))
 
 
 def _of_page(module: ScriptModule, named: bool) -> Function | None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from runner.evaluators.column import BY_NAME
 from runner.evaluators.foreign.guest import brings, program
-from runner.evaluators.foreign.module import Function, ScriptModule, needed
+from runner.evaluators.foreign.module import Function, ScriptModule, needed, read_python
+from runner.evaluators.foreign.reads import keys, uses
 from runner.evaluators.foreign.summaries import takes_lists
-from runner.evaluators.foreign.types import ForeignDialect, Found
-from runner.types import Evaluator
+from runner.evaluators.foreign.types import ForeignDialect, Found, row
+from runner.types import Evaluator, Parameter
 
 PAGE = "perform_eval"
 _WORDS = ("inputs", "outputs", "reference_outputs")
+_OWN = {"output": "outputs", "reference": "reference_outputs", "input": "inputs"}
 _SUPPORTED = {"run", "example", "runs", "examples", *_WORDS, "attachments"}
 _STUBS = {
     *("langsmith", "langsmith.schemas", "langsmith.schemas.Run", "langsmith.schemas.Example"),
@@ -33,7 +38,36 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     summary = bool(own & {"runs", "examples"}) or (
         not own & {"run", "example"} and takes_lists(module, function.name, _WORDS)
     )
-    return found._replace(summary=summary and function.name != PAGE)
+    parameters = row({word: (name,) for word, name in _OWN.items()}) if summary else (*_parameters(module, function),)
+    return found._replace(summary=summary and function.name != PAGE, parameters=parameters)
+
+
+def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]:
+    """A row's words, and columns of the names of the keys that the script reads of its objects."""
+    taken = {*BY_NAME, *_keys(module, function, "output")}
+    for word, name in _OWN.items():
+        read = _keys(module, function, word)
+        # A key that the script reads of the output, too, says nothing of the column that is meant.
+        own = [key for key in read if key not in taken]
+        alone = own if len(read) == 1 and word != "output" else []
+        asks = bool(read) or (name in function.required and uses(module, function.name, name))
+        required = word == "output" or (asks and (len(read) < 2 or not own))
+        yield Parameter(name=word, required=required, columns=(name, *alone))
+        if len(read) > 1 and word != "output":
+            yield from (Parameter(name=f"else.{name}.{key}", required=False, columns=(key,)) for key in own)
+    yield Parameter(name="metadata", required=False)
+
+
+def _keys(module: ScriptModule, function: Function, word: str) -> list[str]:
+    """The keys that a function reads of the object for a row's word, wherever that stands."""
+    name = _OWN[word]
+    run, example = (*function.names, "run", "example")[:2] if "run" not in function.names else ("run", "example")
+    owners = {"output": (run,), "input": (run, example), "reference": (example,)}[word]
+    field = "outputs" if word == "reference" else name
+    objects = [
+        text for one in owners for text in (f"{one}.{field}", f'{one}["{field}"]', f'{one}.get("{field}", {{}})')
+    ]
+    return [key.name for key in keys(module, function.name, name, *objects)]
 
 
 def _function(module: ScriptModule, entry: str | None, named: bool) -> Function | None:
@@ -58,13 +92,18 @@ def _is_ours(function: Function) -> bool:
 
 def _program(evaluator: Evaluator) -> str:
     page, real = evaluator.entry == PAGE, brings(evaluator, "langsmith")
-    return program("langsmith", evaluator, page=page, real=real, summary=not evaluator.evaluates)
+    module = read_python(evaluator.source, evaluator.name)
+    function = module.called(evaluator.entry or "")
+    read = {word: _keys(module, function, word) for word in _OWN} if function else {}
+    alone = {word: names[0] for word, names in read.items() if len(names) == 1}
+    summary = not evaluator.evaluates
+    return program("langsmith", evaluator, page=page, real=real, summary=summary, alone=alone)
 
 
 DIALECT = ForeignDialect(
     name="langsmith",
     title="a LangSmith evaluator",
-    version=3,
+    version=4,
     read=_read,
     program=_program,
     arguments={

@@ -16,6 +16,7 @@ DIALECT = dialect(
         methods=("__call__",),
         never=("trace", "session"),
         distributions=("mlflow",),
+        columns={"output": ("outputs",), "reference": ("expectations",), "input": ("inputs",)},
     ),
     {"output": "outputs", "reference": "expectations", "input": "inputs", "metadata": "(nothing)"},
 )

@@ -8,11 +8,13 @@ import re
 from typing import Any
 
 from runner.errors import EvaluatorError
+from runner.evaluators.column import BY_NAME
 from runner.evaluators.foreign.guest import python_program
 from runner.evaluators.foreign.module import ScriptModule, read_python
-from runner.evaluators.foreign.types import DATA, ForeignDialect, Found
+from runner.evaluators.foreign.reads import keys
+from runner.evaluators.foreign.types import DATA, ForeignDialect, Found, row
 from runner.text import listed, printable, shown, suggestion
-from runner.types import Evaluator
+from runner.types import Evaluator, Parameter
 from sandboxes.guest.foreign.openai import formula
 from sandboxes.guest.foreign.similarity import METRICS
 
@@ -51,7 +53,12 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     function = module.called(entry or _ENTRY)
     if function is None or not ((named and entry is not None) or function.names[:2] == ("sample", "item")):
         return None
-    return Found.of(module, function, sure=function.name == _ENTRY)
+    item = function.names[1] if len(function.names) > 1 else "item"
+    read = keys(module, function.name, item)
+    needs = {key.name for key in read if key.required}
+    fields = [Parameter(name=f"item.{name}", columns=(name,)) for name in needs if name not in BY_NAME]
+    found = Found.of(module, function, sure=function.name == _ENTRY)
+    return found._replace(parameters=(*row(needs=needs), *fields))
 
 
 def read_grader(text: str, where: str) -> Found:

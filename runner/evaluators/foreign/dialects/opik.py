@@ -8,6 +8,6 @@ DIALECT = dialect(
     "opik",
     "an Opik metric",
     "opik",
-    Vendor("opik", ("opik",), bases=("BaseMetric",), methods=("score",), never=("task_span",)),
+    Vendor("opik", ("opik",), bases=("BaseMetric",), methods=("score",), never=("task_span",), by_column=()),
     {},
 )

@@ -8,6 +8,13 @@ DIALECT = dialect(
     "phoenix",
     "a Phoenix evaluator",
     "phoenix",
-    Vendor("phoenix", ("arize-phoenix-evals",), decorators=("create_evaluator",), distributions=("arize-phoenix",)),
+    Vendor(
+        "phoenix",
+        ("arize-phoenix-evals",),
+        decorators=("create_evaluator",),
+        distributions=("arize-phoenix",),
+        by_column=(),
+        bound="bind",
+    ),
     {},
 )

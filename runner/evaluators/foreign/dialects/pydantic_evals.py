@@ -8,6 +8,12 @@ DIALECT = dialect(
     "pydantic-evals",
     "a pydantic-evals evaluator",
     "pydantic_evals",
-    Vendor("pydantic_evals", ("pydantic-evals",), bases=("Evaluator",), methods=("evaluate",)),
+    Vendor(
+        "pydantic_evals",
+        ("pydantic-evals",),
+        bases=("Evaluator",),
+        methods=("evaluate",),
+        columns={"reference": ("expected_output",), "input": ("inputs",)},
+    ),
     {"output": "ctx.output", "reference": "ctx.expected_output", "input": "ctx.inputs", "metadata": "ctx.metadata"},
 )

@@ -7,7 +7,7 @@ import ast
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import ScriptModule
-from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.evaluators.foreign.types import ForeignDialect, Found, asked, row
 from runner.evaluators.foreign.vendor import Vendor, only, packages_of, read_marked
 from runner.text import listed, printable, suggestion
 from runner.types import Evaluator
@@ -28,13 +28,17 @@ _OWN = {
     "NonLLMContextRecall": _SIMILAR,
 }
 """The package's own metrics that ask no model, and what each needs beside the package."""
+_WITH_REFERENCE = {"ExactMatch", "StringPresence", "NonLLMStringSimilarity", "RougeScore", "BleuScore"}
+_WITH_REFERENCE |= {"CHRFScore", "ChrfScore"}
 _VENDOR = Vendor(
     "ragas",
     ("ragas", "langchain-community<0.4"),  # 0.4.3 imports a module that newer ones do not have
     decorators=("discrete_metric", "numeric_metric", "ranking_metric"),
     bases=("SingleTurnMetric", "BaseMetric", "SimpleBaseMetric"),
     methods=("_single_turn_ascore", "ascore"),
+    columns={"output": ("response",), "input": ("user_input",), "reference": ("reference",)},
 )
+_COLUMNS = {"output": ("response",), "input": ("user_input",)}
 _MODELS = ("MetricWithLLM", "MetricWithEmbeddings", "SimpleLLMMetric")
 
 
@@ -42,6 +46,11 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     marked = read_marked(module, entry, _VENDOR, _TITLE)
     if marked is not None:
         kind = module.classes.get(marked.entry)
+        if kind is None:
+            function = module.functions[marked.entry]
+            own = {"response": "output", "user_input": "input"}
+            given = [one.model_copy(update={"name": own.get(one.name, one.name)}) for one in function.parameters]
+            marked = marked._replace(parameters=asked(function._replace(parameters=(*given,)), _COLUMNS))
         if kind is not None and any(base.rpartition(".")[2] in _MODELS for base in kind.bases):
             raise EvaluatorError(f"{module.where}:{kind.line}: {marked.entry} asks a model, and evalcell calls none")
         return marked
@@ -59,7 +68,9 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     made = [kind for one, kind in every.items() if one in module.values]  # all of them, when the script loads
     needed = [package for kind in (metric, *made) for package in _OWN.get(kind, ())]
     packages = tuple(dict.fromkeys((*packages_of(module, _VENDOR), *needed)))
-    return Found(name, signature=metric, packages=packages, docstring=module.docstring, sure=True)
+    needs = ("reference",) if metric in _WITH_REFERENCE else ()
+    words = row(_COLUMNS, needs)
+    return Found(name, words, signature=metric, packages=packages, docstring=module.docstring, sure=True)
 
 
 def _brought(module: ScriptModule) -> dict[str, str]:

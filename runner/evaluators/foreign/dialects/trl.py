@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from runner.evaluators.column import BY_NAME
 from runner.evaluators.foreign.guest import program
-from runner.evaluators.foreign.module import ScriptModule
+from runner.evaluators.foreign.module import Function, ScriptModule
+from runner.evaluators.foreign.reads import function_of, keys, uses
 from runner.evaluators.foreign.types import ForeignDialect, Found
-from runner.types import Evaluator
+from runner.types import Evaluator, Parameter
+
+_GIVEN = ("completions", "prompts", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
+"""What a trainer gives beside the columns of its dataset."""
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
@@ -15,7 +22,27 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         found = [some[0]]
     if len(found) != 1:
         return None
-    return Found.of(module, found[0], sure=True)
+    return Found.of(module, found[0], sure=True)._replace(parameters=(*_parameters(module, found[0]),))
+
+
+def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]:
+    """The completion, the prompt, and the columns that the function takes by their names, as it may in `**kwargs`."""
+    yield Parameter(name="output", columns=("completion", "completions"))
+    asks = "prompts" in function.required and uses(module, function.name, "prompts")
+    yield Parameter(name="input", required=asks, columns=("prompt", "prompts"))
+    own = {one.name: one.required for one in function.parameters if one.name not in _GIVEN}
+    if function.accepts_any:
+        taken = function_of(module, function.name)
+        rest = taken.args.kwarg.arg if taken is not None and taken.args.kwarg else ""
+        own |= {key.name: key.required for key in keys(module, function.name, rest) if key.name not in (*own, *_GIVEN)}
+        yield Parameter(name="metadata", required=own.pop("metadata", False))
+        yield Parameter(name="reference", required=own.pop("reference", False))
+    for name, required in own.items():
+        if name in ("output", "input"):  # a column of the dataset, beside the completion and the prompt
+            yield Parameter(name=f"column.{name}", required=False, columns=(name,))
+        else:
+            columns = () if name in BY_NAME else (name,)
+            yield Parameter(name=name, required=required, columns=columns)
 
 
 def _program(evaluator: Evaluator) -> str:
@@ -25,7 +52,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="trl",
     title="a reward function of TRL",
-    version=2,
+    version=3,
     read=_read,
     program=_program,
     arguments={

@@ -15,6 +15,8 @@ DIALECT = dialect(
         taking=("output", "model_output"),
         bases=("Scorer",),
         methods=("score",),
+        by_column=("output", "model_output"),
+        bound="column_map",
     ),
     {},
 )

@@ -1,0 +1,92 @@
+"""What a function of a script reads of the row, as far as its text shows it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from runner.evaluators.foreign.module import ScriptModule
+from runner.evaluators.python_signature import definitions, parameters
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class Key(NamedTuple):
+    """A key of an object that a function reads by its name."""
+
+    name: str
+    required: bool
+    """True if the function fails without it: `x["key"]`, and nowhere asked whether it is there."""
+
+
+def function_of(module: ScriptModule, entry: str) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | None:
+    """The function of a name, or the method of `Class.method`, as it is written."""
+    first, _, method = entry.partition(".")
+    found = _definition(module, first)
+    if method and isinstance(found, ast.ClassDef):
+        found = next((one for one in found.body if isinstance(one, _FUNCTIONS) and one.name == method), None)
+    return found if isinstance(found, _FUNCTIONS) else None
+
+
+def uses(module: ScriptModule, entry: str, name: str) -> bool:
+    """Whether a function does anything with this parameter; True if its text cannot be found."""
+    function = function_of(module, entry)
+    if function is None:
+        return True
+    return any(
+        isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load) for one in _body(function)
+    )
+
+
+def reads(module: ScriptModule, entry: str, name: str) -> bool:
+    """Whether a function or class reads an attribute of this name, or a parameter that it cannot be called without."""
+    for node in ast.walk(_definition(module, entry.partition(".")[0]) or ast.Pass()):
+        match node:
+            case ast.Attribute(attr=attribute, ctx=ast.Load()) if attribute == name:
+                return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if name in _required(node):
+                if any(isinstance(one, ast.Name) and one.id == name for one in _body(node)):
+                    return True
+    return False
+
+
+def keys(module: ScriptModule, entry: str, *objects: str) -> list[Key]:
+    """The keys that a function reads of objects, each as it is written there: `example.outputs`, `kwargs`."""
+    function = function_of(module, entry)
+    found: dict[str, bool] = {}
+    asked: set[str] = set()
+    for node in _body(function) if function is not None else ():
+        match node:
+            case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()) if _is(value, objects):
+                found[key] = True
+            case ast.Call(func=ast.Attribute(value=value, attr="get"), args=[ast.Constant(value=str(key)), *_]) if _is(
+                value, objects
+            ):
+                found.setdefault(key, False)
+                asked.add(key)
+            case ast.Compare(left=ast.Constant(value=str(key)), ops=[ast.In() | ast.NotIn()], comparators=[value]) if (
+                _is(value, objects)
+            ):
+                asked.add(key)
+    return [Key(name, required and name not in asked) for name, required in found.items()]
+
+
+def _definition(module: ScriptModule, name: str) -> ast.AST | None:
+    return next((node for known, node in reversed([*definitions(module.body)]) if known == name), None)
+
+
+def _required(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    return {one.name for one in parameters(function.args) if one.required}
+
+
+def _is(node: ast.expr, objects: tuple[str, ...]) -> bool:
+    """Whether an expression is one of these, however its keys are quoted: `x or {}` is x."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        node = node.values[0]
+    return ast.unparse(node).replace("'", '"') in objects
+
+
+def _body(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[ast.AST]:
+    for statement in function.body if isinstance(function.body, list) else [function.body]:
+        yield from ast.walk(statement)

@@ -277,7 +277,7 @@ def prepare(
     map parameters themselves. `lock` is the name of the lock file for messages. `stored` is the path of the dataset, if
     the request names one of the store; `runner.runs.stored.prepare` finds it.
 
-    A parameter that nothing fills is refused when the dataset is opened: only then is it known which columns there are.
+    A parameter without a column is refused when the dataset is opened: only then is it known which columns there are.
 
     Raises InputError for a script or mapping that cannot be used, UnsupportedConfigError for what the sandbox cannot
     do, and SandboxUnavailableError for a sandbox that is not installed.
@@ -288,8 +288,7 @@ def prepare(
             named if isinstance(named, Evaluator) else find_evaluator(named, request.language, **request.how_read)
         )
     evaluator = mapped_native(evaluator, request.mapping) if request.dialect is None else evaluator
-    # What is unfilled is told together with the columns that the dataset has.
-    binding = None if worked else bind(evaluator, request.mapping, partly=True)
+    binding = None if worked else bind(evaluator, request.mapping)
     choice = choose(
         evaluator,
         request.sandbox,

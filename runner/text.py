@@ -122,8 +122,9 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """` (did you mean …?)`, or nothing."""
     import difflib  # here: only who mistypes waits for it
 
-    close = difflib.get_close_matches(word[:100], list(known), 1, 0.6)
-    return f" (did you mean `{printable(close[0], 60)}`?)" if close else ""
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word[:100].lower(), list(names), 1, 0.6)
+    return f" (did you mean `{printable(names[close[0]], 60)}`?)" if close else ""
 
 
 CHECK = "; check the path"

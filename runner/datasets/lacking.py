@@ -9,7 +9,7 @@ from runner.errors import ColumnsError, MappingError
 from runner.evaluators.column import BY_NAME, written
 from runner.evaluators.mapping import Binding
 from runner.evaluators.parameters import about
-from runner.text import listed, suggestion, weight
+from runner.text import listed, printable, suggestion, weight
 from runner.types import Case, Evaluator
 
 ROWS = 100
@@ -50,22 +50,23 @@ def refuse_lacking(
     pairs = [(evaluator, binding, binding.needs()) for evaluator, binding in bound]
     wanted = [{column, *binding.others.get(name, ())} for _, binding, needs in pairs for name, column in needs.items()]
     wanted += [{column} for column in others]
-    if not wanted and not any(binding.unfilled for _, binding, _ in pairs):
+    if not wanted:
         return
-    columns, rows = _look(cases, wanted)
+    columns, rows, row = _look(cases, wanted)
+    named = [column for column in columns if column != "metadata"]
     for evaluator, binding, needs in pairs:
         lacking = {
             parameter: column
             for parameter, column in needs.items()
             if columns.keys().isdisjoint({column, *binding.others.get(parameter, ())})
         }
-        if binding.unfilled or (lacking and (rows or cases.header)):
-            raise _error(_place(name, rows), columns, evaluator, binding, lacking)
+        if lacking and (rows or cases.header):
+            raise _error(_place(name, rows), named, row, evaluator, binding, lacking)
     for column, use in others.items() if rows or cases.header else ():
         if column not in columns:
-            near, there = suggestion(column, list(columns)[:COLUMNS]), f"the columns are {listed(columns, _NAMED)}"
-            if moved := _moved(column, columns):
-                near = f" (did you mean `{moved}`?)"
+            path = _likely_path(column, row, named)
+            near = _meant(path) if path or column.startswith("$") else suggestion(column, named[:COLUMNS])
+            there = f"the columns are {listed(named, _NAMED)}"
             raise MappingError(f"{_place(name, rows)} has no {listed([column])} {use}{near}; {there}")
 
 
@@ -75,18 +76,19 @@ def _place(name: str, rows: int) -> str:
 
 def kept_columns(cases: Cases) -> tuple[tuple[str, ...], bool]:
     """All columns but the id, as far as the header or the first rows have them, and whether no row has others."""
-    columns, _ = _look(cases, None)
+    columns, *_ = _look(cases, None)
     complete = bool(cases.header) and "metadata" not in cases.header
     return tuple(name for name in columns if name not in ("id", "metadata")), complete
 
 
-def _look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, None], int]:
+def _look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, None], int, Case | None]:
     """
-    The columns of the first rows, in their order, and the number of rows that have any.
+    The columns of the first rows, in their order, the number of rows that have any, and the first of these.
 
     One of each set is wanted; None wants all columns.
     """
     header = cases.header
+    first = None
     columns = dict.fromkeys(header)
     if not columns.keys() <= set(BY_NAME):
         columns["metadata"] = None
@@ -101,27 +103,30 @@ def _look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, No
             break
         read += 1
         if case.broken is None:
+            first = first or case
             rows += 1
             names = (*sorted(case.present, key=BY_NAME.index), *case.metadata, *case.unread)
             columns |= dict.fromkeys(names)
         if read > 1:
             size += weight((case.input, case.output, case.reference, case.metadata))
-    return columns, rows
+    return columns, rows, first
 
 
 def _error(
-    name: str, columns: dict[str, None], evaluator: Evaluator, binding: Binding, lacking: Mapping[str, str]
+    name: str, own: list[str], row: Case | None, evaluator: Evaluator, binding: Binding, lacking: Mapping[str, str]
 ) -> ColumnsError:
     from runner.evaluators.likely import likely_columns
 
-    own = [column for column in columns if column != "metadata"]
-    settings = {p.name: p.declared for p in binding.unfilled if p.declared is not None and p.name not in own}
-    parameters = [*lacking, *(p.name for p in binding.unfilled if p.name not in settings)]
+    named = binding.own & lacking.keys()
+    settings = {p.name: p.declared for p in evaluator.parameters if p.declared is not None and p.name in named}
+    parameters = [name for name in lacking if name not in settings]
+    asked = binding.mapping.paths
+    paths = {p: path for p in parameters if (path := _likely_path(asked[p], row, own))}
     # A column that another parameter has is not the likeliest for this one.
     taken = set(binding.needs().values()) - set(lacking.values())
     taken |= {column for columns in binding.others.values() for column in columns}
     free = [column for column in own if column not in taken and column != "id"]
-    likely = likely_columns({name: lacking.get(name, name) for name in parameters}, free)
+    likely = likely_columns({p: lacking[p].removeprefix("$.") for p in parameters if p not in paths}, free)
     given = {*binding.mapping.literals, *binding.needs(), *own}
     optional = [
         p.name for p in evaluator.parameters if not p.required and p.name in BY_NAME[:3] and p.name not in given
@@ -129,36 +134,45 @@ def _error(
     likely |= likely_columns(
         dict(zip(optional, optional, strict=True)), [column for column in free if column not in likely.values()]
     )
-    paths = dict.fromkeys(parameters, PLACEHOLDER)
-    paths |= {parameter: written(column) for parameter, column in likely.items()}
-    paths |= {p: moved for p, path in lacking.items() if (moved := _moved(path, own))}
-    why = _why(name, own, lacking, parameters, settings)
+    every = dict.fromkeys(parameters, PLACEHOLDER)
+    every |= {parameter: written(column) for parameter, column in likely.items()} | paths
+    why = _why(name, own, lacking, every, settings)
     words = {p: columns[0] for p, columns in binding.others.items() if p in lacking and columns[0] != p}
     if words:
         why += f" ({', '.join(f'`{word}` of the script is `{p}` here' for p, word in words.items())}"
         null = [p for p in words if p != "output"]
         why += f"; if it can do without, give `{null[0]}` the value null)" if null else ")"
-    return ColumnsError(why, paths, tuple(settings))
+    return ColumnsError(why, every, tuple(settings))
 
 
-def _moved(path: str, columns: Iterable[str]) -> str | None:
-    """The path below `metadata`, where it begins with a column that stands there."""
-    return next((path.replace("$", "$.metadata", 1) for c in columns if path.startswith((f"$.{c}.", f"$.{c}["))), None)
+def _likely_path(path: str, row: Case | None, columns: list[str]) -> str | None:
+    """The path that is meant by one at which there is nothing; None for one that is no more than a column, too."""
+    if not path.startswith("$"):
+        return None
+    from runner.evaluators.column import parse_source
+    from runner.evaluators.likely import likely_path
+
+    keys = parse_source(path, trusted=True).keys
+    found = likely_path(keys, row, columns) if keys and len(keys) > 1 else None
+    return None if found == path else found
+
+
+def _meant(path: str | None) -> str:
+    return f" (did you mean `{printable(path, 200)}`?)" if path and path != PLACEHOLDER else ""
 
 
 def _why(
-    name: str, columns: list[str], lacking: Mapping[str, str], parameters: list[str], settings: Mapping[str, Any]
+    name: str, columns: list[str], lacking: Mapping[str, str], likely: Mapping[str, str], settings: Mapping[str, Any]
 ) -> str:
     words = []
-    plain = [parameter for parameter in parameters if lacking.get(parameter, parameter) == parameter]
+    plain = [parameter for parameter, column in lacking.items() if parameter == column and parameter not in settings]
     if plain:
         words.append(f"no column for {listed(plain)}")
     for parameter, column in lacking.items():
-        if parameter not in plain:
+        if parameter not in plain and parameter not in settings:
             is_path = column.startswith("$")
             what = f"nothing at {listed([column])}" if is_path else f"no column {listed([column])}"
-            near = "" if is_path else suggestion(column, columns[:COLUMNS])
-            words.append(f"{what}{near}, which `{parameter}` is mapped to")
+            words.append(f"{what}{_meant(likely[parameter])}, which `{parameter}` is mapped to")
     text = f"{name} has {', and '.join(words)}" if words else ""
     for setting, declared in settings.items():
         text += f"{'; ' if text else ''}evaluate needs `{setting}` ({about(declared)})"

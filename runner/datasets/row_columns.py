@@ -22,9 +22,14 @@ def parse_column(field: str, text: str) -> Source:
 
 
 class RowColumns:
-    """The columns of a row that are kept, under the names that the caller gave. `all` is every column but the id."""
+    """
+    The columns of a row that are kept, under the names that the caller gave. `all` is every column but the id.
 
-    def __init__(self, names: Sequence[str]) -> None:
+    No row needs them unless they were `asked` for by name.
+    """
+
+    def __init__(self, names: Sequence[str], *, asked: bool = True) -> None:
+        self._asked = asked
         self.all = ALL in names
         self.names = () if self.all else tuple(dict.fromkeys(names))
         self._sources = {name: parse_column("keep", name) for name in self.names}
@@ -42,7 +47,7 @@ class RowColumns:
     def needs(self) -> dict[str, str]:
         """By name: the column without which every row lacks it."""
         found = {name: needed_column(source) for name, source in self._sources.items()}
-        return {name: column for name, column in found.items() if column is not None}
+        return {name: column for name, column in found.items() if column is not None and self._asked}
 
     def of(self, case: Case) -> dict[str, Any]:
         """The values in this row. What it lacks is None, or left out if all columns are kept."""

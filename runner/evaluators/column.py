@@ -28,6 +28,9 @@ class Column:
         self.name = name
         self.text = f"$.{name}" if name in BY_NAME else written(name)
 
+    keys = None
+    """Those of a path."""
+
     @property
     def first(self) -> str:
         """The name, as `Path.first` has that of the column that a path looks into."""
@@ -49,7 +52,7 @@ class Column:
         """The column's value. Raises PathError if the row has no such column."""
         columns = document if self.name in BY_NAME else document.get("metadata", {})
         if self.name not in columns:
-            known = [*document, *document.get("metadata", ())]
+            known = [*(name for name in document if name != "metadata"), *document.get("metadata", ())]
             raise PathError(f"the row has no column `{printable(self.name, 100)}`{suggestion(self.name, known)}")
         if work is not None:
             work.path = self.text

@@ -43,22 +43,23 @@ class Path:
     def __init__(self, text: str, query: JSONPath) -> None:
         self.text = text
         self._query = query
-        self._keys = _keys(query)
+        self.keys = _keys(query)
+        """The names and indexes of one that can match once; None for one that can match many."""
 
     @property
     def singular(self) -> bool:
         """True if it can match at most once."""
-        return self._keys is not None
+        return self.keys is not None
 
     @property
     def first(self) -> str | None:
         """The column that it looks into, where it can match once."""
-        return self._keys[0] if self._keys and isinstance(self._keys[0], str) else None
+        return self.keys[0] if self.keys and isinstance(self.keys[0], str) else None
 
     @property
     def column(self) -> str | None:
         """The one column that it looks into, one in `metadata` by its own name; None where it may be several."""
-        below = self._keys[1] if self.first == "metadata" and self._keys and len(self._keys) > 1 else None
+        below = self.keys[1] if self.first == "metadata" and self.keys and len(self.keys) > 1 else None
         return below if isinstance(below, str) else self.first
 
     @property
@@ -78,14 +79,14 @@ class Path:
 
         `work` is that of all paths of a row; None: a path that may match many has some of its own.
         """
-        if self._keys is None:
+        if self.keys is None:
             work = work or Work()
             work.path = self.text
             with counted(work):
                 every = list(self._matches(document, work))
             return work.take(every)
         value = document
-        for at, key in enumerate(self._keys):
+        for at, key in enumerate(self.keys):
             if isinstance(key, str):
                 if not isinstance(value, dict) or key not in value:
                     raise NoMatchError(self._ended(at, value))
@@ -111,7 +112,7 @@ class Path:
         return values
 
     def _ended(self, at: int, value: Any) -> str:
-        keys = (self._keys or ())[:at]
+        keys = (self.keys or ())[:at]
         place = "$" + "".join(f"[{key}]" if isinstance(key, int) else f".{printable(key, 60)}" for key in keys)
         if isinstance(value, dict):
             what = f"has the keys {listed(value)}" if value else "is an empty object"

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
+
+from runner.evaluators.column import BY_NAME
+from runner.types import Case
 
 COLUMNS = 1000
 """Columns that are looked at."""
@@ -16,6 +21,8 @@ _CANDIDATES = 4
 """Columns that are weighed for each."""
 _NUMBERING = {"id", "ids", "idx", "index", "uuid", "hash"}
 """Last words of columns that say which question or answer it is, and not what."""
+_UNREAD = object()
+"""What a column holds of which the name alone is known."""
 _PART = 100
 """How much less likely a column is that has a known name as a part only."""
 
@@ -53,6 +60,44 @@ def likely_columns(parameters: Mapping[str, str], columns: Iterable[str]) -> dic
     return _best(ranked, list(ranked), ())[2]
 
 
+def likely_path(keys: Sequence[str | int] | None, case: Case | None, columns: Iterable[str] = ()) -> str | None:
+    """
+    A path that can match, with the keys that are likely meant, where the row lacks some of these.
+
+    `columns` may have more than the row, of which nothing more is known. None where nothing is likely.
+    """
+    metadata = dict.fromkeys((name for name in columns if name not in BY_NAME), _UNREAD)
+    metadata |= {} if case is None else case.metadata
+    own = {} if case is None else {name: getattr(case, name) for name in case.present - {"metadata"}}
+    value: Any = {**metadata, **own, "metadata": metadata}
+    found: list[str | int] = []
+    for key in keys or ():
+        near = key if value is _UNREAD else _likely_key(key, value)
+        if near is None:
+            return None
+        found += [near] if found or near in BY_NAME else ["metadata", near]
+        value = value if value is _UNREAD else value[near]
+    return "$" + "".join(map(_step, found)) if found else None
+
+
+def _likely_key(key: str | int, value: Any) -> Any:
+    """The key of this object or list that is meant."""
+    if isinstance(key, int):
+        return key if isinstance(value, list) and -len(value) <= key < len(value) else None
+    if not isinstance(value, dict) or key in value:
+        return key if isinstance(value, dict) else None
+    names = {name.lower(): name for name in list(value)[:COLUMNS]}
+    close = difflib.get_close_matches(key[:100].lower(), list(names), 1, 0.6)
+    return names[close[0]] if close else None
+
+
+def _step(key: str | int) -> str:
+    """A part of a path, which terminals cannot obey."""
+    if isinstance(key, str) and re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
+        return f".{key}"
+    return f"[{json.dumps(key, ensure_ascii=not str(key).isprintable())}]"
+
+
 def _best(
     ranked: dict[str, list[tuple[int, str]]], left: list[str], taken: tuple[str, ...]
 ) -> tuple[int, int, dict[str, str]]:
@@ -73,20 +118,28 @@ def _best(
 def _ranked(wanted: Sequence[str], columns: Sequence[str]) -> list[tuple[int, str]]:
     """The columns that may be meant by these names, with their ranks, the likeliest first."""
     plain = dict.fromkeys(map(_plain, wanted))
+    names = [_plain(name) for name in columns]
     # A slip of the pen in the name is likelier than another name.
-    near = [_plain(name) for name in difflib.get_close_matches(wanted[0][:100], columns, 1, 0.8)]
+    near = difflib.get_close_matches(_plain(wanted[0]), names, 1, 0.8)
     same = [name for group in _GROUPS if plain.keys() & set(group) for name in group]
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys((*plain, *near, *same)))}
-    found = [(rank, column) for column in columns if (rank := _rank(_plain(column), ranks)) is not None]
+    # What somebody wrote is meant to be like a column; the name of a parameter need not be.
+    like = difflib.get_close_matches(_plain(wanted[0]), names, _CANDIDATES, 0.6) if len(set(wanted)) > 1 else []
+    found = [
+        (rank, c) for c, name in zip(columns, names, strict=True) if (rank := _rank(name, ranks, like)) is not None
+    ]
     return sorted(found, key=lambda one: (one[0], len(one[1])))
 
 
-def _rank(column: str, ranks: dict[str, int]) -> int | None:
+def _rank(column: str, ranks: dict[str, int], like: Sequence[str]) -> int | None:
     if column in ranks:
         return ranks[column]
-    if column.rpartition("_")[2] in _NUMBERING:
+    if column.rpartition("_")[2] in _NUMBERING and column not in like:
         return None
-    return min((_PART + ranks[part] for part in _parts(column) if part in ranks), default=None)
+    parts = [_PART + ranks[part] for part in _parts(column) if part in ranks]
+    parts += [2 * _PART + like.index(column)] if column in like else []
+    parts += [3 * _PART + rank for name, rank in ranks.items() if len(name) > 3 and column.startswith(name)]
+    return min(parts, default=None)
 
 
 def _parts(column: str) -> Iterator[str]:

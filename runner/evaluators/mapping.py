@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from runner.errors import MappingError, PathError
 from runner.evaluators.column import BY_NAME, Column, Source, needed_column, parse_source, written
-from runner.evaluators.parameters import NotAcceptedError, about, accepted, as_json
+from runner.evaluators.parameters import NotAcceptedError, accepted, as_json
 from runner.text import listed, printable, shown, suggestion
 from runner.types import Case, Evaluator, InputMapping, Parameter, ParameterSpec
 
@@ -38,13 +38,28 @@ class _Source(NamedTuple):
     path: Source | None = None
     literal: Any = None
     by_name: bool = False
-    columns: tuple[str, ...] = ()
-    """Those that are looked for before the one of its name."""
+    aliases: tuple[str, ...] = ()
+    """Columns that are looked for before the one of its name."""
     given_as: str = ""
     """The name by which a function that takes lists is told that it is no list: `set.threshold`."""
-    default: bool = False
-    """True if the literal is the header's default."""
     declared: ParameterSpec | None = None
+
+    @property
+    def row(self) -> bool:
+        """True for a column of `BY_NAME`, which binds by itself; any other of the parameter's name is in `metadata`."""
+        return self.by_name and self.name in BY_NAME
+
+    @property
+    def places(self) -> tuple[Column, ...]:
+        """The columns that may fill it by a name: its own, unless other names stand for one that no row has."""
+        own = (self.name,) if self.name in BY_NAME or not self.aliases else ()
+        return tuple(map(Column, (*own, *self.aliases)))
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The columns to read; None for all."""
+        found = [one.columns for one in ((self.path,) if self.path else self.places)]
+        return None if None in found else frozenset().union(*(columns or () for columns in found))
 
 
 class Binding:
@@ -53,20 +68,13 @@ class Binding:
     def __init__(
         self,
         sources: Iterable[_Source],
-        defaults: Iterable[str],
-        unfilled: Iterable[Parameter] = (),
         timeout: float | None = None,
     ) -> None:
         self._timeout = timeout
         self._sources = tuple(sources)
-        self._defaults = tuple(defaults)
-        self.unfilled = tuple(unfilled)
-        """Required parameters that nothing fills."""
         self._has_paths = any(source.path for source in self._sources)
         self._counted = not self.singular or len(self._sources) > _FEW
-        plain = all(
-            one.by_name and not (one.positional or one.columns) and one.declared is None for one in self._sources
-        )
+        plain = all(one.row and not (one.positional or one.aliases) and one.declared is None for one in self._sources)
         self._columns = frozenset(one.name for one in self._sources) if plain else None
         """The columns that the parameters get as they are, if that is all there is to do."""
 
@@ -114,17 +122,16 @@ class Binding:
         for source in self._sources:
             if _is_literal(source):
                 continue
-            for one in (source.path,) if source.path else _columns_of(source):
-                if one.columns is None:
-                    return None
-                found |= one.columns
+            if (named := source.columns) is None:
+                return None
+            found |= named
         return frozenset(found)
 
     @property
     def json_columns(self) -> tuple[str, ...]:
         """The columns of parameters that are declared as lists or objects, in which text is read as JSON."""
         declared = (one for one in self._sources if not _is_literal(one) and _takes_json(one.declared))
-        return tuple(column for one in declared for column in (one.path.columns if one.path else {one.name}) or ())
+        return tuple(column for one in declared for column in one.columns or ())
 
     def needs(self) -> dict[str, str]:
         """
@@ -143,17 +150,31 @@ class Binding:
     @property
     def others(self) -> dict[str, tuple[str, ...]]:
         """By parameter: the columns by which a script of another tool knows it."""
-        return {source.name: source.columns for source in self._sources if source.by_name and source.columns}
+        return {source.name: source.aliases for source in self._sources if source.by_name and source.aliases}
 
     @property
     def mapping(self) -> InputMapping:
-        """The whole mapping, with columns that bind by name as paths."""
-        return InputMapping(
-            paths={
-                s.name: s.path.text if s.path else _columns_of(s)[0].text for s in self._sources if not _is_literal(s)
-            },
-            literals={s.name: s.literal for s in self._sources if _is_literal(s)},
-        )
+        """
+        The whole mapping, with columns that bind by name as paths.
+
+        Of a parameter with a default, for which rows may have a column of its own, it has the header's default at most.
+        """
+        maybe = {s.name for s in self._sources if s.by_name and not (s.row or s.required)}
+        paths = [s for s in self._sources if not _is_literal(s) and s.name not in maybe]
+        literals = {s.name: s.literal for s in self._sources if _is_literal(s)}
+        literals |= {s.name: s.literal for s in self._sources if s.name in maybe and s.literal is not None}
+        return InputMapping(paths={s.name: (s.path or s.places[0]).text for s in paths}, literals=literals)
+
+    @property
+    def own(self) -> frozenset[str]:
+        """The parameters that get a column of their very name, where a row has it, and that is none of `BY_NAME`."""
+        return frozenset(source.name for source in self._sources if source.by_name and not source.row)
+
+    @property
+    def own_columns(self) -> frozenset[str]:
+        """The columns beside `BY_NAME` that fill a parameter by a name, where a row has them."""
+        named = (place.name for source in self._sources if source.by_name for place in source.places)
+        return frozenset(name for name in named if name not in BY_NAME)
 
     @property
     def outputs(self) -> frozenset[str]:
@@ -163,19 +184,15 @@ class Binding:
 
     def describe(self) -> dict[str, str]:
         """The source of each parameter's value, in words."""
-        words = {source.name: _words(source) for source in self._sources}
-        return words | dict.fromkeys(self._defaults, "left to its default")
+        return {source.name: _words(source) for source in self._sources}
 
 
-def bind(
-    evaluator: Evaluator, mapping: InputMapping | None = None, *, partly: bool = False, timeout: float | None = None
-) -> Binding:
+def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, timeout: float | None = None) -> Binding:
     """
-    Fill the evaluator's parameters by `mapping` over what its header maps, and by name.
+    Fill the evaluator's parameters by `mapping` over what its header maps, and by the columns of their names.
 
     `timeout` is that of a call: paths that look at many places of a row may take a part of it.
-    Raises MappingError for a name that is not a parameter, a path or literal that cannot be used, and, unless it may be
-    filled `partly`, for a required parameter that nothing can fill.
+    Raises MappingError for a name that is not a parameter, and a path or literal that cannot be used.
     """
     asked = mapping or InputMapping()
     for own in (evaluator.mapping, asked):
@@ -183,25 +200,9 @@ def bind(
     if aliases := _aliases(evaluator):
         asked = _renamed(asked, aliases)
         evaluator = evaluator.model_copy(update={"mapping": _renamed(evaluator.mapping, aliases)})
-    sources: list[_Source] = []
-    defaults: list[str] = []
-    unfilled: list[Parameter] = []
-    for parameter in (*evaluator.parameters, *_any_names(evaluator, asked)):
-        source = _source(parameter, evaluator, asked)
-        if source:
-            if source.positional and defaults and _by_position(evaluator, defaults[-1]):
-                raise MappingError(
-                    f"`{source.name}` cannot be given without `{defaults[-1]}`, as both go by position; "
-                    f"map `{defaults[-1]}` too"
-                )
-            sources.append(source)
-        elif parameter.required:
-            unfilled.append(parameter)
-        else:
-            defaults.append(parameter.name)
-    if unfilled and not partly:
-        raise MappingError(_unfilled(unfilled[0]))
-    return Binding(sources, defaults, unfilled, timeout)
+    parameters = (*evaluator.parameters, *_any_names(evaluator, asked))
+    sources = (_source(parameter, evaluator, asked) for parameter in parameters)
+    return Binding((source for source in sources if source), timeout)
 
 
 def _aliases(evaluator: Evaluator) -> dict[str, str]:
@@ -227,15 +228,6 @@ def _given_as(evaluator: Evaluator, name: str) -> str:
     return f"set.{name}" if find(evaluator.dialect).batched else name
 
 
-def _unfilled(parameter: Parameter) -> str:
-    name, declared = parameter.name, parameter.declared
-    column = f"InputMapping(paths={{'{name}': 'COLUMN'}})"
-    if declared is None:
-        return f"evaluate needs `{name}`, which no column fills by name; say where it comes from, such as {column}"
-    value = f"InputMapping(literals={{'{name}': …}})"
-    return f"evaluate needs `{name}` ({about(declared)}); give it a value: {value}, or a column: {column}"
-
-
 def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> _Source | None:
     name, declared = parameter.name, parameter.declared
     made = partial(_Source, name, positional=parameter.positional_only, declared=declared)
@@ -250,13 +242,14 @@ def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> 
                 raise MappingError(f"`{name}`: {error}") from None
             return made(required=True, path=path)
     default = None if declared is None else declared.default
-    if name in BY_NAME or parameter.columns:
-        paths = {**evaluator.mapping.paths, **asked.paths}
-        # What another is mapped to is its own; and `outputs.answer` gives a part of `output`.
-        columns = tuple(one for one in parameter.columns if name not in BY_NAME or one not in paths.values())
-        in_parts = any(one.startswith(f"{column}.") for one in paths for column in parameter.columns)
-        return made(required=parameter.required and not in_parts, literal=default, by_name=True, columns=columns)
-    return None if default is None else constant(literal=default, default=True)
+    together = evaluator.aggregate.parameters if evaluator.aggregate else ()
+    if not (parameter.required or parameter.columns or name in BY_NAME) and any(name == one.name for one in together):
+        return None if default is None else constant(literal=default)  # `aggregate` needs one for all rows
+    paths = {**evaluator.mapping.paths, **asked.paths}
+    # What another is mapped to is its own; and `outputs.answer` gives a part of `output`.
+    aliases = tuple(one for one in parameter.columns if name not in BY_NAME or one not in paths.values())
+    in_parts = any(one.startswith(f"{column}.") for one in paths for column in parameter.columns)
+    return made(required=parameter.required and not in_parts, literal=default, by_name=True, aliases=aliases)
 
 
 def _literal(name: str, value: Any) -> Any:
@@ -289,10 +282,6 @@ def _any_names(evaluator: Evaluator, asked: InputMapping) -> list[Parameter]:
     return [Parameter(name=name) for name in names if name not in known]
 
 
-def _by_position(evaluator: Evaluator, name: str) -> bool:
-    return any(p.positional_only and p.name == name for p in evaluator.parameters)
-
-
 def _document(case: Case) -> dict[str, Any]:
     """The document that paths query: the columns that the row has."""
     return {column: getattr(case, column) for column in BY_NAME if column in case.present}
@@ -302,10 +291,10 @@ def _value(source: _Source, document: dict[str, Any], case: Case, work: Work | N
     """The parameter's value in this case, or _ABSENT. Raises MappingError for this row."""
     name = source.name
     if source.by_name:
-        column = next((one for one in (*source.columns, name) if _has(case, one)), None)
+        column = next((one for one in (*source.aliases, name) if _has(case, one)), None)
         if column is None:
             if source.required:
-                raise MappingError(_lacks(case, name))
+                raise MappingError(_lacks(case, source))
             return _ABSENT if source.literal is None else source.literal
         value = getattr(case, column) if column in BY_NAME else case.metadata[column]
     elif source.path:
@@ -317,7 +306,10 @@ def _value(source: _Source, document: dict[str, Any], case: Case, work: Work | N
             value = _from_json(value)
         return _accepted(name, source.declared, value)
     except MappingError as error:
-        raise MappingError(f"{case.where}: {error}; put the row right, or map another to `{name}`") from None
+        step = (
+            "" if source.path or source.row else f", or give all rows a value: InputMapping(literals={{'{name}': …}})"
+        )
+        raise MappingError(f"{case.where}: {error}; put the row right, or map another to `{name}`{step}") from None
 
 
 def _has(case: Case, column: str) -> bool:
@@ -354,12 +346,6 @@ def _from_json(text: str) -> Any:
     return value if isinstance(value, list | dict) else text
 
 
-def _columns_of(source: _Source) -> list[Column]:
-    """The columns that may fill it by a name: its own, where a row has such a word, and its script's words for it."""
-    own = [source.name] if source.name in BY_NAME or not source.columns else []
-    return [*map(Column, (*own, *source.columns))]
-
-
 def _is_literal(source: _Source) -> bool:
     return not (source.path or source.by_name)
 
@@ -374,17 +360,22 @@ def _look_up(path: Source, document: dict[str, Any], name: str, case: Case, work
 
 
 def _in_metadata(path: Source, case: Case) -> str:
-    """A hint, where the path begins with a column that stands in `metadata`, or nothing."""
-    if isinstance(path, Column) or (path.first not in case.metadata and path.first not in case.unread):
+    """The path that is meant, if it can be told, or nothing."""
+    from runner.evaluators.likely import likely_path  # here: few rows lack what a path looks for
+
+    if isinstance(path, Column) or (near := likely_path(path.keys, case, case.unread)) in (None, path.text):
         return ""
-    return f"; other columns are in metadata: {path.text.replace('$', '$.metadata', 1)}"
+    moved = path.first in case.metadata or path.first in case.unread
+    return f"; other columns are in metadata: {near}" if moved else f" (did you mean `{printable(near, 200)}`?)"
 
 
-def _lacks(case: Case, name: str) -> str:
+def _lacks(case: Case, source: _Source) -> str:
+    name = source.name
     near = suggestion(name, [*case.metadata, *case.unread])
+    value = "" if source.declared is None else f", give all rows a value: InputMapping(literals={{'{name}': …}})"
     return (
         f"{case.where}: the row has no `{name}`{near}; add the column, map another to `{name}`"
-        f"{_others(case)}, or give the parameter a default"
+        f"{_others(case)}{value}, or give the parameter a default"
     )
 
 
@@ -398,8 +389,6 @@ def _others(case: Case) -> str:
 def _words(source: _Source) -> str:
     if source.by_name:
         default = "" if source.literal is None else f" {as_json(source.literal)}"
-        names = " or ".join(dict.fromkeys(one.text for one in reversed(_columns_of(source))))
+        names = " or ".join(dict.fromkeys(one.text for one in reversed(source.places)))
         return f"{names} (by name{'' if source.required else f', else its default{default}'})"
-    if source.default:
-        return "its default"
     return source.path.text if source.path else f"literal {shown(source.literal, 60)}"

@@ -78,7 +78,7 @@ def _keeping(prepared: Prepared) -> Prepared:
     if not names:
         return prepared
     request = prepared.request.model_copy(update={"keep": names})
-    return replace(prepared, request=request, keep=RowColumns(names))
+    return replace(prepared, request=request, keep=RowColumns(names, asked=False))
 
 
 @contextmanager

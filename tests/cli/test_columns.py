@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +65,49 @@ def test_a_mapping_that_was_wrong_is_replaced(own: Path, form: list[str]) -> Non
         "my rows.csv",
     ]
     assert evalcell(*words).exit_code == 0
+
+
+RAG: dict[str, Any] = {"question": "q", "answer": "a", "references": ["a"], "contexts": ["c"]}
+
+
+@pytest.mark.parametrize("name", ["rag.jsonl", "rag.csv", "rag.json"])
+def test_a_parameter_gets_the_column_of_its_very_name(here: Path, name: str) -> None:
+    (here / "rag.py").write_text(
+        "def evaluate(question, answer, references, contexts, k=1):\n    return (answer in references) * float(k)\n"
+    )
+    rows = [RAG, RAG | {"k": 3}, RAG | {"references": ["b"]}]
+    if name.endswith("csv"):
+        lines = [f"q,a,{'b' if row['references'] == ['b'] else 'a'},c,{row.get('k', 1)}\n" for row in rows]
+        (here / name).write_text("question,answer,references,contexts,k\n" + "".join(lines))
+    else:
+        (here / name).write_text(json.dumps(rows) if name.endswith(".json") else "\n".join(map(json.dumps, rows)))
+    assert [row["score"] for row in scored("rag.py", name)] == [1.0, 3.0, 0.0]
+    assert [row["score"] for row in scored("rag.py", name, "--set", "k=2")] == [2.0, 2.0, 0.0]
+    assert [row["score"] for row in scored("rag.py", name, "--map", "references=question")] == [0.0, 0.0, 0.0]
+    text = " ".join(evalcell("check", "rag.py", name).stdout.split())
+    assert "contexts <- contexts (by name) k <- k (by name, else its default)" in text
+
+
+def scored(*words: str) -> list[dict[str, Any]]:
+    result = evalcell("run", *words, "--sandbox", "process", "-q", "-o", "r.jsonl", "--overwrite")
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in Path("r.jsonl").read_text().splitlines()]
+
+
+def test_a_value_that_a_column_of_the_name_has_and_a_declaration_has_not(here: Path) -> None:
+    header = '# /// script\n# [tool.evalcell.parameters]\n# k = {type = "integer", default = 1}\n# ///\n'
+    (here / "s.py").write_text(f"{header}def evaluate(output, k):\n    return 1.0\n")
+    (here / "rows.csv").write_text("output,k\na,3\n")
+    result = evalcell("run", "s.py", "rows.csv", "--sandbox", "fake")
+    assert "`k` must be an integer, not '3'; put the row right, or map another with --map k=COLUMN" in result.stderr
+    assert evalcell("run", "s.py", "rows.csv", "--sandbox", "fake", "--set", "k=3").exit_code == 0
+
+
+def test_columns_that_a_run_lacks_and_does_not_need_are_not_demanded_to_save_it(here: Path) -> None:
+    (here / "s.py").write_text("def evaluate(output, reference=None, k=1):\n    return 1.0\n")
+    (here / "rows.jsonl").write_text('{"output": "a"}\n')
+    result = evalcell("run", "s.py", "rows.jsonl", "--sandbox", "fake", "--save", "-q")
+    assert result.exit_code == 0, result.stderr
 
 
 def test_what_is_not_likely_is_left_to_the_person(own: Path) -> None:

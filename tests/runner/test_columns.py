@@ -164,7 +164,7 @@ def test_a_parameter_that_a_header_declares_may_be_given_a_value(tmp_path: Path)
     error = refused(str(script), [{"output": "a"}])
     assert (error.paths, error.values) == ({}, ("words",))
     assert "mapping=InputMapping(paths={}, literals={'words': VALUE})), with the right VALUE" in str(error)
-    assert refused(str(script), [{"output": "a", "words": "b"}]).paths == {"words": "words"}
+    assert evaluate(str(script), [{"output": "a", "words": "b"}], sandbox=FAKE).summary.scored == 1
 
 
 def test_single_rows_without_a_field_fail_as_rows(script: str, tmp_path: Path) -> None:
@@ -225,7 +225,60 @@ def test_a_parquet_schema_is_looked_at(script: str, tmp_path: Path) -> None:
 def test_a_path_that_belongs_below_metadata_is_written_so(script: str) -> None:
     error = refused(script, [{"answer": {"text": "a"}, "reference": "a"}], mapping={"output": "answer.text"})
     assert error.paths == {"output": "$.metadata.answer.text"}
-    assert "nothing at `$.answer.text`, which `output` is mapped to" in str(error)
+    meant = "nothing at `$.answer.text` (did you mean `$.metadata.answer.text`?), which `output` is mapped to"
+    assert meant in str(error)
+
+
+GERMAN = {"ticket_id": "1", "frage": "q", "modellantwort": "a", "goldantwort": "a"}
+DEEP = {"answer": {"text": ["a"]}, "gold": "a", "usage": {"tokens": 3}}
+
+
+@pytest.mark.parametrize(
+    ("row", "mapping", "path"),
+    [
+        (GERMAN, {"output": "Antwort"}, "modellantwort"),
+        (GERMAN, {"output": "Antwort", "reference": "goldantwort"}, "modellantwort"),
+        (GERMAN, {"output": "MODELLANTWORT", "reference": "goldantwort"}, "modellantwort"),
+        (DEEP, {"output": "answr.text", "reference": "gold"}, "$.metadata.answer.text"),
+        (DEEP, {"output": "$.answer.txt[0]", "reference": "gold"}, "$.metadata.answer.text[0]"),
+        (DEEP, {"output": "metadata.answr.Text", "reference": "gold"}, "$.metadata.answer.text"),
+        (DEEP, {"output": "answr", "reference": "gold"}, "answer"),
+    ],
+)
+def test_there_is_one_guess_and_it_is_the_best(script: str, row: Any, mapping: dict[str, str], path: str) -> None:
+    error = refused(script, [row], mapping=mapping)
+    assert error.paths["output"] == path
+    assert str(error).count("did you mean") == 1
+    assert f"(did you mean `{path}`?), which `output` is mapped to" in str(error)
+    assert evaluate(script, [row], mapping=mapping | error.paths, sandbox=FAKE).summary.scored == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"id": "tickt_id"}, "has no `tickt_id` for the id (did you mean `ticket_id`?)"),
+        ({"keep": "Frage"}, "has no `Frage` to keep (did you mean `frage`?)"),
+        ({"keep": "usge.tokns"}, "has no `$.usge.tokns` to keep (did you mean `$.metadata.usage.tokens`?)"),
+    ],
+)
+@pytest.mark.parametrize("file", [True, False])
+def test_columns_of_other_uses_are_guessed_once_too(
+    script: str, tmp_path: Path, more: dict[str, str], words: str, file: bool
+) -> None:
+    row = GERMAN | DEEP | {"output": "a", "reference": "a"}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row))
+    with pytest.raises(InputError) as caught:
+        evaluate(script, path if file else [row], **more)
+    assert f"{words}; the columns are " in str(caught.value)
+    assert "`metadata`" not in str(caught.value), "no column of the dataset has this name"
+
+
+def test_a_row_that_lacks_the_end_of_a_path_is_told_what_is_meant(script: str) -> None:
+    rows = [DEEP | {"reference": "a"}]
+    [result] = evaluate(script, rows, mapping={"output": "metadata.answer.txt"}, max_failed="100%").results
+    assert result.error is not None
+    assert result.error.message.endswith("has the keys `text` (did you mean `$.metadata.answer.text`?)")
 
 
 def test_names_that_an_enemy_made(script: str) -> None:

@@ -236,6 +236,6 @@ def test_describe() -> None:
         "output": "$.output (by name)",
         "a": "$.output.x",
         "b": "literal [1]",
-        "c": "left to its default",
+        "c": "c (by name, else its default)",
         "reference": "$.reference (by name, else its default)",
     }

@@ -47,16 +47,14 @@ def test_a_default_is_the_weakest() -> None:
     assert bind(evaluator, InputMapping(paths={"k": "input"})).arguments(row)[1]["k"] == 2
     assert bind(evaluator, InputMapping(literals={"k": 4})).arguments(row)[1]["k"] == 4
     described = bind(evaluator).describe()
-    assert described == {"output": '$.output (by name, else its default "x")', "k": "its default"}
+    assert described == {"output": '$.output (by name, else its default "x")', "k": "k (by name, else its default 3)"}
     assert bind(evaluator).mapping == InputMapping(paths={"output": "$.output"}, literals={"k": 3})
 
 
 def test_without_a_default_it_is_required_where_the_script_says_so() -> None:
-    with pytest.raises(
-        MappingError,
-        match=r"evaluate needs `k` \(text; For.\); give it a value: InputMapping\(literals={'k': …}\), or a col",
-    ):
-        bind(parsed(script("k = {type = 'string', description = 'For.'}", "evaluate(output, k)")))
+    needs = bind(parsed(script("k = {type = 'string', description = 'For.'}", "evaluate(output, k)")))
+    with pytest.raises(MappingError, match=r"the row has no `k`; .* give all rows a value: InputMapping\(literals={'k'"):
+        needs.arguments(case(output=1))
     assert bind(parsed(script("k = {type = 'string'}"))).arguments(case(output=1)) == ((), {"output": 1})
 
 

@@ -136,21 +136,22 @@ class RunTask:
 class GivenColumns(RowColumns):
     """The columns that the evaluator is given, and input, output and reference, so that a result can be read alone."""
 
+    own: frozenset[str] = frozenset()
+    """Columns of parameters' names, which rows may lack."""
+
     @classmethod
     def of_binding(cls, binding: Binding) -> GivenColumns:
         """Those that a script's parameters are bound to."""
         texts = binding.mapping.paths.values()
         names = [text[2:] if text.startswith("$.") and is_bare(text[2:]) else text for text in texts]
-        return cls([*(name for name in names if name != "id"), *TEXTS])
-
-    def needs(self) -> dict[str, str]:
-        """Nothing: a parameter without its column is left to its default."""
-        return {}
+        found = cls([*(name for name in names if name != "id"), *sorted(binding.own_columns), *TEXTS], asked=False)
+        found.own = binding.own_columns
+        return found
 
     def of(self, case: Case) -> dict[str, Any]:
         """The values in this row; what it lacks is left out."""
-        there = {*BY_NAME} - case.present
-        return {name: value for name, value in super().of(case).items() if name not in there and not case.broken}
+        lacks = ({*BY_NAME} - case.present) | (self.own - case.metadata.keys())
+        return {name: value for name, value in super().of(case).items() if name not in lacks and not case.broken}
 
 
 def _stored(segments: Sequence[Path], evaluator: Evaluator) -> StoredRun | None:

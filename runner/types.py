@@ -145,7 +145,7 @@ class Evaluator(Record):
     dialect: str | None = None
     """The tool that it was written for, if that is not evalcell: `promptfoo`. docs/coming-from.md."""
     entry: str | None = None
-    """What is called in a script of a dialect: `get_assert`, `Class.method`."""
+    """What is called, if that is not our own `evaluate`: `get_assert`, `Class.method`, `score`."""
     higher_is_better: bool = False
     """True if its tool says of every script that a higher score is better."""
     dialect_failures: DialectFailures = "failed"
@@ -160,6 +160,11 @@ class Evaluator(Record):
 
     The same script has the same version anywhere.
     """
+
+    @property
+    def called(self) -> str:
+        """The function whose parameters these are, by its name."""
+        return self.entry if self.entry is not None and self.dialect is None else "evaluate"
 
     @property
     def is_template(self) -> bool:

@@ -11,6 +11,7 @@ from runner.arguments import make_request
 from runner.client.rows import Spooled, digest_of, refuse_unreadable, spooled
 from runner.client.steps import Ask, Item, Operation, asked_for, worked
 from runner.errors import InputError, ServerError
+from runner.evaluators.entrypoint import NATIVE
 from runner.evaluators.resolve import find_evaluator
 from runner.request import Path, Rows, Scorer
 from runner.service.types import Checked
@@ -34,6 +35,8 @@ def local(evaluator: Scorer, language: Language | None = None) -> Evaluator:
 def how_read(evaluator: Evaluator) -> dict[str, str]:
     """What a server is told of a script that was written for another tool, or looks so; of our own, nothing."""
     if evaluator.dialect is None:
+        if evaluator.entry is not None:
+            return {"dialect": NATIVE, "entry": evaluator.entry}
         return {} if evaluator.asked_dialect is None else {"dialect": evaluator.asked_dialect}
     entry = {} if evaluator.entry is None else {"entry": evaluator.entry}
     return {"dialect": evaluator.dialect, **entry, "dialect_failures": evaluator.dialect_failures}

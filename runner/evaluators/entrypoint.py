@@ -5,6 +5,8 @@ from __future__ import annotations
 from sandboxes.base import Language, Script
 
 NAME = "evaluate"
+NATIVE = "native"
+"""As a dialect's name: evalcell's own way, whatever else the script looks like."""
 AGGREGATE = "aggregate"
 RESULTS = "results"
 """The first parameter of `aggregate`. A function of that name with another one is the script's own."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from runner.errors import EvaluatorError
 from runner.evaluators.column import BY_NAME
 from runner.evaluators.load import parse_evaluator
 from runner.types import DialectFailures, Evaluator, InputMapping
 from sandboxes.base import Language
 
 NAME = "inline"
+_UNNAMED = ("<inline>", "get_assert")
 
 
 def read_inline(
@@ -28,10 +30,16 @@ def read_inline(
 
 
 def mapped_native(evaluator: Evaluator, mapping: InputMapping) -> Evaluator:
-    """The evaluator; if the mapping fills the parameters of its `evaluate`, read as one of our own."""
+    """The evaluator; if the mapping fills parameters that are given by place, read as one of our own."""
     names = {*mapping.paths, *mapping.literals}
-    if evaluator.dialect is None or evaluator.entry != "evaluate" or not names:
+    by_place = evaluator.entry == "evaluate" or (evaluator.dialect == "promptfoo" and evaluator.entry not in _UNNAMED)
+    if evaluator.dialect is None or evaluator.asked_dialect is not None or not by_place or not names:
         return evaluator
-    native = parse_evaluator(evaluator.source, evaluator.name, language=evaluator.language, dialect="native")
+    try:
+        native = parse_evaluator(
+            evaluator.source, evaluator.name, language=evaluator.language, dialect="native", entry=evaluator.entry
+        )
+    except EvaluatorError:
+        return evaluator
     own = {parameter.name for parameter in native.parameters if parameter.name not in BY_NAME}
     return native if names & own else evaluator

@@ -30,13 +30,14 @@ _OUTPUT = (
     "output prediction predicted pred response completion generated generation model_output model_answer "
     "model_response llm_output llm_response llm_answer ai_response assistant_response bot_response answer outputs "
     "predictions responses candidate hypothesis actual actual_output generated_text generated_answer "
-    "generated_response output_text predicted_answer assistant bot reply result"
+    "generated_response output_text predicted_answer assistant bot reply result solution_str solution_text preds hyp "
+    "submission student_answer guess model_completion"
 )
 _REFERENCE = (
     "reference gold expected target label ground_truth groundtruth ideal reference_answer expected_output "
     "expected_answer expected_response gold_answer golden golden_answer correct_answer true_answer ref references "
     "truth gt labels targets correct solution canonical_solution ideal_response reference_output reference_response "
-    "answer answers best_answer"
+    "answer answers best_answer gts gt_answer gold_label target_answer golds ans"
 )
 _INPUT = (
     "input question prompt query instruction instructions input_text user_input user_query user_message inputs request "
@@ -45,6 +46,7 @@ _INPUT = (
 _CONTEXT = "context contexts retrieved_context retrieved_contexts documents docs passages passage source_documents"
 _GROUPS = tuple(tuple(words.split()) for words in (_OUTPUT, _REFERENCE, _INPUT, _CONTEXT))
 """Names for the same thing, the likeliest first."""
+OUTPUTS, REFERENCES, INPUTS, _ = map(frozenset, _GROUPS)
 
 
 def likely_columns(parameters: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
@@ -117,14 +119,14 @@ def _best(
 
 def _ranked(wanted: Sequence[str], columns: Sequence[str]) -> list[tuple[int, str]]:
     """The columns that may be meant by these names, with their ranks, the likeliest first."""
-    plain = dict.fromkeys(map(_plain, wanted))
-    names = [_plain(name) for name in columns]
+    plain = dict.fromkeys(map(plain_name, wanted))
+    names = [plain_name(name) for name in columns]
     # A slip of the pen in the name is likelier than another name.
-    near = difflib.get_close_matches(_plain(wanted[0]), names, 1, 0.8)
+    near = difflib.get_close_matches(plain_name(wanted[0]), names, 1, 0.8)
     same = [name for group in _GROUPS if plain.keys() & set(group) for name in group]
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys((*plain, *near, *same)))}
     # What somebody wrote is meant to be like a column; the name of a parameter need not be.
-    like = difflib.get_close_matches(_plain(wanted[0]), names, _CANDIDATES, 0.6) if len(set(wanted)) > 1 else []
+    like = difflib.get_close_matches(plain_name(wanted[0]), names, _CANDIDATES, 0.6) if len(set(wanted)) > 1 else []
     found = [
         (rank, c) for c, name in zip(columns, names, strict=True) if (rank := _rank(name, ranks, like)) is not None
     ]
@@ -149,7 +151,7 @@ def _parts(column: str) -> Iterator[str]:
     yield from map("_".join, pairwise(words))
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """`modelOutput`, `Model output` and `model-output` are `model_output`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[:100])
     return re.sub(r"[\W_]+", "_", words).strip("_").lower()

@@ -16,7 +16,7 @@ from runner.evaluators.header import read_header
 from runner.evaluators.python_signature import Signature
 from runner.evaluators.script_kind import as_read
 from runner.text import CHECK, close_name, printable, shown, suggestion, whole
-from runner.types import DialectFailures, Evaluator, Parameter, ParameterSpec
+from runner.types import DialectFailures, Evaluator, InputMapping, Parameter, ParameterSpec
 from sandboxes.base import Language
 from sandboxes.regular import read_regular
 
@@ -125,7 +125,7 @@ def parse_evaluator(
         if mapped not in names and not signature.accepts_any:
             raise EvaluatorError(
                 f"{where}: the header maps `{printable(mapped, 60)}`, which is not a parameter of "
-                f"evaluate({', '.join(names)}){suggestion(mapped, names)}"
+                f"{script.called}({', '.join(names)}){suggestion(mapped, names)}"
             )
     if header.apart and "reply" not in names:
         raise EvaluatorError(f"{where}: with `apart = true`, evaluate needs a parameter `reply`, whose default is None")
@@ -135,7 +135,7 @@ def parse_evaluator(
         name=whole(name),
         source=text,
         language=language,
-        parameters=_declared(signature, header.parameters, where),
+        parameters=_declared(signature, header.parameters, where, script.called),
         accepts_any=signature.accepts_any,
         evaluates=signature.evaluates,
         aggregate=signature.aggregate,
@@ -144,7 +144,7 @@ def parse_evaluator(
         requires_python=header.requires_python,
         packages=(*header.packages, *(one for one in script.packages if one not in header.packages)),
         outputs=header.outputs,
-        mapping=header.mapping,
+        mapping=_over(script.mapping, header.mapping),
         dialect=script.dialect,
         entry=script.entry,
         higher_is_better=script.higher_is_better,
@@ -153,6 +153,12 @@ def parse_evaluator(
         asked_entry=entry,
         version=sha256("\0".join((text, *script.versions)).encode()).hexdigest()[:12],
     )
+
+
+def _over(seen: InputMapping, header: InputMapping) -> InputMapping:
+    """The header's mapping, and for what it says nothing of, the one that was seen."""
+    paths = {name: path for name, path in seen.paths.items() if name not in header.literals}
+    return InputMapping(paths={**paths, **header.paths}, literals=header.literals) if paths else header
 
 
 def _refuse_unfilled(signature: Signature, where: str) -> None:
@@ -167,7 +173,9 @@ def _refuse_unfilled(signature: Signature, where: str) -> None:
             )
 
 
-def _declared(signature: Signature, declared: dict[str, ParameterSpec], where: str) -> tuple[Parameter, ...]:
+def _declared(
+    signature: Signature, declared: dict[str, ParameterSpec], where: str, called: str
+) -> tuple[Parameter, ...]:
     """The script's parameters with their declarations from the header."""
     names = [parameter.name for parameter in signature.parameters]
     strangers = [name for name in declared if name not in names]
@@ -175,7 +183,7 @@ def _declared(signature: Signature, declared: dict[str, ParameterSpec], where: s
         if not signature.accepts_any or not name.isidentifier():
             raise EvaluatorError(
                 f"{where}: the header declares `{printable(name, 60)}`, which is not a parameter of "
-                f"evaluate({', '.join(names)}){suggestion(name, names)}"
+                f"{called}({', '.join(names)}){suggestion(name, names)}"
             )
     found = (*signature.parameters, *(Parameter(name=name, required=False) for name in strangers))
     return tuple(_with(parameter, declared.get(parameter.name)) for parameter in found)

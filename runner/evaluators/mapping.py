@@ -267,7 +267,7 @@ def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
         if not evaluator.accepts_any:
             hint = suggestion(name, names)
             raise MappingError(
-                f"evaluate({', '.join(names)}) has no parameter `{printable(name, 60)}`{hint}; "
+                f"{evaluator.called}({', '.join(names)}) has no parameter `{printable(name, 60)}`{hint}; "
                 f"its parameters are {listed(names)}"
             )
         if not name.isidentifier() and (evaluator.dialect is None or not _DOTTED.fullmatch(name)):

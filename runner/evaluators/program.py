@@ -18,7 +18,12 @@ def aggregate_program(evaluator: Evaluator) -> Script:
 def program(evaluator: Evaluator) -> Script:
     """The evaluator's script, or the part of its dialect with the script in it."""
     if evaluator.dialect is None:
-        found = script(evaluator.source, evaluator.language)
+        source = evaluator.source
+        if evaluator.entry is not None and evaluator.language == "python":
+            from runner.evaluators.entries import calling  # here: most scripts define `evaluate`
+
+            source = calling(source, evaluator.entry)
+        found = script(source, evaluator.language, evaluator.entry or NAME)
         return found._replace(author="") if templates.is_source(evaluator.name, evaluator.source) else found
     from runner.evaluators.foreign.guest import ENTRY
     from runner.evaluators.foreign.registry import find  # here: a script of our own needs it not

@@ -39,6 +39,14 @@ class Signature(NamedTuple):
     aggregate: Aggregate | None = None
 
 
+class NoFunctionError(EvaluatorError):
+    """A script has no `evaluate`. `near` is what it has instead, and `step` the next step."""
+
+    def __init__(self, where: str, near: str, step: str) -> None:
+        self.near, self.step = near, step
+        super().__init__(f"{where} has no function `evaluate`{near}; {step}")
+
+
 ALONE = Signature(
     tuple(Parameter(name=name, required=False) for name in ("output", "reference")),
     accepts_any=True,
@@ -61,13 +69,11 @@ def read_signature(source: str, where: str) -> Signature:
         else:
             functions.pop(name, None)
     whole_dataset = functions.get(AGGREGATE)
-    aggregate = None if whole_dataset is None else _aggregate(whole_dataset.args)
+    aggregate = aggregate_of(whole_dataset)
     if found is None and whole_dataset is not None and aggregate is not None:
         return ALONE._replace(docstring=_docstring(tree, whole_dataset), aggregate=aggregate)
     if found is None:
-        other = next((name for name in functions if not name.startswith("_")), None)
-        named = f", or name the function of another tool's: `{printable(f'{where}:{other}', 200)}`" if other else ""
-        raise EvaluatorError(f"{where} has no function `evaluate`{_near_miss(tree, functions)}; {DEFINE}{named}")
+        raise NoFunctionError(where, _near_miss(tree, functions), DEFINE)
     if not isinstance(found, _Signed):
         raise EvaluatorError(
             f"{where}:{getattr(found, 'lineno', 1)}: the parameters of this `evaluate` cannot be seen "
@@ -76,8 +82,11 @@ def read_signature(source: str, where: str) -> Signature:
     return Signature(parameters(found.args), found.args.kwarg is not None, _docstring(tree, found), aggregate=aggregate)
 
 
-def _aggregate(args: ast.arguments) -> Aggregate | None:
+def aggregate_of(function: ast.AST | None) -> Aggregate | None:
     """None where it does not take `results` first: then it is a function of the script's own."""
+    if not isinstance(function, _Signed):
+        return None
+    args = function.args
     first, *others = parameters(args) or (None,)
     by_place = [*args.posonlyargs, *args.args]
     if first is None or not by_place or first.name != RESULTS:

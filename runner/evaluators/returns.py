@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from runner.evaluators.entrypoint import NAME
 from runner.evaluators.python_signature import definitions, parse
 from runner.types import Evaluator
 
@@ -20,7 +19,9 @@ def return_notes(evaluator: Evaluator) -> list[str]:
     """What `evaluate` returns that is no score, or nothing, each with its line. Empty for other tools' scripts."""
     if evaluator.language != "python" or evaluator.dialect is not None or not evaluator.evaluates:
         return []
-    found = [node for name, node in definitions(parse(evaluator.source, evaluator.name).body) if name == NAME]
+    found = [
+        node for name, node in definitions(parse(evaluator.source, evaluator.name).body) if name == evaluator.called
+    ]
     if not found or not isinstance(function := found[-1], ast.FunctionDef | ast.AsyncFunctionDef):
         return []
     nodes = list(_own(function.body))
@@ -32,7 +33,9 @@ def return_notes(evaluator: Evaluator) -> list[str]:
         notes.append(f"line {bare.lineno} returns None, which fails its row; {_DECLINED}")
     elif not _ends(function.body):
         last = function.end_lineno
-        notes.append(f"evaluate may end at line {last} without a `return`, which fails its row; return a score there")
+        notes.append(
+            f"{evaluator.called} may end at line {last} without a `return`, which fails its row; return a score there"
+        )
     if text := next((one for one in returns if one.value is not None and _is_text(one.value)), None):
         notes.append(f"line {text.lineno} returns a number as text, which is a label and no score; return the number")
     return notes

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
+from types import ModuleType
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
 from runner.evaluators.column import BY_NAME
+from runner.evaluators.entrypoint import NAME, NATIVE
 from runner.evaluators.header import Header
-from runner.evaluators.python_signature import Signature, read_signature
-from runner.types import Aggregate, DialectFailures
+from runner.evaluators.python_signature import NoFunctionError, Signature, read_signature
+from runner.types import Aggregate, DialectFailures, InputMapping
 from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
 
@@ -29,6 +32,13 @@ class AsRead(NamedTuple):
     """What decides its results beside its text."""
     packages: tuple[str, ...] = ()
     higher_is_better: bool = False
+    mapping: InputMapping = InputMapping()
+    """Where its parameters come from, if its header does not say."""
+
+    @property
+    def called(self) -> str:
+        """The function whose parameters these are, as `Evaluator.called` has it."""
+        return self.entry if self.entry is not None and self.dialect is None else NAME
 
 
 def as_read(
@@ -44,39 +54,73 @@ def as_read(
     The script's own signature, or what its dialect reads it as.
 
     A dialect is looked for where it was asked for, and where a row could not fill the script's parameters by name.
+    A function that was named is one of our own where nothing marks it as another tool's.
     """
     native, refused = None, None
-    if dialect in (None, "native") and (entry is None or dialect == "native"):
+    if entry == NAME and dialect in (None, NATIVE):
+        entry = None
+    if dialect == NATIVE and entry is not None:
+        return _named(text, where, language, entry)
+    if dialect in (None, NATIVE) and entry is None:
         try:
             native = _signature(text, where, language)
         except EvaluatorError as error:
             refused = error
         # A script of Langfuse takes one object, as our own may do.
         plain = native is not None and not (language == "typescript" and "observation" in text)
-        if native is not None and (dialect == "native" or (plain and not _unknown(native, header))):
+        if native is not None and (dialect == NATIVE or (plain and not _unknown(native, header))):
             return AsRead(native)
-        if refused is not None and dialect == "native":
-            raise refused
+        if refused is not None and dialect == NATIVE:
+            raise _told(refused, text, where, language)
     from runner.evaluators.foreign.detect import detect  # here: a script of our own needs it not
+    from runner.evaluators.foreign.module import SeveralError
 
-    reading = detect(text, where, language, dialect, entry)
+    try:
+        reading = detect(text, where, language, dialect, entry)
+    except SeveralError:
+        if native is None:
+            raise
+        reading = None
     if reading is None:
         if native is not None:
             return AsRead(native)
+        if entry is not None:
+            return _named(text, where, language, entry)
         assert refused is not None
         if language == "python" and (word := _TOGETHER.search(text)):
             raise EvaluatorError(
                 f"{refused}; what a tool calls once, with all rows, as `{word[0]}` looks like, is here "
                 "`def aggregate(results): …`: docs/how-to/aggregates.md"
             )
-        raise refused
+        raise _told(refused, text, where, language)
     found, kind = reading.found, reading.dialect
     if failures != "failed" and not (kind.zeroes and (language == "python" or found.entry == "<inline>")):
         raise EvaluatorError(f"{where} is {kind.title}, whose exceptions are no scores there either; they stay failed")
     together = Aggregate(accepts_any=True) if found.summary else None
     signature = Signature(found.parameters, found.accepts_any, found.docstring, not found.summary, together)
     versions = (kind.name, found.entry, str(kind.version), failures)
-    return AsRead(signature, kind.name, found.entry, versions, found.packages, kind.higher_is_better)
+    return AsRead(signature, kind.name, found.entry, versions, found.packages, kind.higher_is_better, found.mapping)
+
+
+def _named(text: str, where: str, language: Language, entry: str) -> AsRead:
+    """One of our own that is called at another function than `evaluate`. Raises EvaluatorError."""
+    return AsRead(_entries(language).signature_of(text, where, entry), None, entry, (NATIVE, entry))
+
+
+def _told(error: EvaluatorError, text: str, where: str, language: Language) -> EvaluatorError:
+    """The error; one that `evaluate` is lacking says which of what the script defines likely scores a row."""
+    if not isinstance(error, NoFunctionError):
+        return error
+    from runner.evaluators.entries import which
+
+    found = which([*_entries(language).entries_of(text, where).values()], where)
+    near = "" if error.near.startswith(" (it defines") else error.near
+    return EvaluatorError(f"{where} has no function `evaluate`{near}; {found}; or {error.step}") if found else error
+
+
+def _entries(language: Language) -> ModuleType:
+    """The module that reads what a script defines; here, as most scripts define `evaluate`."""
+    return import_module(f"runner.evaluators.{'entries' if language == 'python' else 'typescript.entries'}")
 
 
 def _unknown(signature: Signature, header: Header) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Unpack, cast
 from pydantic import AwareDatetime, Field, SerializeAsAny, field_serializer
 
 from runner.engine.row import MOST_REPEATS, MOST_ROWS
+from runner.evaluators.entrypoint import NATIVE
 from runner.evaluators.load import HowRead, parse_evaluator
 from runner.results.summary import Summary
 from runner.types import DialectFailures, ErrorKind, Evaluator, Finite, InputMapping, Outcome
@@ -77,7 +78,7 @@ class EvaluatorVersion(Model):
     @property
     def how_read(self) -> HowRead:
         """How it was read when it was saved, by which it is read again."""
-        dialect = self.dialect or self.asked_dialect
+        dialect = self.dialect or (self.asked_dialect if self.entry is None else NATIVE)
         return HowRead(dialect=dialect, entry=self.entry, failures=self.dialect_failures)
 
     @property

@@ -141,13 +141,12 @@ def test_an_entry_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_of_several_functions_one_has_to_be_named(tmp_path: Path) -> None:
     two = "def {}(outputs, reference_outputs): return 1\n"
     path = written(tmp_path, two.format("correct") + two.format("concise"))
-    with pytest.raises(EvaluatorError, match=r"or name the function of another tool's: `.*assertion\.py:correct`"):
-        runner.read_evaluator(path)
-    with pytest.raises(EvaluatorError, match=r"no one of what it defines .* is sure to be a LangSmith evaluator"):
-        runner.read_evaluator(path, dialect="langsmith")
+    for dialect in (None, "langsmith"):
+        with pytest.raises(EvaluatorError, match=r"`correct`, `concise`, and each is a LangSmith .*: `.*\.py:correct`"):
+            runner.read_evaluator(path, dialect=dialect)
     assert runner.read_evaluator(f"{path}:concise").entry == "concise"
-    with pytest.raises(EvaluatorError, match=r"could be of several tools; .* one of `promptfoo`, `langsmith`"):
-        runner.read_evaluator(f"{written(tmp_path, 'def score(a, b, c): return 1')}:score")
+    own = runner.read_evaluator(f"{written(tmp_path, 'def score(a, b, c): return 1')}:score")
+    assert (own.dialect, own.entry, [one.name for one in own.parameters]) == (None, "score", ["a", "b", "c"])
 
 
 def test_a_script_that_changes_the_part_beside_it_fakes_no_other_row(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ BRAINTRUST = [
     ),
     Published(
         "Braintrust's framework, names that it does not know are given by position, input first",
-        "def compare(prediction, expected):\n    return float(prediction['question'] == '2 + 2')\n",
+        "def compare(first, expected):\n    return float(first['question'] == '2 + 2')\n",
         [(None, 1.0), (None, 0.0)], dialect="braintrust",
     ),
     Published(

@@ -100,7 +100,7 @@ def test_the_scorer_of_an_eval_is_the_one_in_its_scores() -> None:
     for beside, told in (
         ("autoevals.Levenshtein", "autoevals.Levenshtein"),
         ("print", "print"),
-        ("len or max", "<line"),
+        ("len or max", "len or max"),
     ):
         with pytest.raises(EvaluatorError, match=rf"scorers `exact`, `{told}.*; say which: `a\.py:exact`"):
             parse_evaluator(text.format(f"exact, {beside}"), "a", "a.py")
@@ -125,7 +125,7 @@ def test_an_eval_by_its_long_name_needs_no_package_either(brought: str, called: 
     found = parse_evaluator(text, "a")
     assert (found.entry, found.packages) == ("exact", ())
     with patch.dict(sys.modules):
-        call = wrap(text, "exact", real=False)
+        call = wrap(text, "exact")
     assert call(output="a", reference="b") == {"score": 0.5, "explanation": None}
 
 

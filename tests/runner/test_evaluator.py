@@ -65,7 +65,7 @@ def test_signature() -> None:
         ("x = 1", "x.py has no function `evaluate`; define `def evaluate(output, reference): …`"),
         ("def Evaluate(a): pass", "(line 1 defines `Evaluate`)"),
         ("\ndef evalute(a): pass", "(line 2 defines `evalute`)"),
-        ("def score(a): pass", "(it defines `score`)"),
+        ("def score(a): pass", "`score(a)` likely scores a row: name it, `x.py:score`"),
         ("class A:\n def evaluate(self, output): pass", "(line 2 has one, inside the class `A`)"),
         ("def f():\n def evaluate(a): pass", "(it defines `f`)"),
         ("from m import evaluate", "x.py:1: the parameters of this `evaluate` cannot be seen"),

@@ -159,11 +159,11 @@ def _signature(evaluator: Evaluator) -> str:
     if evaluator.language == "typescript":
         by_name = not any(p.positional_only for p in evaluator.parameters)
         inside = ", ".join([*words, "…"] if evaluator.accepts_any else words)
-        return f"evaluate({{ {inside} }})" if by_name and inside else f"evaluate({inside})"
+        return f"{evaluator.called}({{ {inside} }})" if by_name and inside else f"{evaluator.called}({inside})"
     positional = sum(p.positional_only for p in evaluator.parameters)
     if positional:
         words.insert(positional, "/")
-    return f"evaluate({', '.join([*words, '**…'] if evaluator.accepts_any else words)})"
+    return f"{evaluator.called}({', '.join([*words, '**…'] if evaluator.accepts_any else words)})"
 
 
 def _aggregate(evaluator: Evaluator) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
-from runner.evaluators.foreign.module import ScriptModule, read_python
+from runner.evaluators.foreign.module import ScriptModule, SeveralError, read_python
 from runner.evaluators.foreign.registry import every, find
 from runner.evaluators.foreign.types import DATA, INLINE, ForeignDialect, Found
-from runner.text import listed, printable
+from runner.text import listed, printable, suggestion
 from sandboxes.base import Language
 
 
@@ -45,17 +45,25 @@ def detect(
     module = read_python(source, where) if language == "python" else _read_javascript(source, where)
     if module is None:
         return None
-    readings = [
-        Reading(one, found) for one in candidates if (found := one.read(module, entry, asked is not None)) is not None
-    ]
+    readings, several = [], None
+    for one in candidates:
+        try:
+            found = one.read(module, entry, asked is not None)
+        except SeveralError as error:
+            several = error
+            continue
+        if found is not None:
+            readings.append(Reading(one, found))
     readings = [reading for reading in readings if reading.found.sure] or readings
+    if several is not None and not readings:
+        raise several
     if len(readings) > 1:
         names = [reading.dialect.name for reading in readings]
-        raise EvaluatorError(
-            f'{where} could be a script for {listed(names)}; say which: dialect="{names[0]}", or in its header, '
-            f'[tool.evalcell], dialect = "{names[0]}"'
-        )
-    if not readings and (asked is not None or entry is not None):
+        entries = dict.fromkeys(f"{where}:{reading.found.entry}" for reading in readings)
+        which = f'dialect="{names[0]}", or in its header, [tool.evalcell], dialect = "{names[0]}"'
+        which = listed(entries) if len(entries) > 1 else which
+        raise SeveralError(f"{where} could be a script for {listed(names)}; say which: {which}")
+    if not readings and asked is not None:
         raise EvaluatorError(_none(module, where, asked, entry))
     return readings[0] if readings else None
 
@@ -66,13 +74,23 @@ def _read_javascript(source: str, where: str) -> ScriptModule | None:
     return read_javascript(source, where)
 
 
-def _none(module: ScriptModule, where: str, asked: ForeignDialect | None, entry: str | None) -> str:
+def _none(module: ScriptModule, where: str, asked: ForeignDialect, entry: str | None) -> str:
     """Why a script is not what was asked for."""
-    known = listed([*module.functions, *module.classes], 6) or "nothing"
-    if entry is not None and module.called(entry) is None and entry not in module.classes:
-        return f"{where} has no function `{printable(entry, 60)}`: it defines {known}"
-    if asked is None:
-        names = listed([one.name for one in every() if module.language in one.languages], 20)
-        called = printable(entry or "", 60)
-        return f'{where}: `{called}` could be of several tools; say which: dialect="NAME", one of {names}'
-    return f"{where}: no one of what it defines ({known}) is sure to be {asked.title}; name it: `{where}:NAME`"
+    known = [*module.functions, *module.classes, *module.values]
+    name = printable(entry or "", 60)
+    if entry is not None and module.called(entry) is None and entry not in known:
+        return f"{where} has no function `{name}`{suggestion(entry, known)}: it defines {listed(known, 6) or 'nothing'}"
+    marks = f"; {asked.marks}" if asked.marks else ""
+    if entry is not None:
+        function = module.called(entry)
+        words = name if function is None else printable(function.words, 200)
+        return (
+            f"{where}: `{words}` is not {asked.title}{marks}; leave the dialect out to have it called with what its "
+            "parameters name"
+        )
+    if not known:
+        return f"{where} defines nothing, and so is not {asked.title}{marks}"
+    return (
+        f"{where}: no one of what it defines ({listed(known, 6)}) is sure to be {asked.title}{marks}; name it: "
+        f"`{where}:NAME`, or leave the dialect out"
+    )

@@ -26,11 +26,6 @@ def program(part: str, evaluator: Evaluator, *beside: str, **options: object) ->
     return python_program(part, entry, evaluator.source, *beside, **options)
 
 
-def brings(evaluator: Evaluator, *packages: str) -> bool:
-    """True if one of these packages is there when the script runs."""
-    return any(one.startswith(packages) for one in evaluator.packages)
-
-
 def python_program(part: str, entry: str, source: str, *beside: str, **options: object) -> str:
     """
     A program that defines the function `entry`, by what `wrap` of a guest part makes of the script.

@@ -5,16 +5,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from runner.errors import EvaluatorError
 from runner.evaluators.python_signature import definitions, parameters, parse
-from runner.text import whole
+from runner.text import listed, whole
 from runner.types import Parameter
 from sandboxes.base import Language
 
 PATTERN = "{…}"
 """As a parameter's name in JavaScript: an object that is taken apart."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_T = TypeVar("_T")
+
+
+class SeveralError(EvaluatorError):
+    """Several functions of a script are of one dialect, and none was named."""
 
 
 class Function(NamedTuple):
@@ -90,7 +96,7 @@ class ScriptModule:
         first, dot, rest = text.partition(".")
         brought = self.imports.get(first, first)
         # `import braintrust.framework` is `braintrust` in the script, and is written as it is.
-        return text if text.startswith(f"{brought}.") else f"{brought}{dot}{rest}"
+        return text if f"{text}.".startswith(f"{brought}.") else f"{brought}{dot}{rest}"
 
 
 def read_python(source: str, where: str) -> ScriptModule:
@@ -119,10 +125,46 @@ def read_python(source: str, where: str) -> ScriptModule:
 
 
 def needed(module: ScriptModule, stubs: set[str], packages: Mapping[str, str]) -> tuple[str, ...]:
-    """The vendor's packages that the script needs: those of which it imports more than there are stubs for."""
-    more = [name for name in module.imports.values() if name not in stubs]
+    """The vendor's packages that the script needs: those of which it uses more than there are stubs for."""
+    known = {**module.imports, **dict(_imports_inside(module))}
+    used = {name for statement in module.body for node in ast.walk(statement) if (name := dotted(node)) and "." in name}
+    wholes = [*known.values(), *(module.whole_name(name) for name in used if name.partition(".")[0] in known)]
+    # What is looked up in a stub's own members is its part: `braintrust.Score.from_dict`.
+    more = [
+        name
+        for name in wholes
+        if name not in stubs and not any(name.startswith(f"{one}.") for one in stubs if one not in _modules(stubs))
+    ]
     found = [packages[top] for name in more if (top := name.partition(".")[0]) in packages]
     return tuple(dict.fromkeys(found))
+
+
+def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title: str) -> tuple[str, _T] | None:
+    """What is found by the name that was asked for, or by any. Raises EvaluatorError for several."""
+    if entry is not None:
+        return (entry, found[entry]) if entry in found else None
+    if len(found) > 1:
+        first = next(iter(found))
+        raise SeveralError(
+            f"{module.where} has {listed(found, 6)}, and each is {title}; say which: "
+            f'`{module.where}:{first}`, or in its header, [tool.evalcell], entry = "{first}"'
+        )
+    return next(iter(found.items()), None)
+
+
+def _modules(stubs: set[str]) -> set[str]:
+    """Those of the stubs that have others in them."""
+    return {one for one in stubs if any(other.startswith(f"{one}.") for other in stubs)}
+
+
+def _imports_inside(module: ScriptModule) -> Iterator[tuple[str, str]]:
+    """What functions import, by the name in them."""
+    for node in (node for statement in module.body for node in ast.walk(statement)):
+        match node:
+            case ast.Import(names=names):
+                yield from ((one.asname or one.name.partition(".")[0], one.name) for one in names)
+            case ast.ImportFrom(module=str(package), names=names, level=0):
+                yield from ((one.asname or one.name, f"{package}.{one.name}") for one in names)
 
 
 def _class(module: ScriptModule, node: ast.ClassDef) -> Class:

@@ -7,7 +7,8 @@ from functools import cache
 from importlib import import_module
 
 from runner.errors import EvaluatorError
-from runner.evaluators.foreign.types import NATIVE, ForeignDialect
+from runner.evaluators.entrypoint import NATIVE
+from runner.evaluators.foreign.types import ForeignDialect
 from runner.text import listed, printable, suggestion
 
 _MODULES = {
@@ -17,6 +18,7 @@ _MODULES = {
     "braintrust": "runner.evaluators.foreign.dialects.braintrust",
     "openai": "runner.evaluators.foreign.dialects.openai",
     "trl": "runner.evaluators.foreign.dialects.trl",
+    "verl": "runner.evaluators.foreign.dialects.verl",
     "inspect": "runner.evaluators.foreign.dialects.inspect",
     "deepeval": "runner.evaluators.foreign.dialects.deepeval",
     "mlflow": "runner.evaluators.foreign.dialects.mlflow",

@@ -6,14 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.types import Evaluator, Parameter
+from runner.types import Evaluator, InputMapping, Parameter
 from sandboxes.base import Language
 
 if TYPE_CHECKING:
     from runner.evaluators.foreign.module import Function, ScriptModule
 
-NATIVE = "native"
-"""As a dialect's name: evalcell's own way, whatever else the script looks like."""
 INLINE = "<inline>"
 """The entry of code that stands in a config file: an expression, or lines."""
 DATA = "<json>"
@@ -64,6 +62,8 @@ class Found(NamedTuple):
     """True where nothing else has such a function: it counts more than what looks alike beside it."""
     summary: bool = False
     """True if it is called once, with all rows, and gives figures of them."""
+    mapping: InputMapping = InputMapping()
+    """Where its parameters come from, if the header does not say."""
 
     @classmethod
     def of(
@@ -92,6 +92,8 @@ class ForeignDialect:
     """
     program: Callable[[Evaluator], str]
     """The text that a sandbox loads: it defines a function of the entry's name, around the unchanged script."""
+    marks: str = ""
+    """What a script of it has, for messages: `it is a subclass of BaseMetric with measure`."""
     arguments: Mapping[str, str] = field(default_factory=dict)
     """Where the script finds what a parameter gives, in its own words: `context.vars.expected` for `reference`."""
     languages: tuple[Language, ...] = ("python",)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
-from runner.evaluators.foreign.module import Class, Function, ScriptModule
+from runner.evaluators.foreign.module import Class, Function, ScriptModule, only
 from runner.evaluators.foreign.reads import reads
 from runner.evaluators.foreign.types import ForeignDialect, Found, asked, row
 from runner.evaluators.header import read_header
-from runner.text import listed, printable
+from runner.text import printable
 from runner.types import Evaluator, Parameter
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class Vendor:
 
 
 def dialect(
-    name: str, title: str, part: str, vendor: Vendor, arguments: Mapping[str, str], version: int = 1
+    name: str, title: str, part: str, vendor: Vendor, arguments: Mapping[str, str], version: int = 1, marks: str = ""
 ) -> ForeignDialect:
     """A dialect that is read by its vendor's marks, and whose guest part is `sandboxes/guest/foreign/<part>.py`."""
 
@@ -60,7 +57,7 @@ def dialect(
     def made(evaluator: Evaluator) -> str:
         return program(part, evaluator, "vendor")
 
-    return ForeignDialect(name, title, version, read, made, arguments)
+    return ForeignDialect(name, title, version, read, made, marks, arguments)
 
 
 def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> Found | None:
@@ -92,19 +89,6 @@ def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Ve
         return asked(function._replace(parameters=(*left,)), vendor.columns)
     known = dict(vendor.columns)
     return row(known, {word for word, names in known.items() if any(reads(module, entry, name) for name in names)})
-
-
-def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title: str) -> tuple[str, _T] | None:
-    """What is found by the name that was asked for, or by any. Raises EvaluatorError for several."""
-    if entry is not None:
-        return (entry, found[entry]) if entry in found else None
-    if len(found) > 1:
-        first = next(iter(found))
-        raise EvaluatorError(
-            f"{module.where} has {listed(found, 6)}, and each is {title}; say which: "
-            f'`{module.where}:{first}`, or in its header, [tool.evalcell], entry = "{first}"'
-        )
-    return next(iter(found.items()), None)
 
 
 def _candidates(module: ScriptModule, vendor: Vendor) -> Iterator[tuple[str, Function]]:

@@ -116,7 +116,7 @@ class Module:
         """The function to call, or what may be one. Something that certainly is no function is none of it."""
         places: tuple[tuple[How, Node | None], ...] = (
             ("named", self._exported.get(name)),
-            ("default", self._exported.get("default")),
+            ("default", self._exported.get("default") if name in ("evaluate", "aggregate") else None),
             ("local", self.bindings.get(name)),
         )
         for how, node in places:
@@ -137,6 +137,27 @@ class Module:
     def resolved(self, node: Node) -> Node:
         """What stands inside of casts and brackets, and behind other names, as far as one may look."""
         return self._way(node)[-1]
+
+    def returned(self, function: Node) -> Node | None:
+        """The function that a function makes; None for one that makes none."""
+        body = function.child_by_field_name("body")
+        if body is None or body.type != "statement_block":
+            return self._made(body, {})
+        inner = {}
+        for each in body.named_children:
+            for one in (each, *(each.named_children if each.type == "lexical_declaration" else ())):
+                name = one.child_by_field_name("name")
+                if name is not None:
+                    inner[self.text(name)] = one.child_by_field_name("value") or one
+        returns = [each for each in body.named_children if each.type == "return_statement" and each.named_children]
+        return self._made(returns[-1].named_children[0], inner) if returns else None
+
+    def _made(self, node: Node | None, inner: dict[str, Node]) -> Node | None:
+        while node is not None and node.type == "parenthesized_expression" and node.named_children:
+            node = node.named_children[0]
+        if node is not None and node.type == "identifier":
+            node = inner.get(self.text(node))
+        return node if node is not None and node.type in FUNCTIONS else None
 
     def _way(self, node: Node) -> list[Node]:
         """From a node to what it resolves to, both included."""

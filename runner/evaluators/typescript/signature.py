@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.errors import EvaluatorError
 from runner.evaluators.beside import is_beside
 from runner.evaluators.entrypoint import AGGREGATE, NAME, RESULTS
-from runner.evaluators.python_signature import ALONE, Signature
+from runner.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, plain_name
+from runner.evaluators.python_signature import ALONE, NoFunctionError, Signature
 from runner.evaluators.typescript.object_type import Members, function_type, is_value, key_of, members
 from runner.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module, TangledError
 from runner.evaluators.typescript.syntax_errors import problem
@@ -23,7 +26,9 @@ MOST = 255
 """Parameters."""
 
 _COLUMNS = ("output", "reference", "input", "metadata")
+_TEXTS = ("text", "s", "str", "string", "value", "a", "x")
 _KINDS = {"internal_module": "namespace", "object": "object", **dict.fromkeys(CLASSES, "class")}
+_WORD = re.compile(r"[\w$]+")
 _COMMON_JS = ("module.exports", "exports.evaluate", "module.exports.evaluate")
 
 
@@ -36,6 +41,23 @@ def read_typescript(source: str, where: str) -> Signature:
 
     Raises EvaluatorError, and SandboxUnavailableError where the parser is not installed.
     """
+    script = read_script(source, where)
+    found, whole_dataset = script.function(NAME), aggregate_in(script)
+    aggregate = None if whole_dataset is None else Aggregate(accepts_any=True)
+    if whole_dataset is not None and (found is None or found.node == whole_dataset):
+        description = description_of(script, whole_dataset)
+        return ALONE._replace(docstring=description, aggregate=aggregate)
+    if found is None:
+        raise NoFunctionError(where, _near_miss(script), DEFINE)
+    function = found.node
+    if function.type not in FUNCTIONS:
+        raise _Unseen(where, function)
+    parameters, accepts_any = parameters_of(script, function, where, NAME, found.annotation)
+    return Signature(parameters, accepts_any, description_of(script, function), aggregate=aggregate)
+
+
+def read_script(source: str, where: str) -> Module:
+    """Parse a script. Raises EvaluatorError for wrong syntax, and for what it imports that is not there."""
     try:
         script = Module(source)
     except TangledError as error:
@@ -43,23 +65,10 @@ def read_typescript(source: str, where: str) -> Signature:
     if wrong := problem(script):
         raise EvaluatorError(pointed(where, source, *wrong))
     refuse_imports(script, where)
-    found, whole_dataset = script.function(NAME), _aggregate(script)
-    aggregate = None if whole_dataset is None else Aggregate(accepts_any=True)
-    if whole_dataset is not None and (found is None or found.node == whole_dataset):
-        description = whole(_description(script, whole_dataset))
-        return ALONE._replace(docstring=description, aggregate=aggregate)
-    if found is None:
-        raise EvaluatorError(f"{where} has no function `evaluate`{_near_miss(script)}; {DEFINE}")
-    function = found.node
-    if function.type not in FUNCTIONS:
-        raise _Unseen(where, function)
-    parameters, accepts_any = _parameters(script, function, where, found.annotation)
-    if len(parameters) > MOST:
-        raise EvaluatorError(f"{where}:{_line(function)}: `evaluate` has more than {MOST} parameters")
-    return Signature(parameters, accepts_any, whole(_description(script, function)), aggregate=aggregate)
+    return script
 
 
-def _aggregate(script: Module) -> Node | None:
+def aggregate_in(script: Module) -> Node | None:
     """The function `aggregate(results, …)`. One that does not take `results` first is the script's own."""
     found = script.function(AGGREGATE)
     if found is None or found.node.type not in FUNCTIONS:
@@ -110,8 +119,18 @@ class _Formal(NamedTuple):
         return self.pattern.type == "identifier"
 
 
+def parameters_of(
+    script: Module, function: Node, where: str, name: str, annotation: Node | None = None
+) -> tuple[tuple[Parameter, ...], bool]:
+    """The parameters of the function `name`, and whether it takes any. Raises EvaluatorError."""
+    found = _parameters(script, function, where, name, annotation)
+    if len(found[0]) > MOST:
+        raise EvaluatorError(f"{where}:{_line(function)}: `{name}` has more than {MOST} parameters")
+    return found
+
+
 def _parameters(
-    script: Module, function: Node, where: str, annotation: Node | None
+    script: Module, function: Node, where: str, called: str, annotation: Node | None
 ) -> tuple[tuple[Parameter, ...], bool]:
     formals = _formals(function)
     if outside := function_type(script, annotation):
@@ -126,9 +145,10 @@ def _parameters(
         return _destructured(script, named[0], where)
     if not named or not all(formal.plain for formal in named):
         raise EvaluatorError(
-            f"{where}:{_line(function)}: `evaluate` must take one object or plain parameters; {DEFINE}"
+            f"{where}:{_line(function)}: `{called}` must take one object or plain parameters; {DEFINE}"
         )
-    if len(named) == 1 and not _is_by_position(script, named[0]):
+    known = _COLUMNS[:2] if called == NAME else {*_COLUMNS[:3], *OUTPUTS, *REFERENCES, *INPUTS, *_TEXTS}
+    if len(named) == 1 and not _is_by_position(script, named[0], known):
         return _object(members(script, named[0].annotation))
     return tuple(
         Parameter(name=script.text(formal.pattern), positional_only=True, required=not formal.optional)
@@ -149,13 +169,13 @@ def _formals(function: Node) -> list[_Formal]:
     return found
 
 
-def _is_by_position(script: Module, formal: _Formal) -> bool:
+def _is_by_position(script: Module, formal: _Formal, known: Collection[str]) -> bool:
     """True if a single parameter is one value, not the object of all parameters."""
     if is_value(script, formal.annotation):
         return True
     # Nobody names the object of all so; a function that does would score the wrong thing without a word.
     bare = formal.annotation is None or script.text(formal.annotation, 20).strip(": ") in ("any", "unknown")
-    return bare and script.text(formal.pattern, 20) in _COLUMNS[:2]
+    return bare and plain_name(script.text(formal.pattern, 60)) in known
 
 
 def _object(found: Members) -> tuple[tuple[Parameter, ...], bool]:
@@ -227,6 +247,21 @@ def _inside(script: Module, node: Node) -> tuple[Node, str] | None:
         if script.text(key, 20) == NAME:
             return part, f"the {kind} `{printable(script.text(name, 200), 60)}`" if name else "the default export"
     return None
+
+
+def calls(script: Module) -> set[str]:
+    """The names of functions that a function of the script uses, other than its own."""
+    found: set[str] = set()
+    for name, node in script.bindings.items():
+        if (function := script.resolved(node)).type in FUNCTIONS:
+            text = script.text(function.child_by_field_name("body") or function)
+            found |= {*_WORD.findall(text)} & script.bindings.keys() - {name}
+    return found
+
+
+def description_of(script: Module, function: Node) -> str:
+    """What the script says of itself, or of this function."""
+    return whole(_description(script, function))
 
 
 def _description(script: Module, function: Node) -> str:

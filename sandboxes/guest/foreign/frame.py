@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SCRIPT = "evaluator.py"
 ROW = ("output", "reference", "input", "metadata")
 """What a row has for each dialect."""
+_STAND_IN = "__evalcell__"
 _COROUTINE = 0x80  # inspect.CO_COROUTINE
 
 
@@ -129,18 +130,40 @@ def parameters(function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
 
 
 def stub(name: str, **members: Any) -> None:
-    """Make a module, and those above it, that a script may import where the vendor's package is not installed."""
-    above = ""
-    for part in name.split("."):
-        whole = f"{above}.{part}" if above else part
-        if whole not in sys.modules:
-            module = ModuleType(whole)
-            module.__path__ = []  # one that may have others below it
-            sys.modules[whole] = module
-            if above:
-                setattr(sys.modules[above], part, module)
-        above = whole
+    """
+    Make a module, and those above it, that a script may import where the vendor's package is not installed.
+
+    The package itself is left as it is: a stand-in hides nothing of it.
+    """
+    top, *below = name.split(".")
+    if not _is_stand_in(top):
+        if _is_installed(top):
+            return
+        _make(top)
+    for part in below:
+        above, top = top, f"{top}.{part}"
+        if top not in sys.modules:
+            setattr(sys.modules[above], part, _make(top))
     vars(sys.modules[name]).update(members)
+
+
+def _make(name: str) -> ModuleType:
+    module = sys.modules[name] = ModuleType(name)
+    module.__path__ = []  # one that may have others below it
+    module.__dict__[_STAND_IN] = True
+    return module
+
+
+def _is_stand_in(name: str) -> bool:
+    return name in sys.modules and _STAND_IN in vars(sys.modules[name])
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        __import__(name)
+    except ImportError:
+        return False
+    return True
 
 
 def score_of(value: Any, comment: Any = None) -> dict[str, Any] | None:

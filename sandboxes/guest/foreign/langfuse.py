@@ -85,9 +85,9 @@ def load_page(source: str) -> ModuleType:
     return load(source, **{one.__name__: one for one in (EvaluationContext, EvaluationResult, Score, ToolCall)})
 
 
-def wrap(source: str, entry: str, page: bool, real: bool, summary: bool) -> Callable[..., Any]:
+def wrap(source: str, entry: str, page: bool, summary: bool) -> Callable[..., Any]:
     """
-    The function that takes a row's words. `page`: it was written for the page. `real`: the package is there.
+    The function that takes a row's words. `page`: it was written for the page.
 
     `summary`: it judges all rows together, and the function takes their results, as `aggregate` does.
     """
@@ -95,9 +95,8 @@ def wrap(source: str, entry: str, page: bool, real: bool, summary: bool) -> Call
         function = named(load_page(source), entry)
         own: dict[str, bool] = {}
     else:
-        if not real:
-            stub("langfuse", Evaluation=Evaluation)
-            stub("langfuse.experiment", Evaluation=Evaluation)
+        stub("langfuse", Evaluation=Evaluation)
+        stub("langfuse.experiment", Evaluation=Evaluation)
         function = named(load(source), entry)
         own, _ = parameters(function)
 

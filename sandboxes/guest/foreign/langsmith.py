@@ -65,19 +65,18 @@ class RunEvaluator:
     """The base class of LangSmith's evaluators."""
 
 
-def wrap(source: str, entry: str, page: bool, real: bool, summary: bool, alone: dict[str, str]) -> Callable[..., Any]:
+def wrap(source: str, entry: str, page: bool, summary: bool, alone: dict[str, str]) -> Callable[..., Any]:
     """
-    The function that takes a row's words. `page`: it was written for the page. `real`: the package is there.
+    The function that takes a row's words. `page`: it was written for the page.
 
     `alone`: by a row's word, the one key that the script reads of it: a value that is no object stands there.
     `summary`: it judges all rows together, and the function takes their results, as `aggregate` does.
     """
-    if not real:
-        stub("langsmith")
-        stub("langsmith.schemas", Run=Run, Example=Example)
-        results = {"EvaluationResult": EvaluationResult, "EvaluationResults": EvaluationResults}
-        stub("langsmith.evaluation", **results, run_evaluator=_same, RunEvaluator=RunEvaluator)
-        stub("langsmith.evaluation.evaluator", **results, run_evaluator=_same, RunEvaluator=RunEvaluator)
+    stub("langsmith")
+    stub("langsmith.schemas", Run=Run, Example=Example)
+    results = {"EvaluationResult": EvaluationResult, "EvaluationResults": EvaluationResults}
+    stub("langsmith.evaluation", **results, run_evaluator=_same, RunEvaluator=RunEvaluator)
+    stub("langsmith.evaluation.evaluator", **results, run_evaluator=_same, RunEvaluator=RunEvaluator)
     module = load(source)
     function = named(module, entry)
     own, _ = parameters(function)

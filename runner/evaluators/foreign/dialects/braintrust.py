@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from runner.errors import EvaluatorError
-from runner.evaluators.foreign.guest import brings, program
-from runner.evaluators.foreign.module import ScriptModule, dotted, needed
+from runner.evaluators.foreign.guest import program
+from runner.evaluators.foreign.module import Function, ScriptModule, SeveralError, dotted, needed, only
 from runner.evaluators.foreign.reads import uses
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
-from runner.text import listed
+from runner.evaluators.likely import OUTPUTS, REFERENCES, plain_name
+from runner.text import listed, printable
 from runner.types import Evaluator
 
 _ENTRY = "handler"
@@ -30,6 +31,7 @@ _STUBS = {
         "braintrust.score.Score",
         "braintrust.score.Scorer",
     ),
+    *("braintrust.projects", "braintrust.projects.create"),
     *("braintrust_core.score.Score", "braintrust_core.score.Scorer", "autoevals", "autoevals.Score"),
     *("autoevals.Scorer", "autoevals.score.Score", "autoevals.score.Scorer"),
     "autoevals.serializable_data_class.SerializableDataClass",
@@ -41,13 +43,17 @@ _PACKAGES = {"autoevals": "autoevals", "braintrust": "braintrust", "braintrust_c
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     packages = needed(module, _STUBS, _PACKAGES)
-    name = _seen(module, named) if entry is None else _asked(module, entry, named)
+    listed_scores = _listed(module)
+    name = _seen(module, named, listed_scores) if entry is None else _asked(module, entry, named, listed_scores)
     if name is None:
         return None
     function = module.called(name)
+    if function is not None:
+        _refuse_swapped(module, function)
     words = f"{name}(output, expected)" if function is None else function.words
     docstring = module.docstring or ("" if function is None else function.docstring)
-    sure = name == _ENTRY or (entry is None and name in _users(module) and {*module.functions[name].names} <= _WORDS)
+    sure = name == _ENTRY or name in listed_scores
+    sure = sure or (entry is None and name in _users(module) and {*module.functions[name].names} <= _WORDS)
     needs = {
         word
         for word, own in (("reference", "expected"), ("input", "input"))
@@ -59,58 +65,97 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     return Found(name, parameters, signature=words, packages=packages, docstring=docstring, sure=sure)
 
 
-def _asked(module: ScriptModule, entry: str, named: bool) -> str | None:
+def _asked(module: ScriptModule, entry: str, named: bool, listed_scores: Mapping[str, bool]) -> str | None:
     """The entry: a function, a method, a scorer's class, or a scorer that is imported."""
-    function, scorers = module.called(entry), _scorers(module)
-    if entry in scorers or (function is not None and "expected" in function.names):
+    function = module.called(entry)
+    if entry in _scorers(module) or listed_scores.get(entry):
+        return entry
+    if function is not None and "expected" in function.names and (named or {*function.required} <= _WORDS):
         return entry
     return entry if named and (function is not None or entry in module.values) else None
 
 
-def _seen(module: ScriptModule, named: bool) -> str | None:
+def _refuse_swapped(module: ScriptModule, function: Function) -> None:
+    """
+    Refuse a function that Braintrust gives the input as an output, or the other way round.
+
+    It gives what it does not know by place, input first: `f(prediction, expected)` gets the input as `prediction`.
+    """
+    left = [name for name in ("input", "expected", "metadata", "output") if name not in function.names]
+    unknown = [name for name in function.required if name not in _WORDS]
+    for name, given in zip(unknown, left, strict=False):
+        plain = plain_name(name)
+        if given != "expected" and plain in OUTPUTS | REFERENCES and given != "output":
+            raise EvaluatorError(
+                f"{module.where}:{function.line}: Braintrust gives {function.words} its {given} as `{name}`, by its "
+                f"place; rename it to `output` or `expected`, or have it called by what its parameters name: "
+                f'`{module.where}:{function.name}` with dialect="native"'
+            )
+
+
+def _seen(module: ScriptModule, named: bool, listed_scores: Mapping[str, bool]) -> str | None:
     if _ENTRY in module.functions:
         return _ENTRY
-    if (listed_scores := _of_eval(module)) is not None:
-        return listed_scores
+    if listed_scores:
+        return _of_eval(module, listed_scores)
     scorers = _scorers(module)
     own = [name for name, one in module.functions.items() if {"output", "expected"} <= {*one.names}]
     own = own or [name for name in _users(module) if {"input", "output"} <= {*module.functions[name].names}]
     found = own or [name for name in scorers if name in module.classes] or ([] if module.functions else scorers)
     if not found and named:
         found = list(module.functions)
-    return found[0] if len(found) == 1 else None
+    alone = only(module, {name: name for name in found}, None, "a Braintrust scorer")
+    return None if alone is None else alone[0]
 
 
-def _of_eval(module: ScriptModule) -> str | None:
-    """The scorer of the `Eval(…, scores=[…])` at the script's top level. Raises EvaluatorError for others than one."""
-    names: dict[str, bool] = {}  # with whether the script has such a name
-    for each in _listed(module):
-        name = dotted(each.func if isinstance(each, ast.Call) else each)
-        known = module.called(name) is not None or any(
-            name in kind for kind in (module.classes, module.imports, module.values)
-        )
-        names[name or f"<line {each.lineno}>"] = known
-    if len(names) > 1 or not all(names.values()):
-        first = next((name for name, known in names.items() if known), None)
-        step = (
-            "give the one to run a name in the script, as `from autoevals import Levenshtein` does, and say which: "
-            f"`{module.where}:Levenshtein`"
-            if first is None
-            else f"say which: `{module.where}:{first}`, or in its header, [tool.evalcell], "
-            f'dialect = "braintrust" and entry = "{first}"'
-        )
-        scorers = "scorers" if len(names) > 1 else "scorer"
-        raise EvaluatorError(f"{module.where}: its Eval has the {scorers} {listed(names, 6)}; {step}")
-    return next(iter(names), None)
+def _of_eval(module: ScriptModule, names: Mapping[str, bool]) -> str:
+    """The scorer of the script's `Eval(…, scores=[…])`. Raises EvaluatorError for others than one."""
+    known = [name for name, is_known in names.items() if is_known]
+    if len(names) == 1 and known:
+        return known[0]
+    step = (
+        f"say which: `{module.where}:{known[0]}`, or in its header, [tool.evalcell], "
+        f'dialect = "braintrust" and entry = "{known[0]}"'
+        if known
+        else "give the one to run a name at the top of the script, such as `scorer = …` or "
+        f"`from autoevals import Levenshtein`, and say which: `{module.where}:scorer`"
+    )
+    scorers = "scorers" if len(names) > 1 else "scorer"
+    raise SeveralError(f"{module.where}: its Eval has the {scorers} {listed(names, 6)}; {step}")
 
 
-def _listed(module: ScriptModule) -> Iterator[ast.expr]:
-    """What stands in the lists of scores."""
-    for statement in module.body:
-        for node in ast.walk(statement) if isinstance(statement, ast.Expr | ast.Assign) else ():
-            if isinstance(node, ast.Call) and module.whole_name(dotted(node.func)) in _EVALS:
-                scores = next((one.value for one in node.keywords if one.arg == "scores"), None)
-                yield from scores.elts if isinstance(scores, ast.List | ast.Tuple) else ()
+def _listed(module: ScriptModule) -> dict[str, bool]:
+    """What the script hands to Braintrust as scorers, with whether it is a name that can be called here."""
+    found = {}
+    for node in (node for statement in module.body for node in ast.walk(statement) if isinstance(node, ast.Call)):
+        for each in _handed(module, node):
+            alone = isinstance(each, ast.Call) and not each.args and not each.keywords
+            name = dotted(each.func if isinstance(each, ast.Call) and alone else each)
+            first, dot, _ = name.partition(".")
+            known = module.called(name) is not None or any(
+                name in kind for kind in (module.classes, module.imports, module.values)
+            )
+            known = known or (bool(dot) and first in module.imports and _is_scorer(module.whole_name(name)))
+            found[name or _short(each)] = known
+    return found
+
+
+def _handed(module: ScriptModule, node: ast.Call) -> list[ast.expr]:
+    """The scorers that `Eval(…, scores=[…])` and `project.scorers.create(handler=…)` are given."""
+    called, keywords = dotted(node.func), {one.arg: one.value for one in node.keywords}
+    if called.endswith(".scorers.create") and any(one.startswith("braintrust") for one in module.imports.values()):
+        return [keywords["handler"]] if "handler" in keywords else []
+    if module.whole_name(called) not in _EVALS:
+        return []
+    scores: ast.AST | None = keywords.get("scores", node.args[3] if len(node.args) > 3 else None)
+    if isinstance(scores, ast.Name):
+        scores = module.values.get(scores.id)
+    return scores.elts if isinstance(scores, ast.List | ast.Tuple | ast.Set) else []
+
+
+def _short(node: ast.expr) -> str:
+    """An expression, in short."""
+    return printable(ast.unparse(node), 60)
 
 
 def _scorers(module: ScriptModule) -> list[str]:
@@ -139,15 +184,16 @@ def _is_scorer(name: str) -> bool:
 
 
 def _program(evaluator: Evaluator) -> str:
-    return program("braintrust", evaluator, real=brings(evaluator, *_PACKAGES))
+    return program("braintrust", evaluator)
 
 
 DIALECT = ForeignDialect(
     name="braintrust",
     title="a Braintrust scorer",
-    version=2,
+    version=3,
     read=_read,
     program=_program,
+    marks="one takes `output` and `expected`, stands in the `scores` of an `Eval`, or is a subclass of Scorer",
     arguments={"output": "output", "reference": "expected", "input": "input", "metadata": "metadata"},
     higher_is_better=True,
 )

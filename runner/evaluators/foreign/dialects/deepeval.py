@@ -21,4 +21,5 @@ DIALECT = dialect(
         "input": "test_case.input",
         "metadata": "test_case.metadata",
     },
+    marks="one is a subclass of BaseMetric with `measure`",
 )

@@ -15,4 +15,5 @@ DIALECT = dialect(
         "input": "state.input",
         "metadata": "state.metadata",
     },
+    marks="one has the decorator @scorer",
 )

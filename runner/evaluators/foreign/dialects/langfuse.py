@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runner.errors import EvaluatorError
-from runner.evaluators.foreign.guest import brings, program
-from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed
+from runner.evaluators.foreign.guest import program
+from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed, only
 from runner.evaluators.foreign.reads import uses
 from runner.evaluators.foreign.summaries import reads
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
@@ -14,6 +14,7 @@ PAGE = "evaluate"
 _RUN = "item_results"
 """The parameter of what Langfuse calls after all rows."""
 _MARKS = ("observation", "experiment", "EvaluationContext")
+_KEYWORDS = {"input", "output", "expected_output", "metadata"}
 _STUBS = {"langfuse", "langfuse.Evaluation", "langfuse.experiment", "langfuse.experiment.Evaluation"}
 
 
@@ -43,15 +44,20 @@ def _of_page(module: ScriptModule, named: bool) -> Function | None:
     function = module.functions.get(PAGE)
     if function is None or len(function.required) != 1 or function.decorators or function.names[0] == PATTERN:
         return None
-    return function if named or any(mark in module.source for mark in _MARKS) else None
+    return function if any(mark in module.source for mark in _MARKS) or (function.names[0] == "ctx" and named) else None
 
 
 def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> Function | None:
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
-    found = [one for one in some if one is not None and "." not in one.name and _is_ours(one)]
-    if not found and named and len(some) == 1:
-        return some[0]
-    return found[0] if len(found) == 1 else None
+    ours = _takes_keywords if named else _is_ours
+    found = {one.name: one for one in some if one is not None and "." not in one.name and ours(one)}
+    alone = only(module, found, None, "a Langfuse evaluator")
+    return None if alone is None else alone[1]
+
+
+def _takes_keywords(function: Function) -> bool:
+    """One that can be called with Langfuse's keywords, which are more than those that it knows."""
+    return _is_ours(function) or (bool(function.names or function.accepts_any) and {*function.required} <= _KEYWORDS)
 
 
 def _is_ours(function: Function) -> bool:
@@ -62,8 +68,7 @@ def _is_ours(function: Function) -> bool:
 
 
 def _program(evaluator: Evaluator) -> str:
-    page, real = evaluator.entry == PAGE, brings(evaluator, "langfuse")
-    return program("langfuse", evaluator, page=page, real=real, summary=not evaluator.evaluates)
+    return program("langfuse", evaluator, page=evaluator.entry == PAGE, summary=not evaluator.evaluates)
 
 
 DIALECT = ForeignDialect(
@@ -73,6 +78,7 @@ DIALECT = ForeignDialect(
     read=_read,
     program=_program,
     languages=("python", "typescript"),
+    marks="one is `evaluate(ctx)`, which reads `ctx.observation`, or takes `output`, `expected_output` and `**kwargs`",
     arguments={
         "output": "observation.output (output)",
         "reference": "experiment.item_expected_output (expected_output)",

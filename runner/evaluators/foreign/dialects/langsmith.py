@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.evaluators.column import BY_NAME
-from runner.evaluators.foreign.guest import brings, program
-from runner.evaluators.foreign.module import Function, ScriptModule, needed, read_python
+from runner.evaluators.foreign.evidence import reads_object
+from runner.evaluators.foreign.guest import program
+from runner.evaluators.foreign.module import Function, ScriptModule, needed, only, read_python
 from runner.evaluators.foreign.reads import keys, uses
 from runner.evaluators.foreign.summaries import takes_lists
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
@@ -16,6 +17,7 @@ PAGE = "perform_eval"
 _WORDS = ("inputs", "outputs", "reference_outputs")
 _OWN = {"output": "outputs", "reference": "reference_outputs", "input": "inputs"}
 _SUPPORTED = {"run", "example", "runs", "examples", *_WORDS, "attachments"}
+_OF_RUNS = {*_WORDS, "extra", "metadata", "attachments", "child_runs", "trace_id"}
 _STUBS = {
     *("langsmith", "langsmith.schemas", "langsmith.schemas.Run", "langsmith.schemas.Example"),
     *("langsmith.evaluation", "langsmith.evaluation.evaluator"),
@@ -75,10 +77,17 @@ def _function(module: ScriptModule, entry: str | None, named: bool) -> Function 
     if entry is None and PAGE in module.functions:
         return module.functions[PAGE]
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
-    found = [one for one in some if one is not None and _is_ours(one)]
-    if not found and named and len(some) == 1 and some[0] is not None and len(some[0].required) == 2:
-        return some[0]
-    return found[0] if len(found) == 1 else None
+    found = {one.name: one for one in some if one is not None and _is_ours(one)}
+    if not found and named:
+        found = {one.name: one for one in some if one is not None and _takes_two(module, one)}
+    alone = only(module, found, None, "a LangSmith evaluator")
+    return None if alone is None else alone[1]
+
+
+def _takes_two(module: ScriptModule, function: Function) -> bool:
+    """One of two parameters of any names, which get a run and an example, and that looks into these."""
+    required = function.required
+    return len(required) == 2 and any(reads_object(module, function, name, _OF_RUNS) for name in required)
 
 
 def _is_ours(function: Function) -> bool:
@@ -91,13 +100,12 @@ def _is_ours(function: Function) -> bool:
 
 
 def _program(evaluator: Evaluator) -> str:
-    page, real = evaluator.entry == PAGE, brings(evaluator, "langsmith")
     module = read_python(evaluator.source, evaluator.name)
     function = module.called(evaluator.entry or "")
     read = {word: _keys(module, function, word) for word in _OWN} if function else {}
     alone = {word: names[0] for word, names in read.items() if len(names) == 1}
-    summary = not evaluator.evaluates
-    return program("langsmith", evaluator, page=page, real=real, summary=summary, alone=alone)
+    page, summary = evaluator.entry == PAGE, not evaluator.evaluates
+    return program("langsmith", evaluator, page=page, summary=summary, alone=alone)
 
 
 DIALECT = ForeignDialect(
@@ -106,6 +114,7 @@ DIALECT = ForeignDialect(
     version=4,
     read=_read,
     program=_program,
+    marks="one takes `run` and `example`, or `outputs`, `reference_outputs` and `inputs`",
     arguments={
         "output": "run.outputs",
         "reference": "example.outputs (reference_outputs)",

@@ -19,4 +19,5 @@ DIALECT = dialect(
         columns={"output": ("outputs",), "reference": ("expectations",), "input": ("inputs",)},
     ),
     {"output": "outputs", "reference": "expectations", "input": "inputs", "metadata": "(nothing)"},
+    marks="one has the decorator @scorer, or is a subclass of Scorer",
 )

@@ -9,8 +9,9 @@ from typing import Any
 
 from runner.errors import EvaluatorError
 from runner.evaluators.column import BY_NAME
+from runner.evaluators.foreign.evidence import reads_object
 from runner.evaluators.foreign.guest import python_program
-from runner.evaluators.foreign.module import ScriptModule, read_python
+from runner.evaluators.foreign.module import Function, ScriptModule, read_python
 from runner.evaluators.foreign.reads import keys
 from runner.evaluators.foreign.types import DATA, ForeignDialect, Found, row
 from runner.text import listed, printable, shown, suggestion
@@ -44,6 +45,7 @@ _UNKNOWN = {
 _FUNCTIONS = {"min", "max", "abs", "floor", "ceil", "exp", "sqrt", "log"}
 _STRANGE = re.compile(r"[#\\]|(?<![\w.])\d+(?![eE]\d*\b)[^\W\d]")
 """What Python reads as a comment, a longer line or a number of its own, and the formula has not."""
+_OF_SAMPLES = {"output_text", "output_json", "choices", "output_tools"}
 _DEPTH = 8
 _FORMULA = 2000
 """Characters."""
@@ -51,7 +53,7 @@ _FORMULA = 2000
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     function = module.called(entry or _ENTRY)
-    if function is None or not ((named and entry is not None) or function.names[:2] == ("sample", "item")):
+    if function is None or not (function.names[:2] == ("sample", "item") or (named and _takes_two(module, function))):
         return None
     item = function.names[1] if len(function.names) > 1 else "item"
     read = keys(module, function.name, item)
@@ -59,6 +61,11 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     fields = [Parameter(name=f"item.{name}", columns=(name,)) for name in needs if name not in BY_NAME]
     found = Found.of(module, function, sure=function.name == _ENTRY)
     return found._replace(parameters=(*row(needs=needs), *fields))
+
+
+def _takes_two(module: ScriptModule, function: Function) -> bool:
+    """One of two parameters of any names, that looks for what a sample has in the first."""
+    return len(function.names) >= 2 and reads_object(module, function, function.names[0], _OF_SAMPLES) is not False
 
 
 def read_grader(text: str, where: str) -> Found:
@@ -168,6 +175,7 @@ DIALECT = ForeignDialect(
     version=4,
     read=_read,
     program=_program,
+    marks='one is `grade(sample, item)`, which reads `sample["output_text"]`',
     arguments={
         "output": "sample.output_text and sample.output_json",
         "reference": "item.reference",

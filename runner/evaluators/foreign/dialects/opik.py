@@ -10,4 +10,5 @@ DIALECT = dialect(
     "opik",
     Vendor("opik", ("opik",), bases=("BaseMetric",), methods=("score",), never=("task_span",), by_column=()),
     {},
+    marks="one is a subclass of BaseMetric with `score`",
 )

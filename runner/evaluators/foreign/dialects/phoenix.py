@@ -17,4 +17,5 @@ DIALECT = dialect(
         bound="bind",
     ),
     {},
+    marks="one has the decorator @create_evaluator",
 )

@@ -3,26 +3,51 @@
 from __future__ import annotations
 
 from runner.errors import EvaluatorError
+from runner.evaluators.foreign.evidence import reads_object
 from runner.evaluators.foreign.guest import program
-from runner.evaluators.foreign.module import PATTERN, ScriptModule
+from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, only
 from runner.evaluators.foreign.types import INLINE, ForeignDialect, Found
 from runner.types import Evaluator
 from sandboxes.base import Language
 
 _ENTRY = "get_assert"
 _DEFAULT = "default"
+_KEYS = {
+    *("vars", "config", "test", "prompt", "provider", "providerResponse", "metadata", "trace", "logProbs"),
+    *("provider_response", "log_probs"),
+}
+"""Of the context."""
 _CONTEXT = ("context", "ctx", "_context", PATTERN)
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
-    function = module.called(entry or (_ENTRY if module.language == "python" else _DEFAULT))
+    first = _ENTRY if module.language == "python" else _DEFAULT
+    function = module.called(entry or first)
+    if function is None and entry is None:
+        some = {one.name: one for one in module.functions.values() if _is_ours(module, one)}
+        alone = only(module, some, None, "a promptfoo assertion") if named or module.language == "python" else None
+        function = None if alone is None else alone[1]
     if function is None:
         return None
-    by_name = len(function.names) == 2 and function.names[0] == "output" and function.names[1] in _CONTEXT
-    sure = function.name == _ENTRY or module.is_common
-    if not (named or sure or by_name):
+    sure = function.name == _ENTRY
+    if not (sure or _takes_context(module, function)):
         return None
-    return Found.of(module, function, sure=sure)
+    if not (named or sure or module.is_common or _is_ours(module, function)):
+        return None
+    return Found.of(module, function, sure=sure or module.is_common)
+
+
+def _is_ours(module: ScriptModule, function: Function) -> bool:
+    """A function of an output and its context, by the names."""
+    own = function.names
+    return len(own) == 2 and own[0] == "output" and own[1] in _CONTEXT and _takes_context(module, function)
+
+
+def _takes_context(module: ScriptModule, function: Function) -> bool:
+    """False for one whose second parameter is text, such as a reference, or documents by the name `context`."""
+    if len(function.names) < 2 or function.names[1].startswith("_"):
+        return True
+    return reads_object(module, function, function.names[1], _KEYS) is not False
 
 
 def read_inline(source: str, where: str, language: Language) -> Found:
@@ -46,6 +71,7 @@ DIALECT = ForeignDialect(
     read=_read,
     program=_program,
     languages=("python", "typescript"),
+    marks='the second parameter of one gets a context, and is read as `context["vars"]`',
     arguments={
         "output": "output",
         "reference": "context.vars.expected",

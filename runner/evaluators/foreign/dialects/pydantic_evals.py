@@ -16,4 +16,5 @@ DIALECT = dialect(
         columns={"reference": ("expected_output",), "input": ("inputs",)},
     ),
     {"output": "ctx.output", "reference": "ctx.expected_output", "input": "ctx.inputs", "metadata": "ctx.metadata"},
+    marks="one is a subclass of Evaluator with `evaluate`",
 )

@@ -6,9 +6,9 @@ import ast
 
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
-from runner.evaluators.foreign.module import ScriptModule
+from runner.evaluators.foreign.module import ScriptModule, only
 from runner.evaluators.foreign.types import ForeignDialect, Found, asked, row
-from runner.evaluators.foreign.vendor import Vendor, only, packages_of, read_marked
+from runner.evaluators.foreign.vendor import Vendor, packages_of, read_marked
 from runner.text import listed, printable, suggestion
 from runner.types import Evaluator
 
@@ -98,5 +98,6 @@ DIALECT = ForeignDialect(
     version=1,
     read=_read,
     program=_program,
+    marks="one has a decorator such as @discrete_metric, or is a subclass of SingleTurnMetric",
     arguments={"output": "response", "reference": "reference", "input": "user_input", "metadata": "its columns"},
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from runner.evaluators.column import BY_NAME
 from runner.evaluators.foreign.guest import program
-from runner.evaluators.foreign.module import Function, ScriptModule
+from runner.evaluators.foreign.module import Function, ScriptModule, only
 from runner.evaluators.foreign.reads import function_of, keys, uses
 from runner.evaluators.foreign.types import ForeignDialect, Found
 from runner.types import Evaluator, Parameter
@@ -17,12 +17,13 @@ _GIVEN = ("completions", "prompts", "completion_ids", "trainer_state", "log_extr
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
-    found = [one for one in some if one is not None and "completions" in one.names]
-    if not found and named and len(some) == 1 and some[0] is not None:
-        found = [some[0]]
-    if len(found) != 1:
+    found = {one.name: one for one in some if one is not None and "completions" in one.names}
+    if not found and named:
+        found = {one.name: one for one in some if one is not None and one.accepts_any}
+    alone = only(module, found, None, "a reward function of TRL")
+    if alone is None:
         return None
-    return Found.of(module, found[0], sure=True)._replace(parameters=(*_parameters(module, found[0]),))
+    return Found.of(module, alone[1], sure=True)._replace(parameters=(*_parameters(module, alone[1]),))
 
 
 def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]:
@@ -55,6 +56,7 @@ DIALECT = ForeignDialect(
     version=3,
     read=_read,
     program=_program,
+    marks="one takes `completions`, a list",
     arguments={
         "output": "completions",
         "reference": "reference",

@@ -19,4 +19,5 @@ DIALECT = dialect(
         bound="column_map",
     ),
     {},
+    marks="one has the decorator @weave.op, or is a subclass of Scorer",
 )

@@ -1,0 +1,43 @@
+"""Reward functions of verl: `compute_score(data_source, solution_str, ground_truth, extra_info)`, for each row."""
+
+from __future__ import annotations
+
+from runner.evaluators.foreign.guest import program
+from runner.evaluators.foreign.module import ScriptModule, only
+from runner.evaluators.foreign.types import ForeignDialect, Found
+from runner.types import Evaluator, InputMapping
+
+_ENTRY = "compute_score"
+_ROLES = {"solution_str": "output", "ground_truth": "reference"}
+_COLUMNS = ("data_source", "extra_info")
+"""What verl's datasets have by these names."""
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    found = {one.name: one for one in some if one is not None and {*_ROLES} <= {*one.names}}
+    alone = only(module, found, _ENTRY if entry is None and _ENTRY in found else None, "a reward function of verl")
+    if alone is None:
+        return None
+    function = alone[1]
+    columns = {name: name for name in _COLUMNS if name in function.required}
+    return Found.of(module, function, sure=True)._replace(
+        parameters=function.parameters,
+        accepts_any=function.accepts_any,
+        mapping=InputMapping(paths=_ROLES | columns),
+    )
+
+
+def _program(evaluator: Evaluator) -> str:
+    return program("verl", evaluator)
+
+
+DIALECT = ForeignDialect(
+    name="verl",
+    title="a reward function of verl",
+    version=1,
+    read=_read,
+    program=_program,
+    marks="one takes `solution_str` and `ground_truth`",
+    higher_is_better=True,
+)

@@ -1,0 +1,91 @@
+"""
+Whether a function reads what a tool would give it: an object with keys, such as LangSmith's run.
+
+A tool that gives by place fills any two parameters. A function that takes texts there may hide in an `except` of its
+own that it got an object, and score every row 0.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection
+
+from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule
+from runner.evaluators.python_signature import definitions
+
+_PLAIN = {*dir(str), *dir(list), *dir(float)}
+"""What texts, lists and numbers have."""
+_MOST = 50
+
+
+def reads_object(module: ScriptModule, function: Function, name: str, keys: Collection[str]) -> bool | None:
+    """
+    True if the function looks into the parameter for one of the keys, None if it does not use it, else False.
+
+    Functions of the script that it hands the parameter to are looked at, too.
+    """
+    if name == PATTERN:
+        return True
+    if module.language == "typescript":
+        return _in_javascript(module.source, name, keys)
+    used = False
+    left, seen = [(function.name, name)], set[tuple[str, str]]()
+    while left and len(seen) < _MOST:
+        one = left.pop()
+        node = _defined(module.body, one[0])
+        if one in seen or node is None:
+            continue
+        seen.add(one)
+        for inner in ast.walk(node):
+            if _looks_into(inner, one[1], keys):
+                return True
+            used = used or (isinstance(inner, ast.Name) and inner.id == one[1])
+            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
+                left += _handed(module, inner, one[1])
+    return False if used else None
+
+
+def _defined(body: list[ast.stmt], name: str) -> ast.AST | None:
+    """What a name, or `Class.method`, stands for in the end."""
+    first, _, rest = name.partition(".")
+    found = next((node for own, node in reversed([*definitions(body)]) if own == first), None)
+    return _defined(found.body, rest) if rest and isinstance(found, ast.ClassDef) else found
+
+
+def _looks_into(node: ast.AST, name: str, keys: Collection[str]) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id=own), attr=attribute) if own == name:
+            return attribute in keys or (
+                attribute not in _PLAIN and attribute not in ("get", "items", "keys", "values")
+            )
+        case ast.Subscript(value=ast.Name(id=own), slice=ast.Constant(value=key)) if own == name:
+            return key in keys
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=own), attr="get"), args=[ast.Constant(value=key), *_]):
+            return own == name and key in keys
+        case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id=own), ast.Constant(value=key), *_]):
+            return own == name and key in keys
+        case ast.Compare(left=ast.Constant(value=key), ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=own)]):
+            return own == name and key in keys
+    return False
+
+
+def _handed(module: ScriptModule, call: ast.Call, name: str) -> list[tuple[str, str]]:
+    """The function of the script that is given the parameter, and as what."""
+    assert isinstance(call.func, ast.Name)
+    function = module.functions.get(call.func.id)
+    if function is None:
+        return []
+    places = [at for at, one in enumerate(call.args) if isinstance(one, ast.Name) and one.id == name]
+    found = [function.names[at] for at in places if at < len(function.names)]
+    found += [k.arg for k in call.keywords if k.arg and isinstance(k.value, ast.Name) and k.value.id == name]
+    return [(function.name, one) for one in found]
+
+
+def _in_javascript(source: str, name: str, keys: Collection[str]) -> bool | None:
+    own, any_key = re.escape(name), "|".join(map(re.escape, keys))
+    if re.search(rf"(?<![\w$]){own}\s*(\?\.|\.|(\?\.)?\[\s*[\"'`])\s*({any_key})\b", source):
+        return True
+    if re.search(rf"\{{[^{{}}]*\b({any_key})\b[^{{}}]*\}}\s*=\s*{own}(?![\w$])", source):
+        return True
+    return False if len(re.findall(rf"(?<![\w$.]){own}(?![\w$])", source)) > 1 else None

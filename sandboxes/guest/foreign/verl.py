@@ -1,0 +1,29 @@
+"""Calls reward functions as verl does: a row's values by their names, and of a dict its score."""
+
+from __future__ import annotations
+
+from .frame import TYPE_CHECKING, calling, invalid, load, named, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def wrap(source: str, entry: str) -> Callable[..., Any]:
+    """The function that takes a row's values."""
+    return calling(named(load(source), entry), lambda row: ((), row), result)
+
+
+def result(value: Any) -> dict[str, Any]:
+    """What verl makes of a returned value."""
+    others = ""
+    if isinstance(value, dict):
+        if "score" not in value:
+            return invalid(f"the reward function returned {words(value)}: a dict needs the key score")
+        others = words({name: value[name] for name in value if name != "score"}, 4000) if len(value) > 1 else ""
+        value = value["score"]
+    if hasattr(value, "item"):
+        value = value.item()
+    if not isinstance(value, bool | int | float):
+        return invalid(f"the reward function returned {words(value)}: return a number, or a dict with a score")
+    return {"score": float(value), "explanation": others or None}

@@ -31,6 +31,8 @@ def make_request(
     if limits is not None and not isinstance(limits, Limits):
         raise InputError(f"`limits` must be such as Limits(timeout=2), not {shown(limits, 60)}")
     rows = None if isinstance(dataset, str | os.PathLike) else _rows(dataset)
+    if rows is not None and more.get("rows") is not None:
+        raise InputError(f"rows={more['rows']!r} is a place in a file; give the rows that are there, and leave it out")
     config = SandboxConfig(backend=sandbox) if isinstance(sandbox, str) else sandbox or SandboxConfig()
     try:
         request = RunRequest(

@@ -14,6 +14,7 @@ from runner.datasets.frames import FrameRows
 from runner.datasets.lacking import Cases, refuse_lacking
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.notes import RowNotes
+from runner.datasets.places import parse_place
 from runner.datasets.row_columns import RowColumns, parse_column
 from runner.datasets.rows import Empty, Reading, cases_from_rows
 from runner.datasets.slices import Slice
@@ -74,6 +75,8 @@ class RunRequest(WrittenFor):
     """The column that has the rows' ids, or a path to them. None: `id`."""
     encoding: str | None = None
     """The encoding of a text file. None: UTF-8, or UTF-16 by its byte order mark."""
+    rows: str | None = None
+    """The place of the rows in a JSON document that is no array, as a path: `data`. None: it is an array."""
     empty: Empty = "text"
     """An empty cell of a CSV file is empty text, or null."""
     json_columns: tuple[str, ...] = ()
@@ -106,6 +109,13 @@ class RunRequest(WrittenFor):
     def _known(cls, value: str | None) -> str | None:
         if value is not None and (why := refuse_encoding(value)):
             raise ValueError(why)
+        return value
+
+    @field_validator("rows")
+    @classmethod
+    def _place(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_place(value)
         return value
 
     @field_validator("max_failed", "max_abstained", mode="before")
@@ -156,7 +166,9 @@ class Prepared:
     def reading(self) -> Reading:
         """How a text file is read."""
         declared = () if self.binding is None else self.binding.json_columns
-        return Reading(self.request.encoding, self.request.empty, self.request.json_columns, declared)
+        return Reading(
+            self.request.encoding, self.request.empty, self.request.json_columns, declared, self.request.rows
+        )
 
     @property
     def columns(self) -> frozenset[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import aclosing
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,6 +13,7 @@ from runner.call import Columns
 from runner.compare.pairs import Wish
 from runner.compare.runs import check_tolerance
 from runner.compare.types import Comparison
+from runner.datasets.rows import Empty
 from runner.notebook.waiting import wait
 from runner.request import Path, Scorer
 from runner.runs.comparison import DatasetComparison
@@ -33,6 +35,10 @@ def compare_datasets(
     language: Language | None = None,
     limit: int | None = None,
     id: str | None = None,
+    encoding: str | None = None,
+    rows: str | None = None,
+    empty: Empty = "text",
+    json_columns: str | Sequence[str] = (),
     by: str | None = None,
     cluster: str | None = None,
     ignore_input: bool = False,
@@ -46,6 +52,7 @@ def compare_datasets(
     """
     check_tolerance(tolerance)
     settings: dict[str, Any] = {"sandbox": sandbox, "limits": limits, "mapping": mapping, "seed": seed}
+    settings |= {"encoding": encoding, "rows": rows, "empty": empty, "json_columns": json_columns}
     request, _ = make_request(evaluator, os.fspath(new), **settings, language=language, limit=limit, id=id)
     columns = tuple(column for column in (by, cluster) if column is not None)
     work = DatasetComparison(request, base, columns=columns)

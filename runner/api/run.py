@@ -58,6 +58,7 @@ def evaluate(
     limit: int | None = None,
     id: str | None = None,
     encoding: str | None = None,
+    rows: str | None = None,
     empty: Empty = "text",
     json_columns: str | Sequence[str] = (),
     keep: str | Sequence[str] = (),
@@ -86,6 +87,7 @@ def evaluate(
     another tool could be several, `dialect` names the tool, and `entry` its function; `dialect_failures="as-zero"`
     makes its exceptions the score 0, where that tool does so. `dataset` is a path,
     `demo`, a data frame or rows, which are read in another thread. A text file has this `encoding`, by default UTF-8;
+    `rows` is the place of the rows in a JSON file that is no array, as a path: `data`;
     an `empty` cell of CSV is text or null. `json_columns` are those whose texts are JSON, such as lists in CSV. A
     pattern of several files is scored in parts: `output` is a folder, and the
     report has no results. `limit` is the number of rows to score. `id` is the column with their ids.
@@ -113,7 +115,7 @@ def evaluate(
     `report` so far, once more than 50 of the first 100 rows failed for one cause, unless `max_failed` allows them.
     """
     given = dict(locals())
-    request, rows = make_request(**_without(given, "output", "resume", "overwrite", "save", "report", "progress"))
+    request, data = make_request(**_without(given, "output", "resume", "overwrite", "save", "report", "progress"))
     files, reports = ([given] if isinstance(given, str | os.PathLike) else given for given in (output, report))
     written, reported = [results_path(file) for file in files], [os.fspath(file) for file in reports]
     if request.dataset is not None and is_pattern(request.dataset):
@@ -128,7 +130,7 @@ def evaluate(
     )
     opened = ExitStack()
     with with_whole_call(evaluate, given):
-        opened.enter_context(run.open(rows))
+        opened.enter_context(run.open(data))
     with opened:
         return finish(run, progress)
 
@@ -184,6 +186,7 @@ async def stream(
     dialect_failures: DialectFailures = "failed",
     id: str | None = None,
     encoding: str | None = None,
+    rows: str | None = None,
     empty: Empty = "text",
     json_columns: str | Sequence[str] = (),
     keep: str | Sequence[str] = (),
@@ -198,12 +201,12 @@ async def stream(
     The parameters and exceptions are those of `evaluate`.
     """
     given = dict(locals())
-    request, rows = make_request(**given)
+    request, data = make_request(**given)
     run = Run(prepare(request), whole=False)
     with ExitStack() as stack:
         with with_whole_call(stream, given):
             # In a thread: the rows, of which the first is looked at, may wait for something in the caller's loop.
-            await Detached(lambda: stack.enter_context(run.open(rows)), "evalcell-dataset").get()
+            await Detached(lambda: stack.enter_context(run.open(data)), "evalcell-dataset").get()
         async with aclosing(run.results()) as found:
             async for result in found:
                 yield result
@@ -257,6 +260,7 @@ def parity(
     limit: int | None = None,
     id: str | None = None,
     encoding: str | None = None,
+    rows: str | None = None,
     empty: Empty = "text",
     json_columns: str | Sequence[str] = (),
     tolerance: float = TOLERANCE,
@@ -271,11 +275,11 @@ def parity(
     exceptions are those of `evaluate`.
     """
     given = dict(locals())
-    request, rows = make_request(**_without(given, "sandboxes", "other", "twice", "tolerance", "language"))
+    request, data = make_request(**_without(given, "sandboxes", "other", "twice", "tolerance", "language"))
     second = None if other is None else scorer(other, request.sandbox)
     sides = prepare_sides(request, sandboxes, second, language, twice=twice)
     with with_whole_call(parity, given):
-        cases = open_cases(request, rows, sides)
+        cases = open_cases(request, data, sides)
     tally = ParityTally(sides, tolerance)
 
     async def collect() -> None:

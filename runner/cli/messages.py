@@ -30,6 +30,10 @@ def _with(names: str) -> str:
     return " ".join(f"--with {shlex.quote(name)}" for name in json.loads(names))
 
 
+def _rows(found: re.Match[str]) -> str:
+    return f"{found[1]} --rows {shlex.quote(found[2] or found[3] or '')}"
+
+
 _PHRASES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\bmap another to `(\w+)`"), r"map another with --map \1=COLUMN"),
     (re.compile(r"\bchoose the (\w+) sandbox\b"), r"choose --sandbox \1"),
@@ -78,6 +82,7 @@ _PHRASES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
     (re.compile(r"\bmax_failed\b"), "--max-failed"),
     (re.compile(r"\bgive json_columns=\[\"([^\"]*)\"\]"), r"give --json-columns '\1'"),
     (re.compile(r"\bgive json_columns\b"), "give --json-columns"),
+    (re.compile(r"\b(give|at|which) rows=(?:'([^']*)'|\"([^\"]*)\")"), _rows),
     (re.compile(r"\bor use force\b"), "or use --force"),
     (re.compile(r"\bgive this one another name\b"), "give this one another with --name"),
     (re.compile(r"\braise the timeout\b"), "raise --timeout"),

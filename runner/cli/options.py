@@ -95,6 +95,9 @@ mapping = several(
 reading = several(
     option(_ROWS, "--encoding", metavar="NAME", help="The encoding of the dataset: cp1252.  [default: UTF-8]"),
     option(
+        _ROWS, "--rows", metavar="PATH", help="The place of the rows in a .json file that is no array: data, data[*].x."
+    ),
+    option(
         _ROWS,
         "--empty",
         type=click.Choice(["text", "null"]),

@@ -71,6 +71,7 @@ class SandboxOptions:
     paths: tuple[str, ...] = ()
     literals: tuple[str, ...] = ()
     encoding: str | None = None
+    rows: str | None = None
     empty: Empty = "text"
     json_columns: tuple[str, ...] = ()
     timeout: float | None = None
@@ -105,6 +106,7 @@ class SandboxOptions:
             limits=self.limits(),
             mapping=InputMapping() if read is None else self.mapping(read),
             encoding=values.encoding(self.encoding),
+            rows=values.place(self.rows),
             empty=self.empty,
             json_columns=self.json_columns,
             **more,

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
+from runner.datasets.places import parse_place
 from runner.datasets.streams import refuse_encoding
-from runner.errors import InputError
+from runner.errors import InputError, PathError
 from runner.evaluators.parameters import expected
 from runner.text import printable
 from runner.types import Evaluator, InputMapping, ParameterSpec
@@ -49,6 +50,16 @@ def encoding(name: str | None) -> str | None:
     if name is not None and (why := refuse_encoding(name)):
         raise InputError(f"--encoding {printable(name, 60)!r} {why}")
     return name
+
+
+def place(path: str | None) -> str | None:
+    """The value of `--rows`. Raises InputError."""
+    if path is not None:
+        try:
+            parse_place(path)
+        except PathError as error:
+            raise InputError(f"--rows {printable(path, 60)!r}: {error}") from None
+    return path
 
 
 def standard_input() -> BinaryIO | None:

@@ -48,6 +48,7 @@ def evaluate(
     cache: bool = False,
     language: Language | None = None,
     limit: int | None = None,
+    rows: str | None = None,
     keep: str | Iterable[str] = (),
     worst: int = WORST,
     show: Show = "worst",
@@ -76,15 +77,15 @@ def evaluate(
     with with_whole_call(evaluate, given):
         found = yield from _evaluator(evaluator, language)
         if isinstance(dataset, str | os.PathLike):
-            name = yield from _dataset(dataset, evaluator, found.language)
+            name = yield from _dataset(dataset, evaluator, found.language, rows)
             return (yield from _run(found, name, settings, worst, show, watch))
-        rows = yield from worked(lambda: spooled(dataset, few=MOST_TRIED))
-        with rows:
+        sending = yield from worked(lambda: spooled(dataset, few=MOST_TRIED))
+        with sending:
             plain = repeat == 1 and not (cache or keep or require or gates or max_failed or max_abstained or title)
             script = found if isinstance(found, Evaluator) else found.evaluator()
-            if plain and rows.few is not None and script.aggregate is None:
-                return (yield from _tried(found, rows.few[:limit], settings, worst, show))
-            sent_dataset = yield from sent_rows(rows)
+            if plain and sending.few is not None and script.aggregate is None:
+                return (yield from _tried(found, sending.few[:limit], settings, worst, show))
+            sent_dataset = yield from sent_rows(sending)
         return (yield from _run(found, sent_dataset.name, settings, worst, show, watch))
 
 
@@ -171,7 +172,7 @@ def _evaluator(given: Scorer, language: Language | None) -> Operation[Evaluator 
     return (yield from worked(lambda: local(given, language)))
 
 
-def _dataset(given: Path, evaluator: Scorer, language: Language) -> Operation[str]:
+def _dataset(given: Path, evaluator: Scorer, language: Language, rows: str | None) -> Operation[str]:
     """The name of a dataset that the server keeps; a file is sent."""
     name = os.fspath(given)
     if isinstance(given, str) and name != "demo" and not _is_file(name):
@@ -182,7 +183,7 @@ def _dataset(given: Path, evaluator: Scorer, language: Language) -> Operation[st
         file_name = f"{file.parent.name.replace('_', '-')}-demo{file.suffix}"
     else:
         file, file_name = File(name), File(name).name
-    info = yield from sent(file, file_name, another=True)
+    info = yield from sent(file, file_name, another=True, rows=rows)
     return info.name
 
 

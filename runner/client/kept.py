@@ -91,25 +91,27 @@ def check(evaluator: str, *, language: Language | None = None, file_name: str | 
     return (yield from asked_for(Checked, Ask("POST", "/v1/check", body=body)))
 
 
-def add_dataset(dataset: Path | Rows, *, name: str | None = None) -> Operation[DatasetInfo]:
+def add_dataset(dataset: Path | Rows, *, name: str | None = None, rows: str | None = None) -> Operation[DatasetInfo]:
     """
     Send a dataset to the server: a file, a data frame or rows.
 
-    `name` is its name there, by default the file's; rows get one by their content. Raises DatasetError for what cannot
+    `name` is its name there, by default the file's; rows get one by their content. `rows` is the place of the rows in a
+    JSON file that is no array, as a path: `data`. Raises DatasetError for what cannot
     be read, and InputError for a name that stands for another dataset.
     """
     if isinstance(dataset, str | os.PathLike):
         file = File(dataset)
-        return (yield from sent(file, f"{name}{''.join(file.suffixes[-2:])}" if name else file.name))
+        return (yield from sent(file, f"{name}{''.join(file.suffixes[-2:])}" if name else file.name, rows=rows))
     found = yield from worked(lambda: spooled(dataset, few=0))
     with found:
         return (yield from sent_rows(found, name))
 
 
-def sent(file: File, file_name: str, *, another: bool = False) -> Operation[DatasetInfo]:
+def sent(file: File, file_name: str, *, another: bool = False, rows: str | None = None) -> Operation[DatasetInfo]:
     """Send a file. With `another`, a name that is taken gets the beginning of the content's hash behind it."""
-    yield from worked(lambda: refuse_unreadable(file))
-    ask = Ask("POST", "/v1/datasets", {"name": file_name}, file=file, headers=key(), within=600)
+    yield from worked(lambda: refuse_unreadable(file, rows))
+    more = {} if rows is None else {"rows": rows}
+    ask = Ask("POST", "/v1/datasets", {"name": file_name, **more}, file=file, headers=key(), within=600)
     try:
         return (yield from asked_for(DatasetInfo, ask))
     except InputError as error:
@@ -117,7 +119,7 @@ def sent(file: File, file_name: str, *, another: bool = False) -> Operation[Data
             raise
     digest = yield from worked(lambda: digest_of(file))
     stem, _, suffix = file_name.partition(".")
-    ask = Ask("POST", "/v1/datasets", {"name": f"{stem[:50]}-{digest[:8]}.{suffix}"}, file=file, headers=key())
+    ask = Ask("POST", "/v1/datasets", {"name": f"{stem[:50]}-{digest[:8]}.{suffix}", **more}, file=file, headers=key())
     return (yield from asked_for(DatasetInfo, ask))
 
 

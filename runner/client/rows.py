@@ -14,7 +14,7 @@ from runner.datasets.column_values import RowError
 from runner.datasets.dataset import open_dataset, refuse_irregular
 from runner.datasets.frames import FrameRows, frame_rows
 from runner.datasets.not_rows import refuse_what_has_no_rows
-from runner.datasets.rows import as_json
+from runner.datasets.rows import Reading, as_json
 from runner.errors import DatasetError
 from runner.request import Rows
 
@@ -68,10 +68,10 @@ def digest_of(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def refuse_unreadable(file: Path) -> None:
+def refuse_unreadable(file: Path, rows: str | None = None) -> None:
     """Raise DatasetError for a file that cannot be read, or is of no known format."""
     refuse_irregular(file)
-    with open_dataset(os.fspath(file)):
+    with open_dataset(os.fspath(file), reading=Reading(rows=rows)):
         pass
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self, cast
 
@@ -18,10 +19,11 @@ from runner.datasets.buffered import AtHand, buffered_rows
 from runner.datasets.column_values import RowError, UnreadError
 from runner.datasets.delimiter import WORDS
 from runner.datasets.formats import csv_rows, jsonl_rows, lines_with_rows
-from runner.datasets.json_array import array_rows, object_rows
+from runner.datasets.json_array import array_rows, document_rows, object_rows
 from runner.datasets.location import file_of, first_bytes, is_pattern, is_url, open_url
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.notes import RowNotes, repeated_ids
+from runner.datasets.places import likely_places, parse_place, step_for
 from runner.datasets.rows import PLAIN, Reading, Row, cases, with_json
 from runner.datasets.signatures import json_kind, packing, refuse_foreign, refuse_json
 from runner.datasets.slices import Slice, in_range, keys_of
@@ -37,7 +39,7 @@ from runner.datasets.streams import (
 )
 from runner.errors import DatasetError
 from runner.evaluators.column import Source
-from runner.text import CHECK, close_name, printable, whole
+from runner.text import CHECK, close_name, listed, printable, whole
 from runner.types import Case
 from sandboxes.regular import open_regular
 
@@ -45,6 +47,8 @@ _LINES = (".jsonl", ".ndjson")
 SUFFIXES = (*_LINES, ".json", ".csv", ".tsv", ".parquet", ".arrow")
 _PACKED = {None: "is not compressed", ".gz": "is compressed with gzip", ".zst": "is compressed with zstd"}
 _BUFFER = 4 * BUFFER  # what is in it is read without a thread, which is started for each
+_SAMPLE = 4 << 20
+"""Bytes of a JSON document in which places are looked for."""
 _PATIENCE = 0.5
 """Seconds that another thread may take to read one row, before its file is left open."""
 
@@ -219,6 +223,8 @@ def _open_file(
     if part is not None and file_of(place).stamp != part.stamp:
         raise DatasetError(f"{printable(whole(place))} has changed since the run was planned; start it anew")
     if table:
+        if reading.rows is not None:
+            raise DatasetError(f"{name} is a table, in which rows={reading.rows!r} has no meaning; leave it out")
         if reading.encoding is not None:
             raise DatasetError(f"{name} has no encoding, as it is no text; leave the encoding out")
         if not is_url(place):
@@ -299,7 +305,12 @@ def _text_file(text: _Text, suffix: str, reading: Reading, count: Callable[[], i
         if reading.encoding is None and found is None:
             refuse_encoded([start] if text.parts is None else text.parts(), name)
     words, notes = start.decode("utf-8", "replace"), RowNotes()
-    if suffix == ".json":
+    if reading.rows is not None:
+        dataset = Dataset(name, _rows_at(reading.rows, file, text, suffix, words), close)
+    elif suffix == ".json":
+        if words.lstrip().startswith("{"):
+            file.close()
+            raise DatasetError(f"{name} {step_for(_beginning(text, words), Path(text.place))}")
         dataset = Dataset(name, array_rows(file, name), close)
     elif suffix in (".csv", ".tsv"):
         refuse_json(words, text.place, name)
@@ -319,6 +330,25 @@ def _text_file(text: _Text, suffix: str, reading: Reading, count: Callable[[], i
         remarks.append(f"{name} {what}, and is read so: each {'element' if kind == 'array' else 'object'} is a row")
     dataset.remarks += remarks
     return dataset
+
+
+def _rows_at(place: str, file: BufferedReader, text: _Text, suffix: str, start: str) -> Iterator[Row]:
+    """The rows at this place of a JSON document. Raises DatasetError where there are none."""
+    if suffix in (".csv", ".tsv"):
+        raise DatasetError(f"{text.name} is a table, in which rows={place!r} has no meaning; leave it out")
+    rows = document_rows(file, text.name, parse_place(place))
+    if rows is None:
+        near = listed(likely_places(_beginning(text, start)))
+        raise DatasetError(f"{text.name} has no array at rows={place!r}; arrays of objects are at {near}")
+    return rows
+
+
+def _beginning(text: _Text, start: str) -> str:
+    """More of the text than its start, where it can be read once more as it is."""
+    if text.parts is None or len(start) < BUFFER // 2:
+        return start
+    more = b"".join(islice(text.parts(), _SAMPLE >> 20))
+    return more.decode("utf-8", "replace") if more.startswith((b"{", b"[", b" ", b"\n", b"\xef")) else start
 
 
 def _standard_input(stdin: BinaryIO | None, reading: Reading) -> Dataset:

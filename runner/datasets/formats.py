@@ -275,8 +275,8 @@ def _is_header(cells: list[str], header: list[str], where: str, notes: RowNotes)
         return True
     if sum(map(bool, header)) > 1 and sorted(names) == sorted(header):
         raise DatasetError(
-            f"{where} is the header with its columns in another order, as where files were joined: rows behind it would "
-            "stand in wrong columns; score each file by itself, or join them in one order"
+            f"{where} is the header with its columns in another order, as where files were joined: rows behind it "
+            "would stand in wrong columns; score each file by itself, or join them in one order"
         )
     return False
 

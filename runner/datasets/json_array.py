@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
-from typing import Any
+from itertools import chain, islice
+from typing import Any, TypeAlias
 
 from runner.datasets.column_values import MAX_ROW, UTF8_STEP, RowError, TooLong, UnreadError, too_deep
 from runner.datasets.formats import BLANKS
@@ -19,6 +20,9 @@ CHUNK = 1 << 16
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 """How the decoder passes on bytes that are not UTF-8, so that a bad row affects no other."""
 _NO_SPACE = re.compile("[^ \t\n\r]")
+_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s\[\]{},:"]+', re.DOTALL)
+Steps: TypeAlias = Sequence[str | int | None]
+"""A place in JSON: names, numbers, and None for all that is there."""
 _NEAR_END = 32
 """An error this close to the end of what was read may only mean that more has to be read."""
 _ANY_NUMBER = json.JSONDecoder(parse_constant=str, parse_float=str, parse_int=str)
@@ -100,6 +104,29 @@ class _Text:
                     return value
             self._grow()
 
+    def skip(self) -> None:
+        """Pass over the value that begins here, however long it is."""
+        depth = 0
+        while True:
+            mark = self.peek()
+            if mark == '"' or (mark and mark not in "[]{},:"):
+                while (found := _SCALAR.match(self.buffer, self.at)) is None or (
+                    found.end() == len(self.buffer) and not self.ended
+                ):
+                    if self.ended:
+                        raise _Fatal(f"not JSON: a text is left open at {self.place(self.at)}")
+                    self._grow()
+                self.at = found.end()
+            elif mark:
+                depth += (mark in "[{") - (mark in "]}")
+                self.at += 1
+            else:
+                raise _Fatal("not JSON: it ends within a value")
+            if depth < 0:
+                raise _Fatal(f"not JSON: Expecting value at {self.place(self.at - 1)}")
+            if not depth and mark not in (",", ":"):
+                return
+
     def _skip(self) -> None:
         while True:
             try:
@@ -150,49 +177,108 @@ def array_rows(file: BufferedReader, name: str, quick: Callable[[str], Any] | No
         raise DatasetError(f"{name} holds {error}; it must be an array of rows") from None
     if first != "[":
         what = {"": "is empty", "{": "holds an object"}.get(first, "does not begin with [")
-        raise DatasetError(f"{name} {what}; it must be an array of rows. One row a line is named .jsonl")
-    text.at += 1
-    return _elements(text, name)
+        raise DatasetError(f"{name} {what}; it must be an array of rows; one row a line is named .jsonl")
+    return _Document(text, name).rows()
+
+
+def document_rows(file: BufferedReader, name: str, steps: Steps) -> Iterator[Row] | None:
+    """Read the rows at a place within one JSON value; None if nothing is there, or what is there is no array."""
+    rows = (document := _Document(_Text(file), name, steps)).rows()
+    first = list(islice(rows, 1))
+    return chain(first, rows) if document.matches or first else None
 
 
 def object_rows(file: BufferedReader, name: str) -> Iterator[Row]:
     """Read objects that follow each other, of several lines each, with or without a comma between them."""
-    text = _Text(file)
-    done = 0
+    document = _Document(_Text(file), name)
+    text = document.text
     try:
         while text.peek():
-            yield _row(text, name, done)
-            done += 1
+            yield document.row()
             text.at += text.peek() == ","
     except _Fatal as error:
-        yield f"{name}, row {done + 1}", UnreadError(f"{error}; the rest of the file cannot be read")
+        yield document.end(error)
 
 
-def _row(text: _Text, name: str, done: int) -> Row:
-    row: dict[str, Any] | RowError
-    try:
-        row = columns(text.element())
-    except _Fatal:
-        raise
-    except RowError as error:
-        row = error
-    return f"{name}, row {done + 1}", row
+class _Document:
+    """The rows at a place within the one JSON value of a text, all else of which is passed over."""
 
+    def __init__(self, text: _Text, name: str, steps: Steps = ()) -> None:
+        self.text = text
+        self.matches = 0
+        self._name = name
+        self._steps = steps
+        self._done = 0
 
-def _elements(text: _Text, name: str) -> Iterator[Row]:
-    done = 0
-    try:
-        while text.peek() != "]" or done:
-            yield _row(text, name, done)
-            done += 1
+    def rows(self) -> Iterator[Row]:
+        """Raises DatasetError for another value behind this one: it may hold more rows."""
+        text = self.text
+        try:
+            yield from self._at(0)
+            if (mark := text.peek()) and mark not in "[{,":
+                raise _Fatal(f"not JSON: more text behind the array at {text.place(text.at)}")
+            if mark:
+                raise DatasetError(
+                    f"{self._name}: more JSON stands behind the first value, at {text.place(text.at)}; a .json file is "
+                    "one value: join them to one, or score each by itself"
+                )
+        except _Fatal as error:
+            yield self.end(error)
+
+    def row(self) -> Row:
+        """The value that begins here as a row. Raises _Fatal."""
+        row: dict[str, Any] | RowError
+        try:
+            row = columns(self.text.element())
+        except _Fatal:
+            raise
+        except RowError as error:
+            row = error
+        self._done += 1
+        return f"{self._name}, row {self._done}", row
+
+    def end(self, error: _Fatal) -> Row:
+        return f"{self._name}, row {self._done + 1}", UnreadError(f"{error}; the rest of the file cannot be read")
+
+    def _at(self, depth: int) -> Iterator[Row]:
+        """The rows within the value that begins here."""
+        first, inner = self.text.peek(), depth == len(self._steps)
+        if inner and first == "[":
+            self.matches += 1
+            for _ in self._members("]"):
+                yield self.row()
+        elif inner and None in self._steps:
+            self.matches += 1
+            yield self.row()
+        elif not inner and first in ("[", "{"):
+            step = self._steps[depth]
+            for key in self._members("]" if first == "[" else "}"):
+                if step is None or step == key:
+                    yield from self._at(depth + 1)
+                else:
+                    self.text.skip()
+        else:
+            self.text.skip()
+
+    def _members(self, close: str) -> Iterator[str | int]:
+        """The names or numbers of what is in an object or array; each value begins here, and is to be passed."""
+        text, number = self.text, 0
+        text.at += 1
+        while (mark := text.peek()) != close or number:
+            key: str | int = number
+            if close == "}":
+                if mark != '"':
+                    raise _Fatal(f"not JSON: Expecting a name in double quotes at {text.place(text.at)}")
+                key = text.element()
+                if text.peek() != ":":
+                    raise _Fatal(f"not JSON: Expecting ':' at {text.place(text.at)}")
+                text.at += 1
+            yield key
+            number += 1
             mark = text.peek()
-            if mark == "]":
+            if mark == close:
                 break
             if mark != ",":
-                raise _Fatal(f"not JSON: Expecting ',' or ']' at {text.place(text.at)}")
+                raise _Fatal(f"not JSON: Expecting ',' or '{close}' at {text.place(text.at)}")
             text.at += 1
         text.at += 1
-        if text.peek():
-            raise _Fatal(f"not JSON: more text behind the array at {text.place(text.at)}")
-    except _Fatal as error:
-        yield f"{name}, row {done + 1}", UnreadError(f"{error}; the rest of the file cannot be read")

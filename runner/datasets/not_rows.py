@@ -59,6 +59,9 @@ def _step(data: Any) -> tuple[str, str] | None:
 
 def _mapping(data: Mapping[Any, Any]) -> tuple[str, str]:
     values = list(islice(data.values(), _LOOKED_AT))
+    for name, value in islice(data.items(), _LOOKED_AT):
+        if isinstance(value, list | tuple) and value and all(isinstance(row, Mapping) for row in value[:_LOOKED_AT]):
+            return f"the rows seem to be in {shown(name, 60)}; give those", f"data[{shown(name, 60)}]"
     if values and all(callable(getattr(value, "select_columns", None)) for value in values):
         return f"{{}} has several splits, {listed(map(str, data))}; name one", f"data[{next(iter(data))!r}]"
     if values and all(not isinstance(value, str | Mapping) and _has_length(value) for value in values):

@@ -61,9 +61,7 @@ class RowNotes:
         if self.marks:
             found.append(f"{self.marks:,} byte order marks within the file are left out, as of files that were joined")
         if self.headers:
-            found.append(
-                f"the header stands {self.headers:,} times more within the file, and is no row there, as where files were joined"
-            )
+            found.append(f"the header stands {self.headers:,} times more within the file, and is no row there")
         if self.bare:
             rows = "1 row has" if self.bare == 1 else f"{self.bare:,} rows have"
             found.append(f"{rows} empty cells alone, and counts as any other; delete what is no row in the file")

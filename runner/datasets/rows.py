@@ -37,6 +37,8 @@ class Reading(NamedTuple):
     """Columns whose texts are JSON."""
     declared: tuple[str, ...] = ()
     """Columns of parameters that are declared as lists or objects, whose texts are read as such."""
+    rows: str | None = None
+    """The place of the rows in a JSON document that is no array."""
 
 
 PLAIN = Reading()

@@ -73,6 +73,24 @@ class Path:
         inner = rest[0] if rest else None
         return None if inner is None else first | inner
 
+    @property
+    def steps(self) -> tuple[str | int | None, ...] | None:
+        """The names and indexes, None for all that is there; None if it has anything else."""
+        found: list[str | int | None] = []
+        for segment in self._query.segments:
+            (selector, *more), deep = segment.selectors, isinstance(segment, JSONPathRecursiveDescentSegment)
+            if isinstance(selector, NameSelector):
+                found.append(selector.name)
+            elif isinstance(selector, IndexSelector) and selector.index >= 0:
+                found.append(selector.index)
+            elif isinstance(selector, WildcardSelector):
+                found.append(None)
+            else:
+                return None
+            if more or deep:
+                return None
+        return tuple(found)
+
     def value(self, document: Any, work: Work | None = None) -> Any:
         """
         The match of a singular path, or the list of every match. Raises NoMatchError, PathError.

@@ -81,6 +81,7 @@ def conditions(prepared: Prepared, digests: Digests) -> dict[str, Any]:
             **({} if digests.stamp is None else {"stamp": digests.stamp}),
             "id": request.id,
             "encoding": request.encoding,
+            "rows": request.rows,
             "empty": request.empty,
             "json_columns": list(request.json_columns),
             "keep": list(request.keep),
@@ -146,6 +147,7 @@ def _words(prepared: Prepared, lock: str | None) -> list[str]:
     words += scoring_options(request, lock)
     words += _given("--id", request.id)
     words += _given("--encoding", request.encoding)
+    words += _given("--rows", request.rows)
     words += _given("--empty", None if request.empty == "text" else request.empty)
     words += _given("--json-columns", request.json_columns)
     words += _given("--keep", request.keep)

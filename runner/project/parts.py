@@ -189,6 +189,7 @@ def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> Run
         "on": entry.on,
         "id": entry.id,
         "encoding": entry.encoding,
+        "rows": entry.rows,
         "empty": entry.empty,
         "json_columns": entry.json_columns,
         "limit": entry.limit,

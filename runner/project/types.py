@@ -52,6 +52,8 @@ class Settings(Model):
     id: str | None = None
     """The column with the rows' ids."""
     encoding: str | None = None
+    rows: str | None = None
+    """The place of the rows in a .json file that is no array."""
     empty: Empty | None = None
     """An empty cell of a CSV file is empty text, or null."""
     json_columns: Texts = ()

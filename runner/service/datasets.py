@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from anyio import to_thread
 
+from runner.datasets.unnest import write_rows
 from runner.errors import DatasetError
 from runner.service.errors import ServiceError
 from runner.service.part import Part, threaded
@@ -22,6 +23,7 @@ from runner.store.types import DatasetInfo, Page, Preset
 from sandboxes.base import SandboxConfig
 
 _ENCODING = re.compile(r', or give its encoding, such as encoding="[\w-]*"')
+_OWN_NAME = re.compile(r"(?<=[ \"'])rows\.(?=\w)")
 _AT_ONCE = 1 << 20
 """Bytes that are gathered before they go to the disk."""
 
@@ -30,34 +32,45 @@ class Datasets(Part):
     """What can be done with datasets, and with sandbox configs that have a name."""
 
     async def add_dataset(
-        self, stream: AsyncIterator[bytes], file_name: str, *, name: str | None = None, another: bool = False
+        self,
+        stream: AsyncIterator[bytes],
+        file_name: str,
+        *,
+        name: str | None = None,
+        another: bool = False,
+        rows: str | None = None,
     ) -> DatasetInfo:
         """
         Keep a file as it comes. It is looked at before it is accepted; nothing of what is refused stays.
 
-        `another`: a name that is taken becomes `NAME-2`. Raises ServiceError for one that is too large, DatasetError
+        `another`: a name that is taken becomes `NAME-2`. `rows` is the place of the rows in a JSON file that is no
+        array: they are kept as JSON Lines. Raises ServiceError for one that is too large, DatasetError
         for one without a row, InputError for what is no name, NameTakenError, and StoreFullError.
         """
         made, suffix = parted(file_name)
         with _room():
             folder = Path(await threaded(tempfile.mkdtemp, prefix="upload-", dir=self.incoming))
-        path = folder / f"rows{suffix}"
+        sent = path = folder / f"rows{suffix}"
         try:
             with _room():
                 await self._written(stream, path)
             try:
-                rows, columns, notes = await self._slowly(looked_at, path)
+                if rows is not None:
+                    path, suffix = folder / "rows-there.jsonl", ".jsonl"
+                    with _room():
+                        await self._slowly(write_rows, sent, rows, path)
+                count, columns, notes = await self._slowly(looked_at, path)
             except DatasetError as error:
-                raise DatasetError(_of_sender(str(error), path, file_name, made)) from None
+                raise DatasetError(_of_sender(str(error), sent, file_name, made)) from None
             info = await to_thread.run_sync(
                 lambda: self.store.add_dataset(
-                    path, name=name or made, suffix=suffix, rows=rows, columns=columns, another=another
+                    path, name=name or made, suffix=suffix, rows=count, columns=columns, another=another
                 )
             )
-            said = tuple(_of_sender(note, path, file_name, made) for note in notes)
+            said = tuple(_of_sender(note, sent, file_name, made) for note in notes)
             return info.model_copy(update={"notes": said})
         finally:
-            for left in (path, folder):
+            for left in (sent, path, folder):
                 with suppress(OSError):
                     left.rmdir() if left is folder else left.unlink()
 
@@ -116,7 +129,8 @@ class Datasets(Part):
 
 def _of_sender(words: str, path: Path, file_name: str, name: str) -> str:
     """What was said of the file that was written here, as its sender can use it: only they can change the file."""
-    words = words.replace(f"{path.parent}/", "").replace(path.name, file_name).replace(" rows.", f" {name}.")
+    words = words.replace(f"{path.parent}/", "").replace(path.name, file_name)
+    words = _OWN_NAME.sub(lambda _: f"{name}.", words)
     return _ENCODING.sub("", words)
 
 

@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import templates
 from runner.datasets.dataset import SUFFIXES
+from runner.datasets.places import step_for
 from runner.errors import EvaluatorError, InputError
 from runner.evaluators.foreign.registry import find as find_dialect
 from runner.evaluators.load import SCRIPTS
@@ -150,7 +151,11 @@ def recognise(head: bytes, file_name: str) -> Recognised:
     if suffix in SCRIPTS:
         return Recognised(kind="script", name=_name(path.stem), language=SCRIPTS[suffix])
     with suppress(InputError):
-        return Recognised(kind="dataset", name=name, suffix=parted(file_name)[1])
+        kept = parted(file_name)[1]
+        within = kept == ".json" and head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+        why = step_for(head.decode("utf-8", "replace"), Path(path.name)) if within else ""
+        why = f"{line(path.name, 80)} {why}" if "rows=" in why else ""  # else all of it may tell more
+        return Recognised(kind="dataset", name=name, suffix=kept, why=why)
     if head.startswith(b"PAR1"):
         return Recognised(kind="dataset", name=f"{name}.parquet", suffix=".parquet")
     if re.search(rb"^\s*(async\s+)?def\s+(evaluate|aggregate)\b", head, re.M):

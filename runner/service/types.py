@@ -149,7 +149,7 @@ class Recognised(Model):
     language: Language | None = None
     suffix: str = ""
     why: str = ""
-    """Of what is unknown: what it should be."""
+    """Of what is unknown: what it should be; of a JSON file that is no array: the likely place of its rows."""
 
 
 class Progress(Model):

@@ -247,6 +247,17 @@ def test_the_switch_of_colours_is_kept(browser: Any, served: Served) -> None:
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 21, 27)"
 
 
+def test_the_rows_within_a_json_file_are_taken_with_a_click(browser: Any, served: Served) -> None:
+    with watched(browser, allowed=served.url) as page:
+        page.goto(served.url)
+        found = [{"output": "a"}, {"output": "b"}]
+        drop(page, json.dumps({"results": {"prompts": [{"raw": "x"}], "results": found}}), "Nested.json")
+        page.get_by_role("button", name="Take the rows in results.prompts").wait_for()
+        page.get_by_role("button", name="Take the rows in results.results").click()
+        page.wait_for_url("**/datasets/nested")
+        assert page.get_by_text("2 rows").count() >= 1
+
+
 def test_what_fails_is_one_sentence(browser: Any, served: Served) -> None:
     with watched(browser, allowed=served.url) as page:
         page.goto(served.url)

@@ -144,7 +144,7 @@ def test_csv_of_very_many_columns(tmp_path: Path) -> None:
         ("d.feather", "", "pandas.read_feather("),
         ("d.py", "", "d.py is a script by its name; name the evaluator first"),
         ("d", "", "a dataset is named"),
-        ("d.json", "", "d.json is empty; it must be an array of rows. One row a line is named .jsonl"),
+        ("d.json", "", "d.json is empty; it must be an array of rows; one row a line is named .jsonl"),
         ("d.json", '{"output": 1}', "d.json holds an object; it must be an array"),
         ("d.json", "nope", "d.json does not begin with [; it must be an array"),
         ("d.csv", "", "d.csv has no header; its first line must name the columns"),

@@ -7,10 +7,13 @@ import json
 import logging
 import socket
 import time
+from pathlib import Path
 
 import httpx
 import pytest
 
+from runner.client.client import Client
+from runner.errors import DatasetError
 from runner.server.v1.parts import StrictRequest
 from tests.server.live import Live, finished
 from tests.server.served import PATIENCE
@@ -42,6 +45,31 @@ def test_a_key_stands_for_one_file_by_its_content(client: httpx.Client) -> None:
     assert (first.status_code, again.status_code, again.json()) == (201, 201, first.json())
     assert (other.status_code, other.json()["type"]) == (422, "/problems/idempotency")
     assert client.delete("/v1/datasets/told-apart").status_code == 204
+
+
+def test_rows_within_a_json_file(server: Live, client: httpx.Client, tmp_path: Path) -> None:
+    data = json.dumps({"version": 1, "data": [{"output": "ä"}, {"output": "b"}]})
+    refused = client.post("/v1/datasets", params={"name": "nested.json"}, content=data)
+    assert refused.status_code == 422
+    said = refused.json()["detail"]
+    assert said == 'nested.json holds an object whose rows seem to be in `data`: give rows="data"'
+    wrong = client.post("/v1/datasets", params={"name": "nested.json", "rows": "dta"}, content=data)
+    assert wrong.json()["detail"].endswith("no array at rows='dta'; arrays of objects are at `data`")
+    no_place = client.post("/v1/datasets", params={"name": "nested.json", "rows": "a[?@.b]"}, content=data)
+    assert (no_place.status_code, "names, numbers from 0" in no_place.text) == (422, True)
+    kept = client.post("/v1/datasets", params={"name": "nested.json", "rows": "data"}, content=data)
+    assert (kept.status_code, kept.json()["rows"], kept.json()["columns"]) == (201, 2, ["output"])
+    rows = client.get("/v1/datasets/nested/rows").json()["rows"]
+    assert rows[0]["row"]["output"] == "ä"
+    assert client.delete("/v1/datasets/nested").status_code == 204
+    us, file = Client(server.url), tmp_path / "other.json"
+    file.write_text(data)
+    with pytest.raises(DatasetError, match='give rows="data"'):
+        us.add_dataset(file)
+    assert us.add_dataset(file, rows="data").rows == 2
+    script = tmp_path / "same.py"
+    script.write_text("def evaluate(output):\n    return 1\n")
+    assert us.evaluate(script, file, rows="data").summary.scored == 2
 
 
 def test_who_hangs_up_within_a_file_leaves_nothing_and_no_traceback(

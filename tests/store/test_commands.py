@@ -91,6 +91,15 @@ def test_what_was_added_is_run_by_its_name(here: Path, stored: Store) -> None:
     assert stored.runs().items == ()  # nobody asked to keep them
 
 
+def test_rows_within_a_json_file_are_added(here: Path, stored: Store) -> None:
+    (here / "nested.json").write_text(json.dumps({"data": [{"output": "abc"}, {"output": "abcd"}]}))
+    refused = evalcell("add", "nested.json")
+    assert (refused.exit_code, "give --rows data" in " ".join(refused.output.split())) == (2, True)
+    assert "store:nested has 2 rows" in ok("add", "nested.json", "--rows", "data")
+    ok("add", "polite.py")
+    assert json.loads(run("polite@1", "store:nested", "--json").stdout)["rows"] == 2
+
+
 def test_the_store_knows_the_rows_of_a_csv_file(here: Path) -> None:
     (here / "cells.csv").write_text("output\n" + "a\n" * 9)
     ok("add", "cells.csv")

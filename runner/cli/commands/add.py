@@ -6,15 +6,18 @@ import os
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import cast
 
 from rich.table import Table
 from rich.text import Text
 
 from runner.cli.exit_codes import DONE
+from runner.cli.values import place
 from runner.cli.views import render
 from runner.datasets.dataset import SUFFIXES, open_dataset, refuse_irregular
 from runner.datasets.streams import PACKED
+from runner.datasets.unnest import write_rows
 from runner.evaluators.resolve import STORED, find_evaluator
 from runner.store import open_store
 from runner.store.names import parted
@@ -25,10 +28,16 @@ from sandboxes.base import Language
 _LOOKED_AT = 1000  # rows for the names of columns
 
 
-def add(file: str, name: str | None, language: str | None) -> int:
+def add(file: str, name: str | None, language: str | None, rows: str | None = None) -> int:
     """Keep a script or a dataset. Raises EvaluatorError, DatasetError, InputError and StoreError."""
     if file.lower().endswith((*SUFFIXES, *PACKED)):
-        return _add_dataset(file, name)
+        if rows is None:
+            return _add_dataset(file, name)
+        with TemporaryDirectory(prefix="evalcell-add-") as folder:
+            place(rows)
+            refuse_irregular(file)
+            write_rows(file, rows, there := Path(folder) / f"{parted(os.path.basename(file))[0]}.jsonl")
+            return _add_dataset(os.fspath(there), name)
     evaluator = find_evaluator(file, cast("Language | None", language))
     with open_store() as store:
         saved = store.add_evaluator(evaluator, name=name)

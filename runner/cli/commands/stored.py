@@ -25,8 +25,9 @@ _force = click.option("--force", is_flag=True, help="Also if runs use it; their 
 @click.command()
 @click.argument("file", shell_complete=options.offered("evaluators"))
 @click.option("--name", metavar="NAME", help="Its name in the store.  [default: made of the file's]")
+@click.option("--rows", metavar="PATH", help="The place of the rows in a .json file that is no array: data.")
 @options.language("The language of a template that has several.")
-def add(file: str, name: str | None, language: str | None) -> int:
+def add(file: str, name: str | None, rows: str | None, language: str | None) -> int:
     """
     Keep FILE in the store: a script, or a dataset.
 
@@ -35,7 +36,7 @@ def add(file: str, name: str | None, language: str | None) -> int:
     """
     from runner.cli.commands import add
 
-    return add.add(file, name, language)
+    return add.add(file, name, language, rows)
 
 
 @click.group(invoke_without_command=True)

@@ -52,11 +52,13 @@ async def add(
     once: Once,
     name: Annotated[str, Query(min_length=1, max_length=255)],
     another: Annotated[bool, Query()] = False,
+    rows: Annotated[str | None, Query(min_length=1, max_length=1000)] = None,
 ) -> DatasetInfo:
     """
     Keep a file, which is the body as it is. `name` is the file's name, whose suffix tells the format.
 
-    It is looked at before it is accepted. With `another` a name that is taken becomes `NAME-2`.
+    It is looked at before it is accepted. With `another` a name that is taken becomes `NAME-2`. `rows` is the place of
+    the rows in a JSON file that is no array, as a path such as `data`; they are kept as JSON Lines.
     """
 
     sent = asyncio.Event()
@@ -67,7 +69,7 @@ async def add(
         sent.set()
 
     async def work(parts: AsyncIterator[bytes]) -> DatasetInfo:
-        adding = partial(service.add_dataset, all_of(parts), name, another=another)
+        adding = partial(service.add_dataset, all_of(parts), name, another=another, rows=rows)
         return await while_there_after(request, sent, adding)
 
     made = await once.get(DatasetInfo, work, file=True)

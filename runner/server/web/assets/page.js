@@ -66,7 +66,7 @@ function theme() {
 const HEAD = 65536;
 
 /** A dropped or chosen file: a script opens as a draft, a dataset is uploaded. */
-async function take(file) {
+async function take(file, place) {
   if (!file.size) return say(`${file.name} is empty; choose a file that holds a script or rows.`);
   say(`Reading ${file.name} …`, "notice busy");
   try {
@@ -76,16 +76,25 @@ async function take(file) {
     if (found.kind === "script") {
       sessionStorage.setItem("evalcell-draft", JSON.stringify({ source: await file.text(), file: file.name, language: found.language }));
       location.assign(`${root}/evaluators/new?draft=1`);
-    } else if (found.kind === "unknown") {
-      say(found.why);
+    } else if (found.why && place === undefined) {
+      throw new Error(found.why);
     } else {
       say(`Uploading ${file.name} …`, "notice busy");
-      const made = await ask(`${root}/v1/datasets?another=true&name=${name}`, { method: "POST", body: file });
+      const at = place === undefined ? "" : `&rows=${encodeURIComponent(place)}`;
+      const made = await ask(`${root}/v1/datasets?another=true&name=${name}${at}`, { method: "POST", body: file });
       const dataset = await made.json();
       location.assign(`${root}/datasets/${encodeURIComponent(dataset.name)}`);
     }
   } catch (error) {
     say(error.message);
+    // A JSON file that is no array: the message proposes places of its rows.
+    const likely = /give rows="([^"]+)"/.exec(error.message)?.[1];
+    const places = likely ? [likely, ...[...error.message.matchAll(/`([^`]+)`/g)].map((found) => found[1])] : [];
+    for (const each of new Set(places)) {
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent: `Take the rows in ${each}` });
+      button.addEventListener("click", () => take(file, each));
+      $("#said")?.append(" ", button);
+    }
   }
 }
 

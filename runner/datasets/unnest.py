@@ -1,0 +1,38 @@
+"""Keep the rows of a JSON document as JSON Lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from runner.datasets.column_values import RowError
+from runner.datasets.dataset import open_dataset
+from runner.datasets.places import parse_place
+from runner.datasets.rows import Reading
+from runner.datasets.work import ask
+from runner.errors import DatasetError, InputError, PathError
+from runner.text import printable
+
+
+def write_rows(path: str | os.PathLike[str], place: str, target: Path) -> None:
+    """
+    Write the rows at this place of a JSON file as JSON Lines into another, which must not exist.
+
+    Raises InputError for what is no such place, DatasetError for a file without rows there, or with one that cannot be
+    used, and OSError where the other file cannot be written.
+    """
+    try:
+        parse_place(place)
+    except PathError as error:
+        raise InputError(f"rows={place!r}: {error}") from None
+    with open_dataset(path, reading=Reading(rows=place)) as dataset, target.open("xb") as file:
+        for where, row in dataset.rows:
+            ask()
+            if isinstance(row, RowError):
+                raise DatasetError(f"{where}: {printable(str(row))}; mend it, or leave it out")
+            try:
+                line = json.dumps(row, ensure_ascii=False).encode()
+            except UnicodeEncodeError:  # half of a pair, which only an escape can write
+                line = json.dumps(row).encode()
+            file.write(line + b"\n")

@@ -87,6 +87,10 @@ class ParameterSpec(Record):
     minimum: Finite | None = None
     maximum: Finite | None = None
     """The bounds are inclusive, and apply to numbers only."""
+    keys: tuple[str, ...] = ()
+    """All that an object may have; none: any."""
+    values: Literal["number"] | None = None
+    """What is in an object, and in objects within it, are numbers within the bounds."""
 
 
 class Parameter(Record):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, NoReturn, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 from runner.text import listed, printable, shown, suggestion
 from runner.types import JsonType, ParameterSpec
@@ -15,7 +15,7 @@ MAX_DESCRIPTION = 4000
 """Characters."""
 
 _TYPES: tuple[JsonType, ...] = get_args(JsonType)
-_KEYS = ("type", "default", "description", "choices", "minimum", "maximum")
+_KEYS = ("type", "default", "description", "choices", "minimum", "maximum", "keys", "values")
 _WORDS = {
     "string": "text",
     "number": "a number",
@@ -40,9 +40,31 @@ def accepted(declared: ParameterSpec, value: Any) -> Any:
     if not _fits(declared, value):
         near = suggestion(value, map(str, declared.choices)) if isinstance(value, str) else ""
         raise NotAcceptedError(f"must be {expected(declared)}, not {shown(value, 60)}{near}")
+    if isinstance(value, dict):
+        _refuse_content(declared, value)
     if isinstance(value, float) and value.is_integer() and not {"number", "any"} & set(declared.types):
         return int(value)
     return value
+
+
+def _refuse_content(declared: ParameterSpec, value: dict[str, Any]) -> None:
+    for key in value if declared.keys else ():
+        if key not in declared.keys:
+            near = suggestion(key, declared.keys)
+            raise NotAcceptedError(f"has the unknown key {shown(key, 60)}{near}; known are {listed(declared.keys, 20)}")
+    tables = [value] if declared.values else []
+    for table in tables:
+        for key, inner in table.items():
+            if isinstance(inner, dict) and not declared.keys:
+                tables.append(inner)
+            elif not (_is(inner, "number") and _within(declared, inner)):
+                wanted = _bounded("a number", "number", declared)
+                raise NotAcceptedError(f"must have {wanted} at {shown(key, 60)}, not {shown(inner, 60)}")
+
+
+def _within(declared: ParameterSpec, value: Any) -> bool:
+    low, high = declared.minimum, declared.maximum
+    return (low is None or value >= low) and (high is None or value <= high)
 
 
 def expected(declared: ParameterSpec) -> str:
@@ -94,6 +116,8 @@ def _declared(name: str, value: Any, refuse: Callable[[str, str], NoReturn]) -> 
         choices=_choices(value.get("choices", []), wrong),
         minimum=_bound("minimum", value, wrong),
         maximum=_bound("maximum", value, wrong),
+        keys=_names(value.get("keys", []), wrong),
+        values=_values(value.get("values"), wrong),
     )
     _refuse_contradiction(found, wrong)
     if "default" not in value:
@@ -119,6 +143,18 @@ def _choices(value: Any, wrong: Callable[[str], NoReturn]) -> tuple[Any, ...]:
     return tuple(value)
 
 
+def _names(value: Any, wrong: Callable[[str], NoReturn]) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value) or len(value) > MAX_DECLARED:
+        wrong(f": keys must be a list of at most {MAX_DECLARED} texts")
+    return tuple(value)
+
+
+def _values(value: Any, wrong: Callable[[str], NoReturn]) -> Literal["number"] | None:
+    if value not in (None, "number"):
+        wrong(f': values must be "number", not {shown(value, 60)}')
+    return "number" if value else None
+
+
 def _bound(key: str, value: dict[str, Any], wrong: Callable[[str], NoReturn]) -> float | None:
     bound = value.get(key)
     try:
@@ -133,7 +169,9 @@ def _refuse_contradiction(found: ParameterSpec, wrong: Callable[[str], NoReturn]
     low, high = found.minimum, found.maximum
     if low is not None and high is not None and low > high:
         wrong(f": minimum {low:g} is above maximum {high:g}")
-    if (low is not None or high is not None) and not {"number", "integer"} & set(found.types):
+    if (found.keys or found.values) and "object" not in found.types:
+        wrong(f": keys and values are for objects, and the type is {listed(found.types)}")
+    if (low is not None or high is not None) and not found.values and not {"number", "integer"} & set(found.types):
         wrong(f": minimum and maximum are for numbers, and the type is {listed(found.types)}")
     for choice in found.choices:
         try:
@@ -156,10 +194,8 @@ def _default(found: ParameterSpec, value: Any, wrong: Callable[[str], NoReturn])
 def _fits(declared: ParameterSpec, value: Any) -> bool:
     if not any(_is(value, kind) for kind in declared.types):
         return False
-    if _is(value, "number"):
-        low, high = declared.minimum, declared.maximum
-        if (low is not None and value < low) or (high is not None and value > high):
-            return False
+    if _is(value, "number") and not _within(declared, value):
+        return False
     # TOML has no null, so that choices cannot name it.
     return not declared.choices or value is None or any(_same(value, choice) for choice in declared.choices)
 

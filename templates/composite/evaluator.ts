@@ -8,6 +8,9 @@
 // [tool.evalcell.parameters.weights]
 // type = "object"
 // default = {exact = 1, contains = 1, length = 1, edit = 1, tokens = 1}
+// keys = ["exact", "contains", "length", "edit", "tokens"]
+// values = "number"
+// minimum = 0
 // description = "How much each axis counts, from 0; one that is left out does not."
 // ///
 /**

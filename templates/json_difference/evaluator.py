@@ -14,6 +14,9 @@
 # [tool.evalcell.parameters.weights]
 # type = ["object", "null"]
 # default = {}
+# values = "number"
+# minimum = 0
+# maximum = 1
 # description = "How much each key counts, from 0 to 1; for an object or array under `key`, its own is `__key`."
 # ///
 """
@@ -25,7 +28,7 @@ elements of two arrays. Numbers score 1 - |a - b| / (|a| + |b|), booleans among 
 
 `weights` mirrors the document: `{"price": 0.5}`, or for what has parts `{"menu": {"__menu": 0.8, "price": 0.5}}`, where
 `__menu` weighs the menu itself. All elements of an array share the weights of its name. What is not named weighs 1;
-keys that all weigh 0 count alike.
+keys that all weigh 0 count alike. A weight whose key a row has on neither side is named in its explanation.
 
 A key that one side lacks is null there. Of arrays only the elements that both have count; an empty array against one
 that is not scores 0.
@@ -79,7 +82,8 @@ def evaluate(
         nodes += node.parts
     for node in reversed(nodes):
         node.score = weighted_mean(node.parts) if node.parts else leaf_score(node.reference, node.output)
-    return {"score": root.score, "explanation": f"Similarity {root.score:.4f}{lowest(root.parts)}."}
+    told = f"Similarity {root.score:.4f}{lowest(root.parts)}{unused(nodes)}."
+    return {"score": root.score, "explanation": told}
 
 
 def weighted_mean(nodes: list[Node]) -> float:
@@ -92,6 +96,17 @@ def lowest(nodes: list[Node]) -> str:
     costly = [node for node in nodes if node.weight and node.score < 1]
     worst = sorted(costly, key=lambda node: node.score)[:5]
     return "; lowest: " + ", ".join(f"{node.place[:60]} {node.score:.4f}" for node in worst) if worst else ""
+
+
+def unused(nodes: list[Node]) -> str:
+    """The weights whose keys neither side has at their places."""
+    tables = {id(node.weights): node.weights for node in nodes if node.weights}
+    used = {(id(node.weights), f"__{node.place}") for node in nodes}
+    for node in nodes if tables else ():
+        for side in (node.reference, node.output):
+            used |= {(id(node.weights), key) for key in side} if isinstance(side, dict) else set()
+    names = [name[:60] for at, table in tables.items() for name in table if (at, name) not in used]
+    return f"; no key for the weight of {', '.join(names[:5])}" if names else ""
 
 
 def refuse_odd_weights(weights: dict[str, object]) -> None:

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner import evaluate
 from runner.cli import values as asked
 from runner.errors import InputError, MappingError
 from runner.evaluators.header import MAX_HEADER
 from runner.evaluators.mapping import bind
 from runner.evaluators.parameters import MAX_DECLARED, NotAcceptedError, about, accepted
 from runner.types import Case, InputMapping, Parameter, ParameterSpec
+from tests.cli.commands import run
 from tests.runner.parsing import parsed, refusal
 
 
@@ -171,3 +173,30 @@ def test_any_text_given_to_a_text_arrives_as_text(text: str) -> None:
     except ValueError:
         read = None
     assert asked.mapping((), [f"k={text}"], evaluator).literals["k"] == (read if isinstance(read, str) else text)
+
+
+@pytest.mark.parametrize(
+    ("template", "weights", "said"),
+    [
+        ("json-difference", '{"amount": 3}', "a number from 0 to 1 at 'amount', not 3"),
+        ("json-difference", '{"item": {"amount": -1}}', "a number from 0 to 1 at 'amount', not -1"),
+        ("composite", '{"edti": 1}', "the unknown key 'edti' (did you mean `edit`?); known are `exact`"),
+        ("composite", '{"edit": true}', "a number from 0 at 'edit', not True"),
+    ],
+)
+def test_weights_are_checked_before_anything_runs(template: str, weights: str, said: str) -> None:
+    refused = run(template, "demo", "--set", f"weights={weights}")
+    assert refused.exit_code == 2
+    assert said in " ".join(refused.stderr.split())
+    with pytest.raises(MappingError, match=r"`weights` (must have|has)"):
+        evaluate(
+            template,
+            [{"output": "a", "reference": "a"}],
+            mapping=InputMapping(literals={"weights": json.loads(weights)}),
+        )
+
+
+def test_keys_and_values_are_for_objects() -> None:
+    assert "keys and values are for objects" in refusal(script('k = {type = "string", keys = ["a"]}'))
+    assert 'values must be "number"' in refusal(script('k = {type = "object", values = "text"}'))
+    assert "keys must be a list" in refusal(script('k = {type = "object", keys = "a"}'))

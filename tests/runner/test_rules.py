@@ -20,7 +20,7 @@ from runner.cli.commands.run import exit_code
 from runner.cli.messages import in_options
 from runner.cli.values import mapping
 from runner.datasets.dataset import open_dataset
-from runner.datasets.rows import cases_from_rows
+from runner.datasets.rows import Reading, cases_from_rows
 from runner.errors import MappingError
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.mapping import bind
@@ -319,6 +319,13 @@ def result_of(outcome: Outcome) -> Result:
     known = {"id": "1", "number": 1, "evaluator": "e", "version": "v", "sandbox": "s"}
     said = {"score": 1.0, "label": "good"} if outcome == "scored" else {}
     return Result.model_validate(known | {"outcome": outcome} | said)
+
+
+@pytest.mark.parametrize(("file", "place", "found"), rows("JSON file | place | its rows", 4))
+def test_rows_within_a_json_file(tmp_path: Path, file: str, place: str, found: str) -> None:
+    (path := tmp_path / "d.json").write_text(file)
+    with open_dataset(path, reading=Reading(rows=place)) as dataset:
+        assert [row for _, row in dataset.rows] == json.loads(found)
 
 
 def test_every_table_is_read() -> None:
